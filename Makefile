@@ -1,0 +1,34 @@
+# make train   set up, train the agent on CartPole, print the result
+# make test    set up, run the tests
+# make check   set up, lint and type-check the built package
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: train test check clean
+
+train: $(READY)
+	@$(BIN)/python scripts/train.py $(ARGS)
+
+test: $(READY)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+check: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@rm -rf build/check
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/check .
+	@MYPYPATH=build/check $(BIN)/mypy -p oda_rl
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; this is %d.%d. Try: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@echo "Setting up $(VENV): a minute or two, once."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[agents,video,dev]"
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

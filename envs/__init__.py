@@ -1,0 +1,1 @@
+"""Environments: what the agents accept, and what it takes to make an environment acceptable."""
