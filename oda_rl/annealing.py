@@ -134,6 +134,7 @@ class Annealer:
         if len(codebook) == 0:
             raise ValueError("codebook must have at least one cell to start from.")
         self.codebook = codebook
+        self.t_max = t_max
         self.t_min = t_min
         self.temperature = t_max
         self.cooling = cooling or Cooling()

@@ -22,7 +22,7 @@ SQUARED_EUCLIDEAN = 0
 GENERALIZED_KL = 1
 
 # A share below exp(-36) of the largest is lost in a float64 anyway.
-NEGLIGIBLE = 36.0
+EXACT = 36.0
 # Weights decay geometrically where no sample falls; they must stay positive numbers.
 MIN_WEIGHT = 1e-12
 # Codevectors of the KL divergence must stay inside the open positive orthant.
@@ -64,12 +64,13 @@ def curvature(kind, mu):
 
 
 @kernel
-def associate(distance, weight, label, n_cells, wanted, temperature, out):
+def associate(distance, weight, label, n_cells, wanted, temperature, reach, out):
     """Fill `out[:n_cells]` with the association probabilities p(mu_i | x) (eq. 13).
 
     Only cells whose label is `wanted` take part: the indicator s_i of the classifier. The exponent is
-    taken relative to the nearest of them, so that the sum is never 0. Returns the nearest cell, or -1
-    where no cell has the label.
+    taken relative to the nearest of them, so that the sum is never 0. Cells more than `reach`
+    temperatures further away than the nearest get nothing. Returns the nearest cell, or -1 where no
+    cell has the label.
     """
     nearest = -1
     smallest = np.inf
@@ -83,11 +84,11 @@ def associate(distance, weight, label, n_cells, wanted, temperature, out):
     if temperature <= 0.0:
         out[nearest] = 1.0
         return nearest
-    reach = NEGLIGIBLE * temperature
+    limit = reach * temperature
     total = 0.0
     for i in range(n_cells):
         excess = distance[i] - smallest
-        if excess < reach and label[i] == wanted:
+        if excess < limit and label[i] == wanted:
             out[i] = weight[i] * math.exp(-excess / temperature)
             total += out[i]
     for i in range(n_cells):
@@ -287,7 +288,7 @@ def anneal(
     for t in range(samples.shape[0]):
         x = samples[t]
         divergences(kind, x, location, n_cells, distance)
-        nearest = associate(distance, weight, label, n_cells, labels[t], temperature, share)
+        nearest = associate(distance, weight, label, n_cells, labels[t], temperature, EXACT, share)
         if nearest >= 0:
             stepsize = min(1.0, sample_weight[t] / (stepsize_a + stepsize_b * n))
             learn(kind, x, share, stepsize, n_cells, location, weight, axis)

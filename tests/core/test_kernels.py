@@ -49,7 +49,7 @@ def test_one_step_equals_the_learning_rule(name, seed, k, n_labels, temperature)
     location, weight = codevectors.T.copy(), weights.copy()
     distance, share = np.empty(k), np.empty(k)
     kernels.divergences(KINDS[name], x, location, k, distance)
-    nearest = kernels.associate(distance, weight, labels, k, wanted, temperature, share)
+    nearest = kernels.associate(distance, weight, labels, k, wanted, temperature, kernels.EXACT, share)
     p = naive.associations(name, x, codevectors, weights, labels, wanted, temperature)
     np.testing.assert_allclose(share, p, rtol=1e-9, atol=1e-15)
     assert labels[nearest] == wanted
@@ -65,21 +65,23 @@ def test_associations_do_not_underflow():
     distance = np.array([1e6, 1e6 + 1.0, 5e9])
     share = np.empty(3)
     labels = np.zeros(3, dtype=np.int64)
-    kernels.associate(distance, np.full(3, 1 / 3), labels, 3, 0, 1.0, share)
+    kernels.associate(distance, np.full(3, 1 / 3), labels, 3, 0, 1.0, kernels.EXACT, share)
     np.testing.assert_allclose(share, [1 / (1 + np.exp(-1)), 1 / (1 + np.e), 0.0])
 
 
 def test_associations_at_zero_temperature_choose_the_nearest():
     share = np.empty(2)
     labels = np.zeros(2, dtype=np.int64)
-    kernels.associate(np.array([2.0, 1.0]), np.array([0.9, 0.1]), labels, 2, 0, 0.0, share)
+    kernels.associate(
+        np.array([2.0, 1.0]), np.array([0.9, 0.1]), labels, 2, 0, 0.0, kernels.EXACT, share
+    )
     np.testing.assert_array_equal(share, [0.0, 1.0])
 
 
 def test_unknown_label_associates_with_nothing():
     share = np.full(2, 7.0)
     labels = np.zeros(2, dtype=np.int64)
-    nearest = kernels.associate(np.ones(2), np.full(2, 0.5), labels, 2, 3, 1.0, share)
+    nearest = kernels.associate(np.ones(2), np.full(2, 0.5), labels, 2, 3, 1.0, kernels.EXACT, share)
     assert nearest == -1
     np.testing.assert_array_equal(share, 0.0)
 

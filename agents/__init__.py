@@ -1,0 +1,14 @@
+"""Agents with the interface of Stable-Baselines3."""
+
+try:
+    import stable_baselines3  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "the agents need Stable-Baselines3; install them with: pip install 'oda_rl[agents]'"
+    ) from error
+
+from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.learner import BadTransitionError
+from oda_rl.agents.two_timescale import TwoTimescaleQ
+
+__all__ = ["BadTransitionError", "TwoTimescaleConfig", "TwoTimescaleQ"]

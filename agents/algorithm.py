@@ -1,0 +1,432 @@
+"""The interface of Stable-Baselines3 around a learner that sees one transition at a time."""
+
+import io
+import os
+import time
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm, maybe_make_env
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
+from stable_baselines3.common.utils import safe_mean
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+from oda_rl import storage
+from oda_rl.agents.learner import BadTransitionError
+from oda_rl.agents.policies import CodebookPolicy
+from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Learner(Protocol):
+    """What `OnlineAlgorithm` drives; `env` is the index of the environment."""
+
+    n_cells: int
+    n_parameters: int
+
+    def begin(self, env: int, observation: NDArray[Any]) -> int:
+        """Start an episode; returns the first action, from 0."""
+
+    def step(
+        self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
+    ) -> int:
+        """Learn from a transition; returns the next action, which counts only if not `ended`."""
+
+    def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
+        """The greedy actions for observations of shape (n, n_features)."""
+
+    def set_horizon(self, total_timesteps: int) -> None:
+        """Tell how long the run will be."""
+
+    def figures(self) -> dict[str, float]:
+        """What to log."""
+
+    def get_state(self) -> tuple[dict[str, Any], Arrays]:
+        """All that has been learned: numbers for JSON, and arrays."""
+
+    def set_state(self, config: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from `get_state`."""
+
+
+class OnlineAlgorithm(BaseAlgorithm):
+    """An SB3 algorithm that hands every transition to a learner.
+
+    A single environment is stepped directly, without the vectorised environment around it, which
+    `get_env` returns all the same. Several environments take turns at the same learner.
+
+    Parameters
+    ----------
+    policy : str or class, default="CodebookPolicy"
+        For the interface's sake; there is one policy.
+    env : str, gymnasium.Env, VecEnv or None
+        The environment to learn from, or the id of one. None for a model that is to be loaded.
+    config : dataclass
+        The hyperparameters; its fields are the keyword arguments of the subclass.
+    tensorboard_log : str, optional
+        Folder for TensorBoard.
+    verbose : int, default=0
+        0: silent, 1: logs to the terminal.
+    seed : int, optional
+        Same seed, same result.
+    stats_window_size : int, default=100
+        Episodes over which returns are averaged for the log.
+    device : str, default="cpu"
+        For the interface's sake; there is nothing to put on a GPU.
+    """
+
+    policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
+    learner: Learner
+
+    def __init__(
+        self,
+        policy: str | type[CodebookPolicy],
+        env: GymEnv | str | None,
+        config: Any,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        stats_window_size: int = 100,
+        device: str = "cpu",
+        _init_setup_model: bool = True,
+    ) -> None:
+        if isinstance(policy, str) and policy not in self.policy_aliases:
+            raise ValueError(
+                f"policy must be one of {list(self.policy_aliases)}, got {policy!r}. "
+                "An environment is given by name: env=..."
+            )
+        if env is not None:
+            env = self._make_env(env, verbose)
+        super().__init__(
+            policy,  # type: ignore[arg-type]
+            env,
+            learning_rate=0.0,
+            tensorboard_log=tensorboard_log,
+            verbose=verbose,
+            seed=seed,
+            stats_window_size=stats_window_size,
+            device=device,
+            support_multi_env=True,
+        )
+        self.config = config
+        if _init_setup_model and env is not None:
+            self._setup_model()
+
+    # -- to be defined by a subclass -------------------------------------------------------------
+
+    def _make_learner(self) -> Learner:
+        """A learner for the spaces, the number of environments, the configuration and the seed."""
+        raise NotImplementedError
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def n_cells(self) -> int:
+        """Codevectors in use."""
+        return self.learner.n_cells
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers stored to act."""
+        return self.learner.n_parameters
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int | None = 100,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> Self:
+        """Learn from the environment.
+
+        Parameters
+        ----------
+        total_timesteps : int
+            Environment steps, over all environments together.
+        callback : callable, BaseCallback or list of them, optional
+            Called after every step, as SB3 does.
+        log_interval : int or None, default=100
+            Episodes between two logs; None leaves it to a callback such as `LogEveryNTimesteps`.
+        tb_log_name : str, optional
+            Name of the TensorBoard run; the name of the class by default.
+        reset_num_timesteps : bool, default=True
+            False goes on counting, and goes on with the episode under way.
+        progress_bar : bool, default=False
+            Show one.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BadTransitionError
+            If the environment returns NaN or infinity. What was learned until then is kept.
+        """
+        if self.env is None:
+            raise ValueError("there is no environment to learn from: call set_env first.")
+        fresh = reset_num_timesteps or self._last_obs is None
+        total_timesteps, callback = self._setup_learn(
+            total_timesteps,
+            callback,
+            reset_num_timesteps,
+            tb_log_name or type(self).__name__,
+            progress_bar,
+        )
+        self.learner.set_horizon(total_timesteps)
+        if fresh:
+            self._actions = [self._begin(e, self._last_obs[e]) for e in range(self.n_envs)]  # type: ignore[index]
+        single = self._single_env()
+        callback.on_training_start(locals(), globals())
+        finished = False
+        try:
+            if single is not None:
+                self._run_single(single, total_timesteps, callback, log_interval)
+            else:
+                self._run_vectorised(self.env, total_timesteps, callback, log_interval)
+            finished = True
+        finally:
+            if not finished:  # where the environment stands is unknown
+                self._last_obs = None
+            callback.on_training_end()
+        return self
+
+    def _run_single(
+        self, env: gym.Env, total_timesteps: int, callback: BaseCallback, log_interval: int | None
+    ) -> None:
+        """Step one environment directly."""
+        start = int(self.action_space.start)  # type: ignore[attr-defined]
+        (action,) = self._actions
+        callback.on_rollout_start()
+        go_on = True
+        while go_on and self.num_timesteps < total_timesteps:
+            taken = action + start
+            observation, reward, terminated, truncated, info = env.step(taken)
+            ended = terminated or truncated
+            self.num_timesteps += 1
+            action = self._step(0, observation, reward, terminated, ended)
+            if ended:
+                info["TimeLimit.truncated"] = truncated and not terminated
+                info["terminal_observation"] = observation
+                observation, _ = env.reset()
+                action = self._begin(0, observation)
+            self._actions[0] = action
+            self._last_obs = observation[None]
+            step = {
+                "actions": np.array([taken]),
+                "new_obs": self._last_obs,
+                "rewards": np.array([reward], dtype=np.float32),
+                "dones": np.array([ended]),
+                "infos": [info],
+            }
+            callback.update_locals(step)
+            go_on = callback.on_step()
+            if ended:
+                self._finish_episodes(callback, log_interval, step)
+
+    def _run_vectorised(
+        self, env: VecEnv, total_timesteps: int, callback: BaseCallback, log_interval: int | None
+    ) -> None:
+        """Step several environments in turn."""
+        start = int(self.action_space.start)  # type: ignore[attr-defined]
+        callback.on_rollout_start()
+        go_on = True
+        while go_on and self.num_timesteps < total_timesteps:
+            taken = np.array(self._actions) + start
+            new_obs, rewards, dones, infos = env.step(taken)
+            self.num_timesteps += self.n_envs
+            for e in range(self.n_envs):
+                ended = bool(dones[e])
+                truncated = ended and infos[e].get("TimeLimit.truncated", False)
+                seen = infos[e]["terminal_observation"] if ended else new_obs[e]
+                self._actions[e] = self._step(e, seen, float(rewards[e]), ended and not truncated, ended)
+                if ended:
+                    self._actions[e] = self._begin(e, new_obs[e])
+            self._last_obs = new_obs
+            step = {
+                "actions": taken,
+                "new_obs": new_obs,
+                "rewards": rewards,
+                "dones": dones,
+                "infos": infos,
+            }
+            callback.update_locals(step)
+            go_on = callback.on_step()
+            if dones.any():
+                self._finish_episodes(callback, log_interval, step)
+
+    def _finish_episodes(
+        self, callback: BaseCallback, log_interval: int | None, step: dict[str, Any]
+    ) -> None:
+        """Count the episodes that ended in this step, and log when it is time."""
+        self._update_info_buffer(step["infos"], step["dones"])
+        before = self._episode_num
+        self._episode_num += int(step["dones"].sum())
+        callback.on_rollout_end()
+        if log_interval and before // log_interval < self._episode_num // log_interval:
+            self.dump_logs()
+        callback.on_rollout_start()
+
+    def _step(self, env: int, observation: Any, reward: float, terminated: bool, ended: bool) -> int:
+        try:
+            return self.learner.step(env, observation, reward, terminated, ended)
+        except BadTransitionError as error:
+            raise self._name_step(error) from None
+
+    def _begin(self, env: int, observation: Any) -> int:
+        try:
+            return self.learner.begin(env, observation)
+        except BadTransitionError as error:
+            raise self._name_step(error) from None
+
+    def _name_step(self, error: BadTransitionError) -> BadTransitionError:
+        return BadTransitionError(
+            f"{error} This was at step {self.num_timesteps} of the training; what was learned "
+            "before is kept and can be saved."
+        )
+
+    def dump_logs(self) -> None:
+        """Write what has been recorded to the log, under SB3's own tags."""
+        elapsed = max((time.time_ns() - self.start_time) / 1e9, 1e-9)
+        steps = self.num_timesteps - self._num_timesteps_at_start
+        if self.ep_info_buffer:
+            self.logger.record("rollout/ep_rew_mean", safe_mean([i["r"] for i in self.ep_info_buffer]))
+            self.logger.record("rollout/ep_len_mean", safe_mean([i["l"] for i in self.ep_info_buffer]))
+        if self.ep_success_buffer:
+            self.logger.record("rollout/success_rate", safe_mean(self.ep_success_buffer))
+        for name, value in self.learner.figures().items():
+            self.logger.record(name, value)
+        self.logger.record("time/episodes", self._episode_num, exclude="tensorboard")
+        self.logger.record("time/fps", int(steps / elapsed))
+        self.logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
+        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
+        self.logger.dump(step=self.num_timesteps)
+
+    # -- setting up ------------------------------------------------------------------------------
+
+    @staticmethod
+    def _make_env(env: GymEnv | str, verbose: int) -> GymEnv:
+        made = maybe_make_env(env, verbose)  # type: ignore[arg-type]
+        if isinstance(made, gym.vector.VectorEnv):
+            raise ValueError(
+                "env is a gymnasium.vector environment; a gymnasium.Env, its id, or a VecEnv of "
+                "Stable-Baselines3 is accepted. Try stable_baselines3.common.env_util.make_vec_env."
+            )
+        check_observation_space(made.observation_space)
+        check_discrete_action_space(made.action_space)
+        return made
+
+    def _setup_model(self) -> None:
+        self.set_random_seed(self.seed)
+        self.learner = self._make_learner()
+        self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)  # type: ignore[assignment, arg-type, call-arg]
+        self._actions = [0] * self.n_envs
+
+    def set_random_seed(self, seed: int | None = None) -> None:
+        """Seed the environment. The learner's generator is its own; global generators are left alone."""
+        if seed is None:
+            return
+        self.action_space.seed(seed)
+        if self.env is not None:
+            self.env.seed(seed)
+
+    def _single_env(self) -> gym.Env | None:
+        # A wrapped vectorised environment must be stepped as a whole.
+        if type(self.env) is DummyVecEnv and self.env.num_envs == 1:
+            return self.env.envs[0]
+        return None
+
+    def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
+        return [], []
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def save(  # type: ignore[override]
+        self, path: str | Path | io.BufferedIOBase, exclude: Any = None, include: Any = None
+    ) -> None:
+        """Write the model to a `.npz` of plain arrays and JSON.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to. `.npz` is appended to a name without a suffix.
+        exclude, include : None
+            For the interface's sake; a model file always holds the whole model.
+        """
+        space: Any = self.observation_space
+        learned, arrays = self.learner.get_state()
+        config = {
+            "hyperparameters": self.config.to_dict(),
+            "learner": learned,
+            "actions": [int(self.action_space.n), int(self.action_space.start)],  # type: ignore[attr-defined]
+            "dtype": str(space.dtype),
+            "n_envs": self.n_envs,
+            "seed": self.seed,
+            "num_timesteps": self.num_timesteps,
+            "episodes": self._episode_num,
+        }
+        bounds = {"space/low": space.low, "space/high": space.high}
+        storage.save(path, type(self).__name__, config, {**bounds, **arrays})
+
+    @classmethod
+    def load(  # type: ignore[override]
+        cls,
+        path: str | os.PathLike[str] | io.BufferedIOBase,
+        env: GymEnv | str | None = None,
+        device: str = "cpu",
+        custom_objects: None = None,
+        print_system_info: bool = False,
+        force_reset: bool = True,
+        **options: Any,
+    ) -> Self:
+        """Read a model from a file.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            As given to `save`.
+        env : str, gymnasium.Env or VecEnv, optional
+            An environment to go on learning from, with the spaces of the first one.
+        device, custom_objects, print_system_info, force_reset
+            For the interface's sake.
+        **options
+            `tensorboard_log`, `verbose` and `seed`, as for the constructor.
+
+        Returns
+        -------
+        The model; it acts as the saved one did.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If there is no such file, or it is damaged, foreign, or newer; the message says which.
+        """
+        config, arrays = storage.load(path, cls.__name__)
+        options = {"seed": config["seed"], **options}
+        model = cls(
+            env=None, device=device, _init_setup_model=False, **options, **config["hyperparameters"]
+        )
+        model.observation_space = spaces.Box(
+            arrays.pop("space/low"), arrays.pop("space/high"), dtype=np.dtype(config["dtype"]).type
+        )
+        n, start = config["actions"]
+        model.action_space = spaces.Discrete(n, start=start)
+        model.n_envs = config["n_envs"]
+        if env is not None:
+            made = model._make_env(env, model.verbose)
+            model.n_envs = made.num_envs if isinstance(made, VecEnv) else 1
+            model.set_env(made)
+        model._setup_model()
+        model.learner.set_state(config["learner"], arrays)
+        model.num_timesteps = config["num_timesteps"]
+        model._episode_num = config["episodes"]
+        return model

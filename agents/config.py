@@ -1,0 +1,77 @@
+"""The hyperparameters of the agents, as the command line and the model file know them."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class TwoTimescaleConfig:
+    """Hyperparameters of `TwoTimescaleQ`."""
+
+    gamma: float = 0.99
+    """Discount factor, in [0, 1)."""
+    trace_decay: float = 0.8
+    """Lambda of Watkins' Q(lambda): how far back an error reaches, in [0, 1]."""
+    codebook: Literal["shared", "per_action"] = "shared"
+    """One codebook whose cells have a value for each action, or a codebook for each action."""
+    softness: float = 2.0
+    """Aggregate states overlap as the association probabilities at this multiple of the annealing
+    temperature; 0 takes the nearest cell alone."""
+    learning_rate: float = 0.1
+    """Fast stepsize at the first visit, in (0, 1]."""
+    learning_rate_min: float = 0.03
+    """The fast stepsize never falls below this."""
+    learning_rate_halving: float = 100.0
+    """Visits n after which the fast stepsize has fallen to 2^-power: it is (1 + visits / n)^-power."""
+    learning_rate_power: float = 0.7
+    """Power of that fall, in [0, 1]."""
+    learning_rate_by: Literal["cell", "global"] = "cell"
+    """Count the visits of each cell and action, or the average over all."""
+    optimism: float = 1.0
+    """Q values start at this share of the largest reward for ever, or at 0 if no reward is positive."""
+    exploration_initial_eps: float = 0.1
+    """Share of random actions when learning begins."""
+    exploration_final_eps: float = 0.01
+    """Share of random actions at the end."""
+    exploration_fraction: float = 0.3
+    """Fraction of the run over which the share of random actions falls."""
+    hold: int = 10
+    """A random action is held for 1 to this many steps."""
+    warmup_steps: int = 2000
+    """Steps under random actions that tell the scale of the observations."""
+    growth_steps: int = 10_000
+    """Steps under random actions in which only the codebook grows, at most."""
+    growth_cells: int = 100
+    """Growing alone ends at this many cells."""
+    max_cells: int = 150
+    """Cells at most."""
+    observation_scale: tuple[float, ...] | None = None
+    """A large change of each coordinate of an observation, in its own units; learned if not given."""
+    cooling: float = 0.8
+    """Factor from one temperature to the next, in (0, 1)."""
+    min_temperature: float = 1e-4
+    """The last temperature, as a fraction of the first critical one."""
+    samples_per_cell: int = 20
+    """Slow updates per cell at each temperature."""
+    slow_every: float = 4.0
+    """Environment steps between slow updates when learning begins."""
+    slow_doubling: float = 20_000.0
+    """Steps after which the slow updates have become half as frequent, and so on."""
+    slow_a: float = 5.0
+    """The slow stepsize is 1 / (slow_a K + slow_b n) for K cells at update n of a temperature."""
+    slow_b: float = 0.3
+    """See slow_a."""
+    flattening: float = 1.0
+    """The slow stepsize is divided by this power of the frequency of visits; 0 follows the visits."""
+    tol_merge: float = 0.3
+    """Cells closer than the square root of this times the temperature are one."""
+    min_weight: float = 1e-5
+    """Lighter cells are pruned."""
+    perturbation: float = 0.5
+    """Half the way between the children of a split, in standard deviations of the cell."""
+    bifurcation: Literal["critical", "perturb"] = "critical"
+    """Split below a cell's critical temperature, or double all cells and merge those that stay."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return asdict(self)

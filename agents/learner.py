@@ -1,0 +1,522 @@
+"""The two-timescale learner: Q-learning over aggregate states that an annealer makes finer."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents import kernels
+from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.scaling import ObservationScale
+from oda_rl.annealing import Annealer
+from oda_rl.codebook import Codebook
+from oda_rl.schedule import Cooling, Stepsize
+
+# Draws are made in blocks: a call of the generator costs more than the kernel.
+BLOCK = 1024
+
+
+class BadTransitionError(ValueError):
+    """The environment returned something that nobody can learn from."""
+
+
+class TwoTimescaleLearner:
+    """Learns from one transition at a time; knows nothing of environments or SB3.
+
+    It lives through three phases. *Scaling*: random actions, held for a few steps, tell the scale of the
+    observations, which is then frozen. *Growing*: still under random actions, every observation moves the
+    annealer, and cells split. *Learning*: values start at an optimistic bound, Q-learning runs at every
+    step and the annealer along an ever rarer subsequence.
+
+    Parameters
+    ----------
+    n_features, n_actions, n_envs : int
+        Sizes of an observation, of the action space, and the number of environments that take turns.
+    low, high : ndarray of shape (n_features,)
+        Bounds of the observations; may be infinite.
+    config : TwoTimescaleConfig
+        The hyperparameters.
+    seed : int or None
+        Seeds the generator.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_actions: int,
+        n_envs: int,
+        low: NDArray[Any],
+        high: NDArray[Any],
+        config: TwoTimescaleConfig,
+        seed: int | None = None,
+    ) -> None:
+        self.config = config
+        self.n_actions = n_actions
+        self.n_envs = n_envs
+        self.rng = np.random.default_rng(seed)
+        # Acting outside of the training must not change the training.
+        (self._acting_rng,) = self.rng.spawn(1)
+        self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
+        self.codebook = Codebook(
+            n_features,
+            payload={
+                "q": (n_actions, "mean"),
+                "visits": (n_actions, "count"),
+                "rate": (n_actions, "mean"),
+                "trace": (n_actions * n_envs, "count"),
+                "density": (1, "count"),
+            },
+            capacity=2 * config.max_cells,
+        )
+        # In a codebook for each action the action is the label.
+        self._n_labels = n_actions if config.codebook == "per_action" else 1
+        self.annealer: Annealer | None = None
+        self.max_reward = -np.inf
+        self.horizon = 1
+        self._settings = np.zeros(kernels.N_SETTINGS)
+        self._counters = np.zeros(kernels.N_COUNTERS, dtype=np.int64)
+        self._figures = np.zeros(kernels.N_FIGURES)
+        self._fill_settings()
+        capacity = self.codebook.capacity
+        self._x = np.zeros((n_envs, n_features))
+        self._active = np.zeros(n_envs, dtype=np.int64)
+        self._cells = np.zeros((n_envs, capacity), dtype=np.int64)
+        self._share = np.zeros((n_envs, capacity))
+        self._action = np.zeros(n_envs, dtype=np.int64)
+        self._held = np.zeros(n_envs, dtype=np.int64)
+        self._exploratory = np.zeros(n_envs, dtype=np.bool_)
+        self._distance = np.zeros(capacity)
+        self._next_cells = np.zeros(capacity, dtype=np.int64)
+        self._next_share = np.zeros(capacity)
+        self._values = np.zeros(n_actions)
+        self._draw_block()
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def n_cells(self) -> int:
+        """Codevectors in use."""
+        return self.codebook.n_cells
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers stored to act: locations, Q values, the scale and a temperature."""
+        d = self.codebook.n_features
+        values = self.n_actions if self._n_labels == 1 else 1
+        return self.n_cells * (d + values) + 2 * d + 1
+
+    @property
+    def codevectors(self) -> NDArray[np.float64]:
+        """The codevectors in the environment's own units, of shape (n_cells, n_features)."""
+        return self.scale.restore(self.codebook.codevectors)
+
+    @property
+    def q_values(self) -> NDArray[np.float64]:
+        """The Q values of the cells, of shape (n_cells, n_actions)."""
+        return self.codebook["q"].T.copy()
+
+    @property
+    def temperature(self) -> float:
+        """The annealer's temperature, in squared scaled units; NaN before there is one."""
+        return self.annealer.temperature if self.annealer else float("nan")
+
+    @property
+    def exploration_rate(self) -> float:
+        """The share of random actions at present."""
+        if self._counters[kernels.PHASE] != kernels.LEARNING:
+            return 1.0
+        learned = self._counters[kernels.LEARNING_STEPS]
+        return float(kernels.exploration_rate(self._settings, learned))
+
+    def figures(self) -> dict[str, float]:
+        """What an SB3 algorithm logs of itself."""
+        learned = int(self._counters[kernels.LEARNING_STEPS])
+        return {
+            "rollout/exploration_rate": self.exploration_rate,
+            "train/td_error": float(self._figures[kernels.TD_ERROR]),
+            "train/learning_rate": self._mean_rate(),
+            "train/n_updates": learned,
+        }
+
+    @property
+    def distortion(self) -> float:
+        """Running mean of the squared distance to the nearest codevector, in scaled units."""
+        return float(self._figures[kernels.DISTORTION])
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def set_horizon(self, total_timesteps: int) -> None:
+        """Tell how long the run will be: exploration falls over a fraction of it."""
+        self.horizon = total_timesteps
+        self._fill_settings()
+
+    def begin(self, env: int, observation: NDArray[Any]) -> int:
+        """Start an episode of environment `env`.
+
+        Parameters
+        ----------
+        env : int
+            Its index.
+        observation : ndarray of shape (n_features,)
+            The first observation.
+
+        Returns
+        -------
+        int
+            The first action, from 0.
+
+        Raises
+        ------
+        BadTransitionError
+            If the observation is not finite.
+        """
+        self._held[env] = 0
+        if self.annealer is None:
+            return self._scale(env, observation)
+        book = self.codebook
+        action = kernels.begin(
+            env,
+            observation,
+            self._draws(),
+            self._settings,
+            self._counters,
+            self.scale.centre,
+            self.scale.scale,
+            book.location,
+            book.label,
+            book.payload,
+            self._x,
+            self._active,
+            self._cells,
+            self._share,
+            self._action,
+            self._held,
+            self._exploratory,
+            self._distance,
+            self._values,
+        )
+        if action < 0:
+            self._complain(action, observation, 0.0)
+        return int(action)
+
+    def step(
+        self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
+    ) -> int:
+        """Learn from what the last action of environment `env` led to.
+
+        Parameters
+        ----------
+        env : int
+            Its index.
+        observation : ndarray of shape (n_features,)
+            What was observed next, also at the end of an episode.
+        reward : float
+            The reward.
+        terminated : bool
+            Whether the state is terminal: its value is 0. False at a time limit.
+        ended : bool
+            Whether the episode is over, for whatever reason.
+
+        Returns
+        -------
+        int
+            The next action, from 0; it means nothing if the episode is over.
+
+        Raises
+        ------
+        BadTransitionError
+            If the observation or the reward is not finite.
+        """
+        if self.annealer is None:
+            if not np.isfinite(reward):
+                self._complain(kernels.BAD_REWARD, observation, reward)
+            self.max_reward = max(self.max_reward, float(reward))
+            return self._scale(env, observation)
+        book = self.codebook
+        action = kernels.step(
+            env,
+            observation,
+            reward,
+            terminated,
+            ended,
+            self._draws(),
+            self._settings,
+            self._counters,
+            self._figures,
+            self.scale.centre,
+            self.scale.scale,
+            book.location,
+            book.weight,
+            book.label,
+            book.axis,
+            book.payload,
+            self.annealer.reference,
+            self._x,
+            self._active,
+            self._cells,
+            self._share,
+            self._action,
+            self._held,
+            self._exploratory,
+            self._distance,
+            self._next_cells,
+            self._next_share,
+            self._values,
+        )
+        if self._counters[kernels.LEVEL_DONE]:
+            self._finish_level()
+        if action < 0:
+            self._complain(action, observation, reward)
+        return int(action)
+
+    # -- acting ----------------------------------------------------------------------------------
+
+    def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
+        """The greedy actions for observations of shape (n, n_features); ties go to the first.
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+        actions = np.zeros(len(observations), dtype=np.int64)
+        if self.annealer is None:  # nothing has been learned: one action is as good as another
+            return actions
+        book = self.codebook
+        finite = kernels.greedy_actions(
+            observations,
+            self.config.softness * self.annealer.temperature,
+            book.n_cells,
+            self._n_labels,
+            self.scale.centre,
+            self.scale.scale,
+            book.location,
+            book.label,
+            book.payload[: self.n_actions],
+            actions,
+        )
+        if not finite:
+            raise ValueError("observation contains NaN or infinity.")
+        return actions
+
+    def explore(self, actions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Replace a share of the actions by random ones: the exploration rate of the present."""
+        rng = self._acting_rng
+        random = rng.random(len(actions)) < self.exploration_rate
+        return np.where(random, rng.integers(self.n_actions, size=len(actions)), actions)
+
+    # -- phases ----------------------------------------------------------------------------------
+
+    def _scale(self, env: int, observation: NDArray[Any]) -> int:
+        """The scaling phase: remember the observation, act at random."""
+        if not np.isfinite(observation).all():
+            self._complain(kernels.BAD_OBSERVATION, observation, 0.0)
+        if self.scale.observe(observation):
+            self._start_growing()
+            return self.begin(env, observation)
+        draws = self._draws()
+        if self._held[env] > 0:
+            self._held[env] -= 1
+        else:
+            self._action[env] = int(draws[1] * self.n_actions)
+            self._held[env] = int(draws[2] * self.config.hold)
+        return int(self._action[env])
+
+    def _start_growing(self) -> None:
+        """Freeze the scale and begin with one cell, just below its critical temperature."""
+        book = self.codebook
+        points = self.scale.freeze()
+        covariance = np.cov(points.T).reshape(book.n_features, book.n_features)
+        critical = book.divergence.critical_temperature(points.mean(axis=0), covariance)
+        for label in range(self._n_labels):
+            book.add(points.mean(axis=0), 1.0 / self._n_labels, label)
+        self.annealer = self._make_annealer(critical, self.config.min_temperature * critical)
+        values, vectors = np.linalg.eigh(covariance)
+        book.axis[:, : len(book)] = 2.0 * values[-1] * vectors[:, -1:]
+        book["density"][:] = 1.0 / len(book)
+        self._counters[kernels.PHASE] = kernels.GROWING
+        self._begin_level()
+
+    def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
+        config = self.config
+        return Annealer(
+            self.codebook,
+            t_max=t_max,
+            t_min=t_min,
+            cooling=Cooling(config.cooling),
+            stepsize=Stepsize(),
+            max_codevectors=config.growth_cells,
+            tol_converge=0.0,
+            tol_merge=config.tol_merge,
+            min_weight=config.min_weight,
+            perturbation=config.perturbation,
+            bifurcation=config.bifurcation,
+            check_every=config.samples_per_cell,
+            max_samples=config.samples_per_cell,
+            seed=self.rng,
+        )
+
+    def _start_learning(self) -> None:
+        """Give every cell the optimistic value, and go on with Q-learning."""
+        best = self.config.optimism * max(0.0, self.max_reward) / (1.0 - self.config.gamma)
+        book = self.codebook
+        book["q"][:] = best
+        if self._n_labels > 1:
+            book["q"][:] *= book.labels == np.arange(self.n_actions)[:, None]
+        book["visits"][:] = 0.0
+        book["rate"][:] = self.config.learning_rate
+        book["trace"][:] = 0.0
+        self._figures[kernels.COMMON_RATE] = self.config.learning_rate
+        self._counters[kernels.PHASE] = kernels.LEARNING
+        assert self.annealer is not None
+        self.annealer.max_codevectors = self.config.max_cells
+        self.annealer.done = False
+
+    def _finish_level(self) -> None:
+        """A temperature is finished: merge, prune, cool, split, and look again."""
+        assert self.annealer is not None
+        self.annealer.distortion = self.distortion
+        self.annealer.end_level()
+        growing = self._counters[kernels.PHASE] == kernels.GROWING
+        grown = self._counters[kernels.STEPS] >= self.config.growth_steps
+        if growing and (self.annealer.done or grown):
+            self._start_learning()
+        self._begin_level()
+
+    def _begin_level(self) -> None:
+        assert self.annealer is not None
+        book = self.codebook
+        self._counters[kernels.LEVEL_DONE] = 0
+        self._counters[kernels.N_CELLS] = book.n_cells
+        self._counters[kernels.SLOW_STEPS] = self.annealer.n
+        self._counters[kernels.LEVEL_LENGTH] = self.annealer.level_length
+        self._counters[kernels.CHECK_INTERVAL] = self.annealer.check_interval
+        self._settings[kernels.TEMPERATURE] = self.annealer.temperature
+        for env in range(self.n_envs):
+            self._active[env] = kernels.soft_association(
+                self._x[env],
+                book.location,
+                book.n_cells,
+                self._n_labels,
+                self.config.softness * self.annealer.temperature,
+                book.label,
+                self._distance,
+                self._cells[env],
+                self._share[env],
+            )
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """All that has been learned, as numbers for JSON and as arrays.
+
+        Episodes under way are not part of it: their traces are zero when learning goes on.
+        """
+        config: dict[str, Any] = {
+            "n_envs": self.n_envs,
+            "horizon": self.horizon,
+            "max_reward": None if self.max_reward == -np.inf else self.max_reward,
+            "counters": self._counters.tolist(),
+            "figures": self._figures.tolist(),
+            "generator": self._block_state,
+            "row": self._row,
+        }
+        arrays = {
+            "scale/centre": self.scale.centre.copy(),
+            "scale/scale": self.scale.scale.copy(),
+            "scale/seen": self.scale.seen[: self.scale.n_seen].copy(),
+        }
+        if self.annealer is not None:
+            self.annealer.n = int(self._counters[kernels.SLOW_STEPS])
+            annealing = self.annealer.get_state()
+            arrays["annealer/reference"] = annealing.pop("reference")
+            config["annealer"] = annealing
+            config["t_max"], config["t_min"] = self.annealer.t_max, self.annealer.t_min
+            for name, array in self.codebook.get_state().items():
+                arrays[f"codebook/{name}"] = array
+            rows = self._trace_rows
+            arrays["codebook/payload"] = np.delete(arrays["codebook/payload"], rows, axis=0)
+        return config, arrays
+
+    def set_state(self, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from `get_state`; the number of environments may be another one."""
+        self.horizon = config["horizon"]
+        self.max_reward = -np.inf if config["max_reward"] is None else config["max_reward"]
+        self._counters[:] = config["counters"]
+        self._figures[:] = config["figures"]
+        self.rng.bit_generator.state = config["generator"]
+        self._draw_block()
+        self._row = config["row"]
+        self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
+        self._fill_settings()
+        if "annealer" not in config:
+            self.annealer = None
+            return
+        state = {
+            name.removeprefix("codebook/"): array
+            for name, array in arrays.items()
+            if name.startswith("codebook/")
+        }
+        rows = self._trace_rows
+        silent = np.zeros((rows.stop - rows.start, state["payload"].shape[1]))
+        state["payload"] = np.insert(state["payload"], [rows.start], silent, axis=0)
+        self.codebook.set_state(state)
+        self.annealer = self._make_annealer(config["t_max"], config["t_min"])
+        # This also brings the generator, which the annealer shares, to where it was after the block.
+        self.annealer.set_state({**config["annealer"], "reference": arrays["annealer/reference"]})
+        if self._counters[kernels.PHASE] == kernels.LEARNING:
+            self.annealer.max_codevectors = self.config.max_cells
+        self._begin_level()
+
+    @property
+    def _trace_rows(self) -> slice:
+        start = 3 * self.n_actions
+        return slice(start, start + self.n_actions * self.n_envs)
+
+    # -- small things ----------------------------------------------------------------------------
+
+    def _fill_settings(self) -> None:
+        config = self.config
+        s, c = self._settings, self._counters
+        s[kernels.GAMMA] = config.gamma
+        s[kernels.TRACE_DECAY] = config.trace_decay
+        s[kernels.SOFTNESS] = config.softness
+        s[kernels.LEARNING_RATE] = config.learning_rate
+        s[kernels.LEARNING_RATE_MIN] = config.learning_rate_min
+        s[kernels.LEARNING_RATE_HALVING] = config.learning_rate_halving
+        s[kernels.LEARNING_RATE_POWER] = config.learning_rate_power
+        s[kernels.EPSILON_START] = config.exploration_initial_eps
+        s[kernels.EPSILON_END] = config.exploration_final_eps
+        s[kernels.EPSILON_STEPS] = config.exploration_fraction * self.horizon
+        s[kernels.SLOW_EVERY] = config.slow_every
+        s[kernels.SLOW_DOUBLING] = config.slow_doubling
+        s[kernels.SLOW_A] = config.slow_a
+        s[kernels.SLOW_B] = config.slow_b
+        s[kernels.FLATTENING] = config.flattening
+        c[kernels.HOLD] = config.hold
+        c[kernels.N_LABELS] = self._n_labels
+        c[kernels.RATE_BY_CELL] = config.learning_rate_by == "cell"
+
+    def _draw_block(self) -> None:
+        self._block_state = self.rng.bit_generator.state
+        self._block = self.rng.random((BLOCK, kernels.N_DRAWS))
+        self._row = 0
+
+    def _draws(self) -> NDArray[np.float64]:
+        if self._row == BLOCK:
+            self._draw_block()
+        draws = self._block[self._row]
+        self._row += 1
+        return draws
+
+    def _mean_rate(self) -> float:
+        visits, rates = self.codebook["visits"], self.codebook["rate"]
+        total = visits.sum()
+        return float((visits * rates).sum() / total) if total > 0 else self.config.learning_rate
+
+    def _complain(self, code: int, observation: NDArray[Any], reward: float) -> None:
+        if code == kernels.BAD_REWARD:
+            raise BadTransitionError(f"the environment returned the reward {reward}; it must be finite.")
+        raise BadTransitionError(
+            f"the environment returned the observation {np.asarray(observation)}; it must be finite."
+        )

@@ -1,0 +1,193 @@
+"""Train a two-timescale agent, and say how good it is.
+
+python scripts/train.py
+python scripts/train.py --env-id MountainCar-v0 --total-timesteps 300000 --seed 1
+python scripts/train.py --help
+"""
+
+import json
+import platform
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium as gym
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+from stable_baselines3.common.callbacks import LogEveryNTimesteps
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.monitor import Monitor
+
+import oda_rl
+from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+
+EVALUATION_SEED = 1_000_000
+
+
+@dataclass
+class Args:
+    """Train a two-timescale agent on a Gymnasium environment and evaluate its greedy policy."""
+
+    env_id: str = "CartPole-v1"
+    """Environment with a flat Box observation and a Discrete action space."""
+    total_timesteps: int = 200_000
+    """Environment steps to train for."""
+    seed: int = 0
+    """Same seed, same result."""
+    log_dir: Path = Path("logs")
+    """Runs are written to <log-dir>/<env-id>/<algorithm>_<seed>_<n>/."""
+    eval_episodes: int = 100
+    """Greedy episodes that tell the result at the end."""
+    eval_freq: int = 10_000
+    """Steps between evaluations during the training (20 greedy episodes each); 0 for none."""
+    keep_best: bool = True
+    """Keep the best greedy policy that an evaluation during the training has seen, not the last."""
+    n_envs: int = 1
+    """Environments that take turns."""
+    log_freq: int = 1000
+    """Steps between two points of the learning curves."""
+    progress_bar: bool = True
+    """Show how far the training is."""
+    agent: Annotated[TwoTimescaleConfig, tyro.conf.arg(name="")] = field(
+        default_factory=TwoTimescaleConfig
+    )
+
+
+def make_run_folder(args: Args) -> Path:
+    """The first folder of the run's name that does not exist yet."""
+    parent = args.log_dir / args.env_id.replace("/", "-")
+    n = 1
+    while True:
+        folder = parent / f"TwoTimescaleQ_{args.seed}_{n}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            n += 1
+        else:
+            return folder
+
+
+def make_callbacks(args: Args) -> tuple[list[Any], KeepBestCallback | None]:
+    """What watches the training, and the one among them that keeps the best policy."""
+    callbacks: list[Any] = [CodebookCallback(args.log_freq), LogEveryNTimesteps(args.log_freq)]
+    if not args.eval_freq:
+        return callbacks, None
+    environment = Monitor(gym.make(args.env_id))
+    environment.reset(seed=EVALUATION_SEED + args.seed)
+    keeper = KeepBestCallback(
+        environment, eval_freq=max(args.eval_freq // args.n_envs, 1), restore=args.keep_best
+    )
+    return [keeper, *callbacks], keeper
+
+
+def train(model: TwoTimescaleQ, args: Args, callbacks: list[Any], console: Console) -> str | None:
+    """Learn; returns why it ended early, if it did."""
+    try:
+        model.learn(
+            args.total_timesteps,
+            callback=callbacks,
+            log_interval=None,
+            progress_bar=args.progress_bar and console.is_terminal,
+        )
+    except KeyboardInterrupt:
+        return "interrupted"
+    except BadTransitionError as error:
+        return str(error)
+    return None
+
+
+def evaluate(model: TwoTimescaleQ, env_id: str, episodes: int, seed: int) -> list[float]:
+    """The returns of greedy episodes on a fresh environment."""
+    environment = Monitor(gym.make(env_id))
+    environment.reset(seed=seed)
+    returns, _ = evaluate_policy(model, environment, episodes, return_episode_rewards=True)
+    environment.close()
+    return list(returns)  # type: ignore[arg-type]
+
+
+def write_config(folder: Path, args: Args, result: dict[str, Any]) -> None:
+    """Keep what the run was started with, and what came out, next to the model."""
+    config = {
+        **asdict(args),
+        "log_dir": str(args.log_dir),
+        "versions": {
+            "oda_rl": oda_rl.__version__,
+            "gymnasium": gym.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "result": result,
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
+    """The table at the end, and what to type next."""
+    table = Table(title=f"{result['env_id']}, seed {result['seed']}", title_justify="left")
+    table.add_column("TwoTimescaleQ")
+    table.add_column("", justify="right")
+    episodes = result["episodes"]
+    table.add_row(f"return over {episodes} greedy episodes, mean", f"{result['mean']:.1f}")
+    table.add_row("  standard deviation", f"{result['sd']:.1f}")
+    table.add_row("cells", f"{result['n_cells']}")
+    table.add_row("numbers stored to act", f"{result['n_parameters']:,}")
+    table.add_row("environment steps", f"{result['steps']:,}")
+    table.add_row("  of which before the policy that was kept", f"{result['kept_at']:,}")
+    table.add_row("seconds, evaluations during the training included", f"{result['seconds']:.1f}")
+    table.add_row("model file", f"{result['file_bytes'] / 1000:.1f} kB")
+    console.print(table)
+    console.print(f"The run is in {folder}. To look further:", highlight=False)
+    console.print(f"  tensorboard --logdir {folder.parent.parent}", highlight=False, soft_wrap=True)
+    console.print(
+        f"  python scripts/evaluate.py {folder / 'model.npz'} --render", highlight=False, soft_wrap=True
+    )
+
+
+def main(args: Args) -> int:
+    """Train, save, evaluate, tell."""
+    console = Console()
+    folder = make_run_folder(args)
+    environment = make_vec_env(args.env_id, args.n_envs, seed=args.seed)
+    model = TwoTimescaleQ(env=environment, seed=args.seed, **args.agent.to_dict())
+    model.set_logger(configure(str(folder), ["tensorboard"]))
+    callbacks, keeper = make_callbacks(args)
+    console.print(f"Training on {args.env_id} for {args.total_timesteps:,} steps.", highlight=False)
+    begun = time.perf_counter()
+    trouble = train(model, args, callbacks, console)
+    seconds = time.perf_counter() - begun
+    model.logger.close()
+    model.save(folder / "model.npz")
+    if trouble:
+        console.print(f"The training ended early: {trouble}", highlight=False)
+        console.print(
+            f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}.", highlight=False
+        )
+    returns = evaluate(model, args.env_id, args.eval_episodes, EVALUATION_SEED - 1 - args.seed)
+    result = {
+        "env_id": args.env_id,
+        "seed": args.seed,
+        "episodes": len(returns),
+        "mean": float(np.mean(returns)),
+        "sd": float(np.std(returns)),
+        "n_cells": model.n_cells,
+        "n_parameters": model.n_parameters,
+        "steps": model.num_timesteps,
+        "kept_at": keeper.best_timesteps if keeper and args.keep_best else model.num_timesteps,
+        "seconds": seconds,
+        "file_bytes": (folder / "model.npz").stat().st_size,
+        "ended_early": trouble,
+    }
+    write_config(folder, args, result)
+    show(console, folder, result)
+    return 0 if trouble in (None, "interrupted") else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Args)))
