@@ -27,8 +27,13 @@ Arrays = dict[str, NDArray[Any]]
 class Learner(Protocol):
     """What `OnlineAlgorithm` drives; `env` is the index of the environment."""
 
-    n_cells: int
-    n_parameters: int
+    @property
+    def n_cells(self) -> int:
+        """Codevectors in use."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers stored to act."""
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode; returns the first action, from 0."""
@@ -82,6 +87,8 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
     learner: Learner
+    observation_space: spaces.Box
+    action_space: spaces.Discrete
 
     def __init__(
         self,
@@ -204,7 +211,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         self, env: gym.Env, total_timesteps: int, callback: BaseCallback, log_interval: int | None
     ) -> None:
         """Step one environment directly."""
-        start = int(self.action_space.start)  # type: ignore[attr-defined]
+        start = int(self.action_space.start)
         (action,) = self._actions
         callback.on_rollout_start()
         go_on = True
@@ -213,7 +220,7 @@ class OnlineAlgorithm(BaseAlgorithm):
             observation, reward, terminated, truncated, info = env.step(taken)
             ended = terminated or truncated
             self.num_timesteps += 1
-            action = self._step(0, observation, reward, terminated, ended)
+            action = self._step(0, observation, float(reward), terminated, ended)
             if ended:
                 info["TimeLimit.truncated"] = truncated and not terminated
                 info["terminal_observation"] = observation
@@ -237,12 +244,13 @@ class OnlineAlgorithm(BaseAlgorithm):
         self, env: VecEnv, total_timesteps: int, callback: BaseCallback, log_interval: int | None
     ) -> None:
         """Step several environments in turn."""
-        start = int(self.action_space.start)  # type: ignore[attr-defined]
+        start = int(self.action_space.start)
         callback.on_rollout_start()
         go_on = True
         while go_on and self.num_timesteps < total_timesteps:
             taken = np.array(self._actions) + start
-            new_obs, rewards, dones, infos = env.step(taken)
+            observations, rewards, dones, infos = env.step(taken)
+            new_obs = np.asarray(observations)
             self.num_timesteps += self.n_envs
             for e in range(self.n_envs):
                 ended = bool(dones[e])
@@ -315,7 +323,7 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     @staticmethod
     def _make_env(env: GymEnv | str, verbose: int) -> GymEnv:
-        made = maybe_make_env(env, verbose)  # type: ignore[arg-type]
+        made = maybe_make_env(env, verbose)
         if isinstance(made, gym.vector.VectorEnv):
             raise ValueError(
                 "env is a gymnasium.vector environment; a gymnasium.Env, its id, or a VecEnv of "
@@ -328,7 +336,7 @@ class OnlineAlgorithm(BaseAlgorithm):
     def _setup_model(self) -> None:
         self.set_random_seed(self.seed)
         self.learner = self._make_learner()
-        self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)  # type: ignore[assignment, arg-type, call-arg]
+        self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)
         self._actions = [0] * self.n_envs
 
     def set_random_seed(self, seed: int | None = None) -> None:
@@ -350,7 +358,7 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def save(  # type: ignore[override]
+    def save(
         self, path: str | Path | io.BufferedIOBase, exclude: Any = None, include: Any = None
     ) -> None:
         """Write the model to a `.npz` of plain arrays and JSON.
@@ -362,12 +370,12 @@ class OnlineAlgorithm(BaseAlgorithm):
         exclude, include : None
             For the interface's sake; a model file always holds the whole model.
         """
-        space: Any = self.observation_space
+        space = self.observation_space
         learned, arrays = self.learner.get_state()
         config = {
             "hyperparameters": self.config.to_dict(),
             "learner": learned,
-            "actions": [int(self.action_space.n), int(self.action_space.start)],  # type: ignore[attr-defined]
+            "actions": [int(self.action_space.n), int(self.action_space.start)],
             "dtype": str(space.dtype),
             "n_envs": self.n_envs,
             "seed": self.seed,

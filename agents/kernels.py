@@ -1,8 +1,8 @@
 """Compiled kernels of the codebook agents: look, choose, learn.
 
-One call of `step` does all that a transition asks for: the fast Q-learning over soft aggregate states and,
-every so often, a step of the slow annealer. Settings and counters are flat arrays, indexed by the names
-below, because numba unpacks a plain array quicker than anything else.
+One call of `step` does all that a transition asks for: the fast Q-learning over soft aggregate states
+and, every so often, a step of the slow annealer. Settings and counters are flat arrays, indexed by the
+names below, because numba unpacks a plain array quicker than anything else.
 """
 
 import math
@@ -90,8 +90,8 @@ def soft_association(x, location, n_cells, n_labels, temperature, label, distanc
     """Find the cells that speak for `x` and their shares p(mu_i | x), within each label.
 
     The weights rho are left out: with them the cells that are visited most would speak for their
-    neighbours. There is one label, or one for each action. Fills `distance` with all divergences, and the
-    first n entries of `cells` and `share`; returns n.
+    neighbours. There is one label, or one for each action. Fills `distance` with all divergences, and
+    the first n entries of `cells` and `share`; returns n.
     """
     divergences(SQUARED_EUCLIDEAN, x, location, n_cells, distance)
     n = 0
@@ -295,9 +295,9 @@ def learn_codebook(
 
     `distance` holds the divergences of `x`.
 
-    The stepsize is multiplied by (K f(x))^-flattening, f(x) the frequency with which cells like the one of
-    x are visited: where the agent has been long already, the codebook learns less. Returns whether the
-    temperature is finished.
+    The stepsize is multiplied by (K f(x))^-flattening, f(x) the frequency with which cells like the one
+    of x are visited: where the agent has been long already, the codebook learns less. Returns whether
+    the temperature is finished.
     """
     n_cells = counters[N_CELLS]
     density = payload[payload.shape[0] - 1]
@@ -407,8 +407,8 @@ def step(
 ):
     """All that a transition of environment `env` asks for; returns the next action, or an error.
 
-    The distances of the new observation serve three times: for the value of the next state, for the slow
-    annealer, and for the choice of the next action.
+    The distances of the new observation serve three times: for the value of the next state, for the
+    slow annealer, and for the choice of the next action.
     """
     if not math.isfinite(reward):
         return BAD_REWARD

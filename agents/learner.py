@@ -23,10 +23,10 @@ class BadTransitionError(ValueError):
 class TwoTimescaleLearner:
     """Learns from one transition at a time; knows nothing of environments or SB3.
 
-    It lives through three phases. *Scaling*: random actions, held for a few steps, tell the scale of the
-    observations, which is then frozen. *Growing*: still under random actions, every observation moves the
-    annealer, and cells split. *Learning*: values start at an optimistic bound, Q-learning runs at every
-    step and the annealer along an ever rarer subsequence.
+    It lives through three phases. *Scaling*: random actions, held for a few steps, tell the scale of
+    the observations, which is then frozen. *Growing*: still under random actions, every observation
+    moves the annealer, and cells split. *Learning*: values start at an optimistic bound, Q-learning runs
+    at every step and the annealer along an ever rarer subsequence.
 
     Parameters
     ----------

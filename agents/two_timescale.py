@@ -40,7 +40,7 @@ class TwoTimescaleQ(OnlineAlgorithm):
 
     def _make_learner(self) -> TwoTimescaleLearner:
         return TwoTimescaleLearner(
-            self.observation_space.shape[0],
+            len(self.observation_space.low),
             int(self.action_space.n),
             self.n_envs,
             self.observation_space.low,

@@ -42,5 +42,5 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     compiled = numba.njit(nogil=True, error_model="numpy")(function)
     with suppress(RuntimeError):  # raised where numba finds no place to write to
-        compiled._cache = _KernelCache(function)
+        compiled._cache = _KernelCache(function)  # type: ignore[attr-defined]
     return compiled
