@@ -11,7 +11,6 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm, maybe_make_env
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
@@ -19,6 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from oda_rl import storage
 from oda_rl.agents.learner import BadTransitionError
 from oda_rl.agents.policies import CodebookPolicy
+from oda_rl.agents.stepping import run_single, run_vectorised
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 
 Arrays = dict[str, NDArray[Any]]
@@ -191,15 +191,15 @@ class OnlineAlgorithm(BaseAlgorithm):
         )
         self.learner.set_horizon(total_timesteps)
         if fresh:
-            self._actions = [self._begin(e, self._last_obs[e]) for e in range(self.n_envs)]  # type: ignore[index]
+            self.next_actions = [self.begin(e, self._last_obs[e]) for e in range(self.n_envs)]  # type: ignore[index]
         single = self._single_env()
         callback.on_training_start(locals(), globals())
         finished = False
         try:
             if single is not None:
-                self._run_single(single, total_timesteps, callback, log_interval)
+                run_single(self, single, total_timesteps, callback, log_interval)
             else:
-                self._run_vectorised(self.env, total_timesteps, callback, log_interval)
+                run_vectorised(self, self.env, total_timesteps, callback, log_interval)
             finished = True
         finally:
             if not finished:  # where the environment stands is unknown
@@ -207,90 +207,15 @@ class OnlineAlgorithm(BaseAlgorithm):
             callback.on_training_end()
         return self
 
-    def _run_single(
-        self, env: gym.Env, total_timesteps: int, callback: BaseCallback, log_interval: int | None
-    ) -> None:
-        """Step one environment directly."""
-        start = int(self.action_space.start)
-        (action,) = self._actions
-        callback.on_rollout_start()
-        go_on = True
-        while go_on and self.num_timesteps < total_timesteps:
-            taken = action + start
-            observation, reward, terminated, truncated, info = env.step(taken)
-            ended = terminated or truncated
-            self.num_timesteps += 1
-            action = self._step(0, observation, float(reward), terminated, ended)
-            if ended:
-                info["TimeLimit.truncated"] = truncated and not terminated
-                info["terminal_observation"] = observation
-                observation, _ = env.reset()
-                action = self._begin(0, observation)
-            self._actions[0] = action
-            self._last_obs = observation[None]
-            step = {
-                "actions": np.array([taken]),
-                "new_obs": self._last_obs,
-                "rewards": np.array([reward], dtype=np.float32),
-                "dones": np.array([ended]),
-                "infos": [info],
-            }
-            callback.update_locals(step)
-            go_on = callback.on_step()
-            if ended:
-                self._finish_episodes(callback, log_interval, step)
-
-    def _run_vectorised(
-        self, env: VecEnv, total_timesteps: int, callback: BaseCallback, log_interval: int | None
-    ) -> None:
-        """Step several environments in turn."""
-        start = int(self.action_space.start)
-        callback.on_rollout_start()
-        go_on = True
-        while go_on and self.num_timesteps < total_timesteps:
-            taken = np.array(self._actions) + start
-            observations, rewards, dones, infos = env.step(taken)
-            new_obs = np.asarray(observations)
-            self.num_timesteps += self.n_envs
-            for e in range(self.n_envs):
-                ended = bool(dones[e])
-                truncated = ended and infos[e].get("TimeLimit.truncated", False)
-                seen = infos[e]["terminal_observation"] if ended else new_obs[e]
-                self._actions[e] = self._step(e, seen, float(rewards[e]), ended and not truncated, ended)
-                if ended:
-                    self._actions[e] = self._begin(e, new_obs[e])
-            self._last_obs = new_obs
-            step = {
-                "actions": taken,
-                "new_obs": new_obs,
-                "rewards": rewards,
-                "dones": dones,
-                "infos": infos,
-            }
-            callback.update_locals(step)
-            go_on = callback.on_step()
-            if dones.any():
-                self._finish_episodes(callback, log_interval, step)
-
-    def _finish_episodes(
-        self, callback: BaseCallback, log_interval: int | None, step: dict[str, Any]
-    ) -> None:
-        """Count the episodes that ended in this step, and log when it is time."""
-        self._update_info_buffer(step["infos"], step["dones"])
-        before = self._episode_num
-        self._episode_num += int(step["dones"].sum())
-        callback.on_rollout_end()
-        if log_interval and before // log_interval < self._episode_num // log_interval:
-            self.dump_logs()
-        callback.on_rollout_start()
-
-    def _step(self, env: int, observation: Any, reward: float, terminated: bool, ended: bool) -> int:
+    def observe(self, env: int, observation: Any, reward: float, terminated: bool, ended: bool) -> int:
+        """Hand a transition to the learner; returns the next action, from 0."""
         try:
             return self.learner.step(env, observation, reward, terminated, ended)
         except BadTransitionError as error:
             raise self._name_step(error) from None
 
-    def _begin(self, env: int, observation: Any) -> int:
+    def begin(self, env: int, observation: Any) -> int:
+        """Start an episode at the learner; returns the first action, from 0."""
         try:
             return self.learner.begin(env, observation)
         except BadTransitionError as error:
@@ -337,7 +262,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         self.set_random_seed(self.seed)
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)
-        self._actions = [0] * self.n_envs
+        self.next_actions = [0] * self.n_envs
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed the environment. The learner's generator is its own; global generators are left alone."""

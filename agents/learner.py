@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 from oda_rl.agents import kernels
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.scaling import ObservationScale
+from oda_rl.agents.workspace import Workspace
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
 from oda_rl.schedule import Cooling, Stepsize
-
-# Draws are made in blocks: a call of the generator costs more than the kernel.
-BLOCK = 1024
 
 
 class BadTransitionError(ValueError):
@@ -73,23 +71,10 @@ class TwoTimescaleLearner:
         self.annealer: Annealer | None = None
         self.max_reward = -np.inf
         self.horizon = 1
-        self._settings = np.zeros(kernels.N_SETTINGS)
-        self._counters = np.zeros(kernels.N_COUNTERS, dtype=np.int64)
-        self._figures = np.zeros(kernels.N_FIGURES)
-        self._fill_settings()
-        capacity = self.codebook.capacity
-        self._x = np.zeros((n_envs, n_features))
-        self._active = np.zeros(n_envs, dtype=np.int64)
-        self._cells = np.zeros((n_envs, capacity), dtype=np.int64)
-        self._share = np.zeros((n_envs, capacity))
-        self._action = np.zeros(n_envs, dtype=np.int64)
-        self._held = np.zeros(n_envs, dtype=np.int64)
-        self._exploratory = np.zeros(n_envs, dtype=np.bool_)
-        self._distance = np.zeros(capacity)
-        self._next_cells = np.zeros(capacity, dtype=np.int64)
-        self._next_share = np.zeros(capacity)
-        self._values = np.zeros(n_actions)
-        self._draw_block()
+        self.workspace = Workspace(n_features, n_actions, n_envs, self.codebook.capacity, self.rng)
+        self._counters = self.workspace.counters
+        self._figures = self.workspace.figures
+        self.workspace.fill(config, self.horizon, self._n_labels)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -126,7 +111,7 @@ class TwoTimescaleLearner:
         if self._counters[kernels.PHASE] != kernels.LEARNING:
             return 1.0
         learned = self._counters[kernels.LEARNING_STEPS]
-        return float(kernels.exploration_rate(self._settings, learned))
+        return float(kernels.exploration_rate(self.workspace.settings, learned))
 
     def figures(self) -> dict[str, float]:
         """What an SB3 algorithm logs of itself."""
@@ -148,7 +133,7 @@ class TwoTimescaleLearner:
     def set_horizon(self, total_timesteps: int) -> None:
         """Tell how long the run will be: exploration falls over a fraction of it."""
         self.horizon = total_timesteps
-        self._fill_settings()
+        self.workspace.fill(self.config, self.horizon, self._n_labels)
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode of environment `env`.
@@ -170,34 +155,10 @@ class TwoTimescaleLearner:
         BadTransitionError
             If the observation is not finite.
         """
-        self._held[env] = 0
         if self.annealer is None:
+            self.workspace.held[env] = 0
             return self._scale(env, observation)
-        book = self.codebook
-        action = kernels.begin(
-            env,
-            observation,
-            self._draws(),
-            self._settings,
-            self._counters,
-            self.scale.centre,
-            self.scale.scale,
-            book.location,
-            book.label,
-            book.payload,
-            self._x,
-            self._active,
-            self._cells,
-            self._share,
-            self._action,
-            self._held,
-            self._exploratory,
-            self._distance,
-            self._values,
-        )
-        if action < 0:
-            self._complain(action, observation, 0.0)
-        return int(action)
+        return self._call(env, observation, 0.0, False, False, True)
 
     def step(
         self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
@@ -232,42 +193,25 @@ class TwoTimescaleLearner:
                 self._complain(kernels.BAD_REWARD, observation, reward)
             self.max_reward = max(self.max_reward, float(reward))
             return self._scale(env, observation)
-        book = self.codebook
-        action = kernels.step(
-            env,
-            observation,
-            reward,
-            terminated,
-            ended,
-            self._draws(),
-            self._settings,
-            self._counters,
-            self._figures,
-            self.scale.centre,
-            self.scale.scale,
-            book.location,
-            book.weight,
-            book.label,
-            book.axis,
-            book.payload,
-            self.annealer.reference,
-            self._x,
-            self._active,
-            self._cells,
-            self._share,
-            self._action,
-            self._held,
-            self._exploratory,
-            self._distance,
-            self._next_cells,
-            self._next_share,
-            self._values,
+        return self._call(env, observation, reward, terminated, ended, False)
+
+    def _call(
+        self,
+        env: int,
+        observation: NDArray[Any],
+        reward: float,
+        terminated: bool,
+        ended: bool,
+        first: bool,
+    ) -> int:
+        action: int = kernels.step(
+            env, observation, reward, terminated, ended, first, self.workspace.draw(), *self._arrays
         )
-        if self._counters[kernels.LEVEL_DONE]:
-            self._finish_level()
         if action < 0:
             self._complain(action, observation, reward)
-        return int(action)
+        if self._counters[kernels.LEVEL_DONE]:
+            self._finish_level()
+        return action
 
     # -- acting ----------------------------------------------------------------------------------
 
@@ -314,13 +258,7 @@ class TwoTimescaleLearner:
         if self.scale.observe(observation):
             self._start_growing()
             return self.begin(env, observation)
-        draws = self._draws()
-        if self._held[env] > 0:
-            self._held[env] -= 1
-        else:
-            self._action[env] = int(draws[1] * self.n_actions)
-            self._held[env] = int(draws[2] * self.config.hold)
-        return int(self._action[env])
+        return self.workspace.random_action(env, self.n_actions, self.config.hold)
 
     def _start_growing(self) -> None:
         """Freeze the scale and begin with one cell, just below its critical temperature."""
@@ -390,19 +328,20 @@ class TwoTimescaleLearner:
         self._counters[kernels.N_CELLS] = book.n_cells
         self._counters[kernels.SLOW_STEPS] = self.annealer.n
         self._counters[kernels.LEVEL_LENGTH] = self.annealer.level_length
-        self._counters[kernels.CHECK_INTERVAL] = self.annealer.check_interval
-        self._settings[kernels.TEMPERATURE] = self.annealer.temperature
+        work = self.workspace
+        work.settings[kernels.TEMPERATURE] = self.annealer.temperature
+        self._arrays = self.workspace.gather(book, self.scale)
         for env in range(self.n_envs):
-            self._active[env] = kernels.soft_association(
-                self._x[env],
+            work.active[env] = kernels.soft_association(
+                work.x[env],
                 book.location,
                 book.n_cells,
                 self._n_labels,
                 self.config.softness * self.annealer.temperature,
                 book.label,
-                self._distance,
-                self._cells[env],
-                self._share[env],
+                work.distance,
+                work.cells[env],
+                work.share[env],
             )
 
     # -- storing ---------------------------------------------------------------------------------
@@ -418,8 +357,8 @@ class TwoTimescaleLearner:
             "max_reward": None if self.max_reward == -np.inf else self.max_reward,
             "counters": self._counters.tolist(),
             "figures": self._figures.tolist(),
-            "generator": self._block_state,
-            "row": self._row,
+            "generator": self.workspace.block_state,
+            "row": self.workspace.row,
         }
         arrays = {
             "scale/centre": self.scale.centre.copy(),
@@ -444,11 +383,9 @@ class TwoTimescaleLearner:
         self.max_reward = -np.inf if config["max_reward"] is None else config["max_reward"]
         self._counters[:] = config["counters"]
         self._figures[:] = config["figures"]
-        self.rng.bit_generator.state = config["generator"]
-        self._draw_block()
-        self._row = config["row"]
+        self.workspace.resume(config["generator"], config["row"])
         self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
-        self._fill_settings()
+        self.workspace.fill(self.config, self.horizon, self._n_labels)
         if "annealer" not in config:
             self.annealer = None
             return
@@ -474,40 +411,6 @@ class TwoTimescaleLearner:
         return slice(start, start + self.n_actions * self.n_envs)
 
     # -- small things ----------------------------------------------------------------------------
-
-    def _fill_settings(self) -> None:
-        config = self.config
-        s, c = self._settings, self._counters
-        s[kernels.GAMMA] = config.gamma
-        s[kernels.TRACE_DECAY] = config.trace_decay
-        s[kernels.SOFTNESS] = config.softness
-        s[kernels.LEARNING_RATE] = config.learning_rate
-        s[kernels.LEARNING_RATE_MIN] = config.learning_rate_min
-        s[kernels.LEARNING_RATE_HALVING] = config.learning_rate_halving
-        s[kernels.LEARNING_RATE_POWER] = config.learning_rate_power
-        s[kernels.EPSILON_START] = config.exploration_initial_eps
-        s[kernels.EPSILON_END] = config.exploration_final_eps
-        s[kernels.EPSILON_STEPS] = config.exploration_fraction * self.horizon
-        s[kernels.SLOW_EVERY] = config.slow_every
-        s[kernels.SLOW_DOUBLING] = config.slow_doubling
-        s[kernels.SLOW_A] = config.slow_a
-        s[kernels.SLOW_B] = config.slow_b
-        s[kernels.FLATTENING] = config.flattening
-        c[kernels.HOLD] = config.hold
-        c[kernels.N_LABELS] = self._n_labels
-        c[kernels.RATE_BY_CELL] = config.learning_rate_by == "cell"
-
-    def _draw_block(self) -> None:
-        self._block_state = self.rng.bit_generator.state
-        self._block = self.rng.random((BLOCK, kernels.N_DRAWS))
-        self._row = 0
-
-    def _draws(self) -> NDArray[np.float64]:
-        if self._row == BLOCK:
-            self._draw_block()
-        draws = self._block[self._row]
-        self._row += 1
-        return draws
 
     def _mean_rate(self) -> float:
         visits, rates = self.codebook["visits"], self.codebook["rate"]
