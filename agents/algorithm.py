@@ -83,6 +83,11 @@ class OnlineAlgorithm(BaseAlgorithm):
         Episodes over which returns are averaged for the log.
     device : str, default="cpu"
         For the interface's sake; there is nothing to put on a GPU.
+
+    Attributes
+    ----------
+    env_id : str or None
+        The id of the environment that was learned from, if it has one.
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
@@ -121,6 +126,7 @@ class OnlineAlgorithm(BaseAlgorithm):
             support_multi_env=True,
         )
         self.config = config
+        self.env_id = self._read_env_id()
         if _init_setup_model and env is not None:
             self._setup_model()
 
@@ -260,6 +266,9 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     def _setup_model(self) -> None:
         self.set_random_seed(self.seed)
+        self._build()
+
+    def _build(self) -> None:
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)
         self.next_actions = [0] * self.n_envs
@@ -271,6 +280,10 @@ class OnlineAlgorithm(BaseAlgorithm):
         self.action_space.seed(seed)
         if self.env is not None:
             self.env.seed(seed)
+
+    def _read_env_id(self) -> str | None:
+        spec = self.env.get_attr("spec")[0] if self.env is not None else None
+        return spec.id if spec is not None else None
 
     def _single_env(self) -> gym.Env | None:
         # A wrapped vectorised environment must be stepped as a whole.
@@ -298,6 +311,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         space = self.observation_space
         learned, arrays = self.learner.get_state()
         config = {
+            "env_id": self.env_id,
             "hyperparameters": self.config.to_dict(),
             "learner": learned,
             "actions": [int(self.action_space.n), int(self.action_space.start)],
@@ -344,9 +358,12 @@ class OnlineAlgorithm(BaseAlgorithm):
             If there is no such file, or it is damaged, foreign, or newer; the message says which.
         """
         config, arrays = storage.load(path, cls.__name__)
-        options = {"seed": config["seed"], **options}
         model = cls(
-            env=None, device=device, _init_setup_model=False, **options, **config["hyperparameters"]
+            env=None,
+            device=device,
+            _init_setup_model=False,
+            **{"seed": config["seed"], **options},
+            **config["hyperparameters"],
         )
         model.observation_space = spaces.Box(
             arrays.pop("space/low"), arrays.pop("space/high"), dtype=np.dtype(config["dtype"]).type
@@ -358,8 +375,11 @@ class OnlineAlgorithm(BaseAlgorithm):
             made = model._make_env(env, model.verbose)
             model.n_envs = made.num_envs if isinstance(made, VecEnv) else 1
             model.set_env(made)
-        model._setup_model()
+        if "seed" in options:  # otherwise the environment goes on with the generator that it has
+            model.set_random_seed(options["seed"])
+        model._build()
         model.learner.set_state(config["learner"], arrays)
+        model.env_id = config["env_id"]
         model.num_timesteps = config["num_timesteps"]
         model._episode_num = config["episodes"]
         return model

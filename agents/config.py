@@ -81,6 +81,8 @@ class TwoTimescaleConfig:
     """Split below a cell's critical temperature, or double all cells and merge those that stay."""
 
     def __post_init__(self) -> None:
+        if self.observation_scale is not None:  # JSON has lists
+            object.__setattr__(self, "observation_scale", tuple(self.observation_scale))
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
@@ -88,6 +90,9 @@ class TwoTimescaleConfig:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}.")
+        scale = self.observation_scale
+        if scale is not None and not all(0.0 < number < _INFINITY for number in scale):
+            raise ValueError(f"observation_scale must be positive numbers, got {scale}.")
         if self.max_cells < self.growth_cells:
             raise ValueError(
                 f"max_cells must be at least growth_cells, got {self.max_cells} < {self.growth_cells}."

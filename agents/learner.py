@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oda_rl.agents import kernels
 from oda_rl.agents.config import TwoTimescaleConfig
-from oda_rl.agents.scaling import ObservationScale
+from oda_rl.agents.scaling import SMALLEST, ObservationScale
 from oda_rl.agents.workspace import Workspace
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
@@ -266,6 +266,7 @@ class TwoTimescaleLearner:
         points = self.scale.freeze()
         covariance = np.cov(points.T).reshape(book.n_features, book.n_features)
         critical = book.divergence.critical_temperature(points.mean(axis=0), covariance)
+        critical = max(critical, SMALLEST)  # observations that never change have no critical one
         for label in range(self._n_labels):
             book.add(points.mean(axis=0), 1.0 / self._n_labels, label)
         self.annealer = self._make_annealer(critical, self.config.min_temperature * critical)
