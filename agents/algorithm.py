@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import safe_mean
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
-from oda_rl.agents.learner import BadTransitionError
+from oda_rl.agents.learner import BadTransitionError, load_kernels
 from oda_rl.agents.policies import CodebookPolicy
 from oda_rl.agents.stepping import run_single, run_vectorised
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
@@ -269,6 +269,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         self._build()
 
     def _build(self) -> None:
+        load_kernels(str(self.observation_space.dtype))
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)
         self.next_actions = [0] * self.n_envs

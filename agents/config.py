@@ -18,20 +18,22 @@ class TwoTimescaleConfig:
 
     gamma: float = 0.99
     """Discount factor, in [0, 1)."""
-    trace_decay: float = 0.8
+    trace_decay: float = 0.9
     """Lambda of Watkins' Q(lambda): how far back an error reaches, in [0, 1]."""
     codebook: Literal["shared", "per_action"] = "shared"
     """One codebook whose cells have a value for each action, or a codebook for each action."""
+    local_model: Literal["constant", "linear"] = "linear"
+    """The value of an action in a cell: a number, or a linear function of the observation."""
     softness: float = 2.0
     """Aggregate states overlap as the association probabilities at this multiple of the annealing
     temperature; 0 takes the nearest cell alone."""
     learning_rate: float = 0.1
     """Fast stepsize at the first visit, in (0, 1]."""
-    learning_rate_min: float = 0.03
+    learning_rate_min: float = 0.003
     """The fast stepsize never falls below this."""
     learning_rate_halving: float = 100.0
     """The fast stepsize falls as (1 + visits / this)^-power."""
-    learning_rate_power: float = 0.7
+    learning_rate_power: float = 0.8
     """Power of that fall, in [0, 1]; 0 keeps it constant."""
     learning_rate_by: Literal["cell", "global"] = "cell"
     """Count the visits of each cell and action, or the average over all."""
@@ -43,15 +45,15 @@ class TwoTimescaleConfig:
     """Share of random actions at the end."""
     exploration_fraction: float = 0.3
     """Fraction of the run over which the share of random actions falls."""
-    hold: int = 10
+    hold: int = 2
     """A random action is held for 1 to this many steps."""
     warmup_steps: int = 2000
     """Steps under random actions that tell the scale of the observations."""
     growth_steps: int = 10_000
     """Steps under random actions in which only the codebook grows, at most."""
-    growth_cells: int = 100
+    growth_cells: int = 60
     """Growing alone ends at this many cells."""
-    max_cells: int = 150
+    max_cells: int = 100
     """Cells at most."""
     observation_scale: tuple[float, ...] | None = None
     """A large change of each coordinate of an observation, in its own units; learned if not given."""
@@ -135,6 +137,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "perturbation": (_TINY, _INFINITY),
 }
 _CHOICES = {
+    "local_model": ("constant", "linear"),
     "codebook": ("shared", "per_action"),
     "learning_rate_by": ("cell", "global"),
     "bifurcation": ("critical", "perturb"),

@@ -44,7 +44,8 @@ PHASE = 6
 LEVEL_DONE = 7
 RATE_BY_CELL = 8
 N_LABELS = 9
-N_COUNTERS = 10
+N_BASIS = 10
+N_COUNTERS = 11
 
 # Running figures, float64
 NEXT_SLOW = 0
@@ -100,6 +101,7 @@ class Memory(NamedTuple):
 class Scratch(NamedTuple):
     """Room for what lives during one step only."""
 
+    x: Any
     distance: Any
     cells: Any
     share: Any
@@ -154,15 +156,21 @@ def soft_association(x, location, n_cells, n_labels, temperature, label, distanc
 
 
 @kernel
-def action_values(n, cells, share, q, values):
-    """Fill `values` with Q(x, a) = sum_i p(mu_i | x) Q_i(a).
+def action_values(x, n, cells, share, q, n_basis, values):
+    """Fill `values` with Q(x, a) = sum_i p(mu_i | x) (b_ia + w_ia x).
 
-    In a codebook for each action a cell has no value for the others: its Q_i(a) is 0 there.
+    The rows of `q` are, for each action, the intercept b and, if cells are linear, the slopes w: an
+    affine function of x itself and not of x - mu, so that it stays what it is when its cell moves or
+    splits. In a codebook for each action a cell has no value for the others: its row is 0 there.
     """
     for a in range(values.shape[0]):
         total = 0.0
         for k in range(n):
-            total += share[k] * q[a, cells[k]]
+            i = cells[k]
+            value = q[a * n_basis, i]
+            for j in range(n_basis - 1):
+                value += q[a * n_basis + 1 + j, i] * x[j]
+            total += share[k] * value
         values[a] = total
 
 
@@ -199,7 +207,15 @@ def choose(env, draws, settings, counters, payload, memory, values):
     that about a share of epsilon of all steps is random however long they are held.
     """
     n_actions = values.shape[0]
-    action_values(memory.active[env], memory.cells[env], memory.share[env], payload, values)
+    action_values(
+        memory.x[env],
+        memory.active[env],
+        memory.cells[env],
+        memory.share[env],
+        payload,
+        counters[N_BASIS],
+        values,
+    )
     begin_random = 1.0
     if counters[PHASE] == LEARNING:
         epsilon = exploration_rate(settings, counters[LEARNING_STEPS])
@@ -229,37 +245,47 @@ def lower(rate, part, visits, settings):
 def learn_values(env, reward, terminated, settings, counters, figures, book, memory, n_next, scratch):
     """One step of Watkins' Q(lambda) over soft aggregate states.
 
-    The features of the taken action are the shares p(mu_i | x). The traces collect them divided by
-    sum p_i^2, so that a stepsize of 1 would move Q(x, a) to its target wherever x lies between cells.
+    The features of the taken action are the shares p(mu_i | x), and for linear cells also
+    p(mu_i | x) (x - mu_i) / sqrt(T). The traces collect them divided by their sum of squares, so that a
+    stepsize of 1 would move Q(x, a) to its target wherever x lies between cells.
     """
-    n_cells = counters[N_CELLS]
+    n_cells, n_basis = counters[N_CELLS], counters[N_BASIS]
     n_actions = scratch.values.shape[0]
-    q = book.payload[:n_actions]
-    visits = book.payload[n_actions : 2 * n_actions]
-    rate = book.payload[2 * n_actions : 3 * n_actions]
-    first = (3 + env) * n_actions
-    trace = book.payload[first : first + n_actions]
-    own_cells, own_share = memory.cells[env], memory.share[env]
+    rows = n_actions * n_basis
+    q = book.payload[:rows]
+    visits = book.payload[rows : rows + n_actions]
+    rate = book.payload[rows + n_actions : rows + 2 * n_actions]
+    first = rows + 2 * n_actions + env * rows
+    trace = book.payload[first : first + rows]
+    x, own_cells, own_share = memory.x[env], memory.cells[env], memory.share[env]
     taken = memory.action[env]
     by_action = counters[N_LABELS] > 1
+    temperature = settings[TEMPERATURE] * (settings[SOFTNESS] if settings[SOFTNESS] > 0.0 else 1.0)
 
     target = reward
     if not terminated:
-        action_values(n_next, scratch.cells, scratch.share, q, scratch.values)
+        action_values(scratch.x, n_next, scratch.cells, scratch.share, q, n_basis, scratch.values)
         target += settings[GAMMA] * scratch.values.max()
     value = 0.0
     norm = 0.0
+    base = taken * n_basis
     for k in range(memory.active[env]):
         i = own_cells[k]
-        if not by_action or book.label[i] == taken:
-            value += own_share[k] * q[taken, i]
-            norm += own_share[k] * own_share[k]
+        if by_action and book.label[i] != taken:
+            continue
+        own = q[base, i]
+        reach = 1.0
+        for j in range(n_basis - 1):
+            own += q[base + 1 + j, i] * x[j]
+            reach += (x[j] - book.location[j, i]) ** 2 / temperature
+        value += own_share[k] * own
+        norm += own_share[k] * own_share[k] * reach
     error = target - value
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
 
     decay = 0.0 if memory.exploratory[env] else settings[GAMMA] * settings[TRACE_DECAY]
-    for a in range(n_actions):
-        row = trace[a]
+    for r in range(rows):
+        row = trace[r]
         for i in range(n_cells):
             row[i] *= decay
     by_cell = counters[RATE_BY_CELL] == 1
@@ -270,16 +296,24 @@ def learn_values(env, reward, terminated, settings, counters, figures, book, mem
         )
     for k in range(memory.active[env]):
         i = own_cells[k]
-        if not by_action or book.label[i] == taken:
-            visits[taken, i] += own_share[k]
-            trace[taken, i] += own_share[k] / norm
-            if by_cell:
-                rate[taken, i] = lower(rate[taken, i], own_share[k], visits[taken, i], settings)
-            else:
-                rate[taken, i] = figures[COMMON_RATE]
+        if by_action and book.label[i] != taken:
+            continue
+        visits[taken, i] += own_share[k]
+        feature = own_share[k] / norm
+        intercept = feature
+        for j in range(n_basis - 1):
+            slope = feature * (x[j] - book.location[j, i]) / temperature
+            trace[base + 1 + j, i] += slope
+            intercept -= slope * book.location[j, i]
+        trace[base, i] += intercept
+        if by_cell:
+            rate[taken, i] = lower(rate[taken, i], own_share[k], visits[taken, i], settings)
+        else:
+            rate[taken, i] = figures[COMMON_RATE]
     for a in range(n_actions):
-        for i in range(n_cells):
-            q[a, i] += rate[a, i] * trace[a, i] * error
+        for r in range(a * n_basis, (a + 1) * n_basis):
+            for i in range(n_cells):
+                q[r, i] += rate[a, i] * trace[r, i] * error
 
 
 @kernel
@@ -349,6 +383,7 @@ def step(
     action,
     held,
     exploratory,
+    next_x,
     distance,
     next_cells,
     next_share,
@@ -362,15 +397,15 @@ def step(
     """
     book = Book(location, weight, label, axis, payload)
     memory = Memory(x, active, cells, share, action, held, exploratory)
-    scratch = Scratch(distance, next_cells, next_share, values)
+    scratch = Scratch(next_x, distance, next_cells, next_share, values)
     if not math.isfinite(reward):
         return BAD_REWARD
-    if not scale_observation(observation, centre, scale, x[env]):
+    if not scale_observation(observation, centre, scale, next_x):
         return BAD_OBSERVATION
     temperature = settings[SOFTNESS] * settings[TEMPERATURE]
     n_cells, n_labels = counters[N_CELLS], counters[N_LABELS]
     n_next = soft_association(
-        x[env], location, n_cells, n_labels, temperature, label, distance, next_cells, next_share
+        next_x, location, n_cells, n_labels, temperature, label, distance, next_cells, next_share
     )
     if first:
         held[env] = 0
@@ -379,13 +414,15 @@ def step(
     if not first and counters[PHASE] == LEARNING:
         counters[LEARNING_STEPS] += 1
         learn_values(env, reward, terminated, settings, counters, figures, book, memory, n_next, scratch)
+    x[env] = next_x
     active[env] = n_next
     for k in range(n_next):
         cells[env, k] = next_cells[k]
         share[env, k] = next_share[k]
     if ended:
-        row = (3 + env) * values.shape[0]
-        payload[row : row + values.shape[0], :n_cells] = 0.0
+        rows = values.shape[0] * counters[N_BASIS]
+        row = (env + 1) * rows + 2 * values.shape[0]
+        payload[row : row + rows, :n_cells] = 0.0
     else:
         choose(env, draws, settings, counters, payload, memory, values)
     # A codebook for each action learns from observations with the action that follows.
@@ -399,18 +436,18 @@ def step(
 
 @kernel
 def greedy_actions(
-    observations, temperature, n_cells, n_labels, centre, scale, location, label, q, actions
+    observations, temperature, n_cells, n_labels, n_basis, centre, scale, location, label, q, actions
 ):
     """Fill `actions` with the greedy actions; ties go to the first. Returns False for bad input."""
     distance = np.empty(n_cells)
     cells = np.empty(n_cells, dtype=np.int64)
     share = np.empty(n_cells)
     x = np.empty(centre.shape[0])
-    values = np.empty(q.shape[0])
+    values = np.empty(q.shape[0] // n_basis)
     for t in range(observations.shape[0]):
         if not scale_observation(observations[t], centre, scale, x):
             return False
         n = soft_association(x, location, n_cells, n_labels, temperature, label, distance, cells, share)
-        action_values(n, cells, share, q, values)
+        action_values(x, n, cells, share, q, n_basis, values)
         actions[t] = np.argmax(values)
     return True

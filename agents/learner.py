@@ -1,5 +1,6 @@
 """The two-timescale learner: Q-learning over aggregate states that an annealer makes finer."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,15 @@ class TwoTimescaleLearner:
         # Acting outside of the training must not change the training.
         (self._acting_rng,) = self.rng.spawn(1)
         self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
+        # The value of a cell is a number, or an affine function of the observation.
+        self._n_basis = 1 + n_features if config.local_model == "linear" else 1
         self.codebook = Codebook(
             n_features,
             payload={
-                "q": (n_actions, "mean"),
+                "q": (n_actions * self._n_basis, "mean"),
                 "visits": (n_actions, "count"),
                 "rate": (n_actions, "mean"),
-                "trace": (n_actions * n_envs, "count"),
+                "trace": (n_actions * self._n_basis * n_envs, "count"),
                 "density": (1, "count"),
             },
             capacity=2 * config.max_cells,
@@ -74,7 +77,7 @@ class TwoTimescaleLearner:
         self.workspace = Workspace(n_features, n_actions, n_envs, self.codebook.capacity, self.rng)
         self._counters = self.workspace.counters
         self._figures = self.workspace.figures
-        self.workspace.fill(config, self.horizon, self._n_labels)
+        self.workspace.fill(config, self.horizon, self._n_labels, self._n_basis)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -87,7 +90,7 @@ class TwoTimescaleLearner:
     def n_parameters(self) -> int:
         """Numbers stored to act: locations, Q values, the scale and a temperature."""
         d = self.codebook.n_features
-        values = self.n_actions if self._n_labels == 1 else 1
+        values = self._n_basis * (self.n_actions if self._n_labels == 1 else 1)
         return self.n_cells * (d + values) + 2 * d + 1
 
     @property
@@ -97,8 +100,12 @@ class TwoTimescaleLearner:
 
     @property
     def q_values(self) -> NDArray[np.float64]:
-        """The Q values of the cells, of shape (n_cells, n_actions)."""
-        return self.codebook["q"].T.copy()
+        """The Q values at the codevectors, of shape (n_cells, n_actions)."""
+        parts = self.codebook["q"].reshape(self.n_actions, self._n_basis, -1)
+        slopes = parts[:, 1:]
+        location = self.codebook.location[: slopes.shape[1], : self.n_cells]
+        values: NDArray[np.float64] = parts[:, 0] + (slopes * location).sum(axis=1)
+        return values.T
 
     @property
     def temperature(self) -> float:
@@ -133,7 +140,7 @@ class TwoTimescaleLearner:
     def set_horizon(self, total_timesteps: int) -> None:
         """Tell how long the run will be: exploration falls over a fraction of it."""
         self.horizon = total_timesteps
-        self.workspace.fill(self.config, self.horizon, self._n_labels)
+        self.workspace.fill(self.config, self.horizon, self._n_labels, self._n_basis)
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode of environment `env`.
@@ -232,11 +239,12 @@ class TwoTimescaleLearner:
             self.config.softness * self.annealer.temperature,
             book.n_cells,
             self._n_labels,
+            self._n_basis,
             self.scale.centre,
             self.scale.scale,
             book.location,
             book.label,
-            book.payload[: self.n_actions],
+            book.payload[: self.n_actions * self._n_basis],
             actions,
         )
         if not finite:
@@ -299,9 +307,11 @@ class TwoTimescaleLearner:
         """Give every cell the optimistic value, and go on with Q-learning."""
         best = self.config.optimism * max(0.0, self.max_reward) / (1.0 - self.config.gamma)
         book = self.codebook
-        book["q"][:] = best
+        book["q"][:] = 0.0
+        intercepts = book["q"][:: self._n_basis]
+        intercepts[:] = best
         if self._n_labels > 1:
-            book["q"][:] *= book.labels == np.arange(self.n_actions)[:, None]
+            intercepts *= book.labels == np.arange(self.n_actions)[:, None]
         book["visits"][:] = 0.0
         book["rate"][:] = self.config.learning_rate
         book["trace"][:] = 0.0
@@ -386,7 +396,7 @@ class TwoTimescaleLearner:
         self._figures[:] = config["figures"]
         self.workspace.resume(config["generator"], config["row"])
         self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
-        self.workspace.fill(self.config, self.horizon, self._n_labels)
+        self.workspace.fill(self.config, self.horizon, self._n_labels, self._n_basis)
         if "annealer" not in config:
             self.annealer = None
             return
@@ -408,8 +418,9 @@ class TwoTimescaleLearner:
 
     @property
     def _trace_rows(self) -> slice:
-        start = 3 * self.n_actions
-        return slice(start, start + self.n_actions * self.n_envs)
+        rows = self.n_actions * self._n_basis
+        start = rows + 2 * self.n_actions
+        return slice(start, start + rows * self.n_envs)
 
     # -- small things ----------------------------------------------------------------------------
 
@@ -424,3 +435,27 @@ class TwoTimescaleLearner:
         raise BadTransitionError(
             f"the environment returned the observation {np.asarray(observation)}; it must be finite."
         )
+
+
+@cache
+def load_kernels(dtype: str) -> None:
+    """Have the compiled code ready for observations of this dtype.
+
+    The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment leaves
+    numba half loaded; this is for a moment when nothing has been learned yet.
+
+    Parameters
+    ----------
+    dtype : str
+        Name of the dtype of the observations.
+    """
+    config = TwoTimescaleConfig(
+        warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
+    )
+    bound = np.ones(1)
+    learner = TwoTimescaleLearner(1, 2, 1, -bound, bound, config, seed=0)
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1)).astype(dtype)
+    learner.begin(0, points[0])
+    for t, point in enumerate(points):
+        learner.step(0, point, 0.0, False, t % 8 == 7)
+    learner.greedy(points)

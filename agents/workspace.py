@@ -34,7 +34,7 @@ class Workspace:
         The number of cells that speak for it, their indices and their shares.
     action, held, exploratory : ndarray of shape (n_envs,)
         The action chosen for it, for how many more steps it is held, and whether it is not greedy.
-    distance, next_cells, next_share, values : ndarray
+    next_x, distance, next_cells, next_share, values : ndarray
         Room for one step.
     """
 
@@ -51,6 +51,7 @@ class Workspace:
         self.action = np.zeros(n_envs, dtype=np.int64)
         self.held = np.zeros(n_envs, dtype=np.int64)
         self.exploratory = np.zeros(n_envs, dtype=np.bool_)
+        self.next_x = np.zeros(n_features)
         self.distance = np.zeros(capacity)
         self.next_cells = np.zeros(capacity, dtype=np.int64)
         self.next_share = np.zeros(capacity)
@@ -58,7 +59,7 @@ class Workspace:
         self._rng = rng
         self._draw_block()
 
-    def fill(self, config: TwoTimescaleConfig, horizon: int, n_labels: int) -> None:
+    def fill(self, config: TwoTimescaleConfig, horizon: int, n_labels: int, n_basis: int) -> None:
         """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
         s, c = self.settings, self.counters
         s[kernels.GAMMA] = config.gamma
@@ -78,6 +79,7 @@ class Workspace:
         s[kernels.FLATTENING] = config.flattening
         c[kernels.HOLD] = config.hold
         c[kernels.N_LABELS] = n_labels
+        c[kernels.N_BASIS] = n_basis
         c[kernels.RATE_BY_CELL] = config.learning_rate_by == "cell"
 
     def gather(self, book: Codebook, scale: ObservationScale) -> tuple[NDArray[Any], ...]:
@@ -100,6 +102,7 @@ class Workspace:
             self.action,
             self.held,
             self.exploratory,
+            self.next_x,
             self.distance,
             self.next_cells,
             self.next_share,

@@ -21,6 +21,11 @@ def make_learner(**options):
     return learner
 
 
+def features(learner, x):
+    """The basis of a cell's value: 1, and for linear cells the observation."""
+    return np.array([1.0, *x]) if learner.config.local_model == "linear" else np.ones(1)
+
+
 def shares(learner, x, action=0):
     """p(mu_i | x) at the softened temperature, without the weights; those below exp(-8) left out."""
     book = learner.codebook
@@ -41,25 +46,35 @@ def shares(learner, x, action=0):
 
 
 def values(learner, x):
-    q = learner.codebook["q"]
-    return np.array([shares(learner, x, a) @ q[a] for a in range(3)])
+    phi = features(learner, x)
+    q = learner.codebook["q"].reshape(3, len(phi), -1)
+    return np.array([shares(learner, x, a) @ (phi @ q[a]) for a in range(3)])
 
 
+@pytest.mark.parametrize("local_model", ["constant", "linear"])
 @pytest.mark.parametrize("codebook", ["shared", "per_action"])
 @pytest.mark.parametrize("terminated", [False, True])
-def test_steps_follow_watkins_q_lambda(codebook, terminated):
-    """Several steps in a row, with traces, against equation Q <- Q + alpha e delta."""
-    learner = make_learner(codebook=codebook, slow_every=1e9, gamma=0.9, trace_decay=0.7)
+def test_steps_follow_watkins_q_lambda(local_model, codebook, terminated):
+    """Several steps in a row, with traces: Q <- Q + alpha e delta, e the features' trace.
+
+    The features of cell i for the taken action are p_i and p_i (x - mu_i) / T, divided by the sum of
+    p_i^2 (1 + |x - mu_i|^2 / T); the second belong to the slopes of a function of x - mu_i.
+    """
+    learner = make_learner(
+        local_model=local_model, codebook=codebook, slow_every=1e9, gamma=0.9, trace_decay=0.7
+    )
     learner.workspace.figures[kernels.NEXT_SLOW] = np.inf  # the fast timescale alone
     config, book, work = learner.config, learner.codebook, learner.workspace
     rng = np.random.default_rng(1)
-    book["q"][:] = rng.normal(size=book["q"].shape)
+    k, m = len(book), 3 if local_model == "linear" else 1
+    temperature = config.softness * learner.temperature
+    q = 0.1 * rng.normal(size=(3, m, k))
     if codebook == "per_action":
-        book["q"][:] *= book.labels == np.arange(3)[:, None]
+        q *= (book.labels == np.arange(3)[:, None])[:, None, :]
+    book["q"][:] = q.reshape(3 * m, k)
     points = rng.uniform(-1, 1, (30, 2))
     learner.begin(0, points[0])
-    trace = np.zeros((3, len(book)))
-    q = book["q"].copy()
+    trace = np.zeros((3, m, k))
     visits, rate = book["visits"].copy(), book["rate"].copy()
     for t in range(1, 30):
         x = (points[t - 1] - learner.scale.centre) / learner.scale.scale
@@ -68,20 +83,42 @@ def test_steps_follow_watkins_q_lambda(codebook, terminated):
         reward, last = float(rng.normal()), t == 29 and terminated
         p = shares(learner, x, a)
         target = reward + (0.0 if last else config.gamma * values(learner, y).max())
-        error = target - p @ q[a]
+        error = target - values(learner, x)[a]
+        away = (x - book.codevectors).T if m > 1 else np.zeros((0, k))
+        norm = (p**2 * (1.0 + (away**2).sum(axis=0) / temperature)).sum()
         trace *= 0.0 if exploratory else config.gamma * config.trace_decay
-        trace[a] += p / (p @ p)
+        slopes = p * away / temperature / norm
+        trace[a, 1:] += slopes
+        # a slope about mu_i is a slope about 0 and an intercept
+        trace[a, 0] += p / norm - (slopes * book.codevectors.T[: m - 1]).sum(axis=0)
         visits[a] += p
         slope = config.learning_rate_power / (config.learning_rate_halving + visits[a])
         rate[a] = np.maximum(config.learning_rate_min, rate[a] * (1 - p * slope))
-        q += rate * trace * error
+        q += rate[:, None, :] * trace * error
         learner.step(0, points[t], reward, last, last)
-        np.testing.assert_allclose(book["q"], q, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(book["q"], q.reshape(3 * m, k), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(book["visits"], visits, rtol=1e-9)
     if terminated:
         assert not book["trace"].any()
     else:
-        np.testing.assert_allclose(book["trace"], trace, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(book["trace"], trace.reshape(3 * m, k), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("event", ["split", "move"])
+def test_linear_values_stay_when_cells_split_and_move(event):
+    """What a cell says of a point does not depend on where its codevector is."""
+    learner = make_learner(local_model="linear")
+    book = learner.codebook
+    book["q"][:] = np.random.default_rng(0).normal(size=book["q"].shape)
+    before = book["q"][:, 0].copy()
+    if event == "split":
+        new = book.split(0, [0.1, -0.2])
+        np.testing.assert_array_equal(book["q"][:, new], before)
+    else:
+        book.location[:, 0] += 0.3
+    np.testing.assert_array_equal(book["q"][:, 0], before)
+    expected = before.reshape(3, 3)[:, 0] + before.reshape(3, 3)[:, 1:] @ book.codevectors[0]
+    np.testing.assert_allclose(learner.q_values[0], expected)
 
 
 def test_stepsizes_fall_as_they_should():
@@ -149,7 +186,9 @@ def test_ties_are_broken_at_random():
 @pytest.mark.parametrize("hold", [1, 6])
 def test_share_of_random_actions(hold):
     """However long random actions are held, about epsilon of the steps are random."""
-    learner = make_learner(hold=hold, exploration_initial_eps=0.3, exploration_final_eps=0.3)
+    learner = make_learner(
+        local_model="constant", hold=hold, exploration_initial_eps=0.3, exploration_final_eps=0.3
+    )
     learner.codebook["q"][:] = np.array([1.0, 0.0, 0.0])[:, None]
     learner.codebook["rate"][:] = 0.0
     learner.workspace.settings[kernels.LEARNING_RATE_MIN] = 0.0
