@@ -39,9 +39,8 @@ class _Classic(CompiledEnv):
         """A copy of the state, of shape (state_size,), as the kernels have it."""
         return np.array(self.state, dtype=np.float64)
 
-    def set_state(self, state: ArrayLike) -> None:
-        """Go on from another state, of shape (state_size,)."""
-        self.state = self.check_state(state)
+    def _keep_state(self, state: NDArray[np.float64]) -> None:
+        self.state = state
 
 
 class CartPole(_Classic, CartPoleEnv):
@@ -60,6 +59,7 @@ class CartPole(_Classic, CartPoleEnv):
     state_size = 4
     start_low, start_high = (-0.05,) * 4, (0.05,) * 4
 
+    steps_beyond_terminated: Any
     # Coefficients of friction, of the cart and of the pole
     friction_cart = 0.0
     friction_pole = 0.0
@@ -177,10 +177,8 @@ class MountainCarContinuous(_Classic, Continuous_MountainCarEnv):
         state = np.asarray(self.state)
         return np.array([state[0], state[1], state.dtype == np.float64], dtype=np.float64)
 
-    def set_state(self, state: ArrayLike) -> None:
-        """Go on from another state, of shape (3,)."""
-        array = self.check_state(state)
-        self.state = array[:2].astype(np.float64 if array[2] else np.float32)
+    def _keep_state(self, state: NDArray[np.float64]) -> None:
+        self.state = state[:2].astype(np.float64 if state[2] else np.float32)
 
 
 class Pendulum(_Classic, PendulumEnv):

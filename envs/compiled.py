@@ -125,15 +125,16 @@ class CompiledEnv(gym.Env):
             Empty.
         """
         super().reset(seed=seed)
-        self.refresh_parameters()
+        parameters = self.refresh_parameters()
         state = np.zeros(self.state_size)
-        observation = np.zeros(spaces.flatdim(self.observation_space))
+        space: Any = self.observation_space
+        observation = np.zeros(space.shape)
         start = self.draw_starts(self.np_random, 1)[0]
-        self._compiled_reset.compiled(self._parameters, state, start, observation)
-        self.set_state(state)
+        self._compiled_reset.compiled(parameters, state, start, observation.reshape(-1))
+        self._keep_state(state)
         if self.render_mode == "human":
             self.render()
-        return self._as_observation(observation), {}
+        return observation.astype(space.dtype), {}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Take an action.
@@ -159,14 +160,15 @@ class CompiledEnv(gym.Env):
         if self._parameters is None:
             raise gym.error.ResetNeeded("Call reset() before step().")
         state = self.get_state()
-        observation = np.empty(spaces.flatdim(self.observation_space))
+        space: Any = self.observation_space
+        observation = np.empty(space.shape)
         reward, terminated = self._compiled_step.compiled(
-            self._parameters, state, self.encode_action(action), observation
+            self._parameters, state, self.encode_action(action), observation.reshape(-1)
         )
-        self.set_state(state)
+        self._keep_state(state)
         if self.render_mode == "human":
             self.render()
-        return self._as_observation(observation), reward, terminated, False, {}
+        return observation.astype(space.dtype), reward, terminated, False, {}
 
     # -- what a compiled loop asks for -----------------------------------------------------------
 
@@ -232,14 +234,14 @@ class CompiledEnv(gym.Env):
         ValueError
             If it has another shape.
         """
-        self._state = self.check_state(state)
-
-    def check_state(self, state: ArrayLike) -> NDArray[np.float64]:
-        """A copy of `state` as an array; refuses other shapes than (state_size,)."""
         array = np.array(state, dtype=np.float64)
         if array.shape != (self.state_size,):
             raise ValueError(f"state must have shape ({self.state_size},), not {array.shape}")
-        return array
+        self._keep_state(array)
+
+    def _keep_state(self, state: NDArray[np.float64]) -> None:
+        """Store a state that nobody else writes to."""
+        self._state = state
 
     def encode_action(self, action: Any) -> NDArray[np.float64]:
         """The action as the kernels have it.
@@ -254,7 +256,12 @@ class CompiledEnv(gym.Env):
         ndarray of shape (action_size,)
             Discrete actions counted from 0; the numbers of a Box, rounded to its dtype.
         """
-        space = self.action_space
+        space: Any = self.action_space
+        # `contains` takes longer than the dynamics, so the usual case goes past it.
+        if isinstance(space, spaces.Discrete) and isinstance(action, int | np.integer):
+            index = int(action) - int(space.start)
+            if 0 <= index < int(space.n):
+                return np.array([float(index)])
         if isinstance(space, spaces.Box):
             array = np.asarray(action, dtype=space.dtype)
             if array.shape != space.shape:
@@ -262,12 +269,7 @@ class CompiledEnv(gym.Env):
             return array.astype(np.float64).reshape(-1)
         if not space.contains(action):
             raise gym.error.InvalidAction(f"action {action!r} is not in {space}")
-        start = getattr(space, "start", 0)
-        return np.asarray(action - start, dtype=np.float64).reshape(-1)
-
-    def _as_observation(self, observation: NDArray[np.float64]) -> NDArray[Any]:
-        space = self.observation_space
-        return observation.astype(space.dtype).reshape(space.shape)
+        return np.asarray(action - getattr(space, "start", 0), dtype=np.float64).reshape(-1)
 
 
 def _action_size(space: spaces.Space[Any]) -> int:

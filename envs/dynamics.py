@@ -61,8 +61,8 @@ class CompiledFunction(types.WrapperAddressProtocol):
         return self._compiled
 
     def _compile(self, cache: bool) -> Callable[..., Any]:
-        options = {"cache": cache, "nogil": True, "error_model": "numpy"}
-        return numba.njit(self.signature(), **options)(self.function)
+        decorate = numba.njit(self.signature(), cache=cache, nogil=True, error_model="numpy")
+        return decorate(self.function)
 
     def __call__(self, *arrays: NDArray[np.float64]) -> Any:
         """Call the compiled function."""

@@ -39,7 +39,7 @@ def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
     >>> find_dynamics(gym.make("CartPole-v1")) is None
     True
     """
-    time_limit = None
+    time_limit: int | None = None
     for wrapper in _wrappers(env):
         if not _only_looks_on(wrapper):
             return None
@@ -87,7 +87,8 @@ def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int) -> None:
     inner.set_state(state)
     for wrapper in _wrappers(env):
         if isinstance(wrapper, TimeLimit):
-            wrapper._elapsed_steps = elapsed_steps
+            counter: Any = wrapper
+            counter._elapsed_steps = elapsed_steps
 
 
 def _wrappers(env: gym.Env) -> Iterator[Any]:

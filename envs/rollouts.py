@@ -117,7 +117,10 @@ def _encode(dynamics: CompiledDynamics, actions: NDArray[Any]) -> NDArray[np.flo
     if isinstance(space, gym.spaces.Box):
         return np.ascontiguousarray(flat.astype(space.dtype), dtype=np.float64)
     counted = flat - np.reshape(getattr(space, "start", 0), -1)
-    sizes = getattr(space, "nvec", getattr(space, "n", 2))
-    if np.any(counted < 0) or np.any(counted >= np.reshape(sizes, -1)):
+    if isinstance(space, gym.spaces.MultiBinary):
+        sizes = np.array([2])
+    else:
+        sizes = np.reshape(space.n if isinstance(space, gym.spaces.Discrete) else space.nvec, -1)
+    if not np.all((counted >= 0) & (counted < sizes) & (counted == np.floor(counted))):
         raise ValueError(f"actions must all be in {space}")
     return np.ascontiguousarray(counted, dtype=np.float64)
