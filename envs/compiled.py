@@ -1,6 +1,6 @@
 """The base of environments with compiled dynamics, and how to make one of your own."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
@@ -103,6 +103,16 @@ class CompiledEnv(gym.Env):
         if "reset_kernel" in cls.__dict__:
             cls._compiled_reset = CompiledFunction(cls.reset_kernel, "reset")
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse a class that leaves out what the loops need, by name."""
+        needed = ["step_kernel", "reset_kernel", "state_size"]
+        if cls.draw_starts is CompiledEnv.draw_starts:
+            needed += ["start_low", "start_high"]
+        missing = [name for name in needed if not hasattr(cls, name)]
+        if missing:
+            raise TypeError(f"{cls.__name__} must define {', '.join(missing)}; see CompiledEnv")
+        return super().__new__(cls)
+
     # -- Gymnasium's interface -------------------------------------------------------------------
 
     def reset(
@@ -129,7 +139,7 @@ class CompiledEnv(gym.Env):
         state = np.zeros(self.state_size)
         space: Any = self.observation_space
         observation = np.zeros(space.shape)
-        start = self.draw_starts(self.np_random, 1)[0]
+        start = np.ascontiguousarray(self.draw_starts(self.np_random, 1)[0], dtype=np.float64)
         self._compiled_reset.compiled(parameters, state, start, observation.reshape(-1))
         self._keep_state(state)
         if self.render_mode == "human":

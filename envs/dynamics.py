@@ -151,7 +151,7 @@ class StartBlock:
         self._env = env
         self._generator = env.np_random
         self._before = self._generator.bit_generator.state
-        self.rows = env.draw_starts(self._generator, size)
+        self.rows = np.ascontiguousarray(env.draw_starts(self._generator, size), dtype=np.float64)
 
     def settle(self, used: int) -> None:
         """Leave the generator where `used` resets would have left it.

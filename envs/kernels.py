@@ -275,9 +275,11 @@ def play(
     """
     used = 0
     for t in range(first, actions.shape[0]):
-        observations[t] = observation
+        for j in range(observation.shape[0]):
+            observations[t, j] = observation[j]
         rewards[t], terminated[t] = step(parameters, state, actions[t], observation)
-        next_observations[t] = observation
+        for j in range(observation.shape[0]):
+            next_observations[t, j] = observation[j]
         elapsed += 1
         truncated[t] = elapsed >= time_limit
         if terminated[t] or truncated[t]:

@@ -93,6 +93,40 @@ def test_actions_are_encoded():
         find_dynamics(Raft(action_space=gym.spaces.Text(3)))
 
 
+def test_what_is_missing_is_named():
+    class Bare(CompiledEnv):
+        state_size = 2
+        step_kernel = staticmethod(Raft.step_kernel)
+
+    with pytest.raises(TypeError, match="Bare must define reset_kernel, start_low, start_high; see"):
+        Bare()
+
+
+def test_a_kernel_may_return_whole_numbers_and_draw_its_starts():
+    class Coin(CompiledEnv):
+        state_size = 1
+        observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
+        action_space = gym.spaces.Discrete(2)
+
+        def draw_starts(self, generator, n):
+            return generator.integers(2, size=(n, 1))
+
+        @staticmethod
+        def reset_kernel(parameters, state, start, observation):
+            state[0] = observation[0] = start[0]
+
+        @staticmethod
+        def step_kernel(parameters, state, action, observation):
+            return 1 if action[0] == state[0] else 0, True
+
+    env = Coin()
+    transitions = rollout(env, np.ones(100, dtype=int), seed=0)
+    np.testing.assert_array_equal(transitions.rewards, transitions.observations[:, 0])
+    assert 30 < transitions.rewards.sum() < 70
+    env.reset(seed=0)
+    assert env.step(int(env.get_state()[0]))[1:3] == (1.0, True)
+
+
 def test_state_can_be_set():
     env = Raft()
     env.reset(seed=0)
