@@ -198,7 +198,11 @@ class CompiledEnv(gym.Env):
         )
 
     def get_parameters(self) -> ArrayLike:
-        """What the kernels are given as `parameters`; read at every reset. Nothing by default."""
+        """What the kernels are given as `parameters`; nothing by default.
+
+        Read at every reset from Python, and by every call of `dynamics`: during a compiled loop the
+        parameters stay as they are.
+        """
         return ()
 
     def refresh_parameters(self) -> NDArray[np.float64]:
