@@ -441,8 +441,8 @@ class TwoTimescaleLearner:
 def load_kernels(dtype: str) -> None:
     """Have the compiled code ready for observations of this dtype.
 
-    The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment leaves
-    numba half loaded; this is for a moment when nothing has been learned yet.
+    The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
+    leaves numba half loaded; this is for a moment when nothing has been learned yet.
 
     Parameters
     ----------

@@ -223,3 +223,17 @@ def test_keep_best_without_restoring():
     kept.learn(4_000, callback=keeper)
     last.learn(4_000)
     np.testing.assert_array_equal(kept.learner.q_values, last.learner.q_values)
+
+
+def test_keep_best_can_go_back_to_before_the_scale_was_frozen():
+    class First(KeepBestCallback):
+        def _on_step(self):
+            go_on = super()._on_step()
+            self.best_mean_reward = np.inf
+            return go_on
+
+    keeper = First(Monitor(IdentityEnv()), eval_freq=1, n_eval_episodes=1)
+    model = make_model(IdentityEnv()).learn(300, callback=keeper)
+    assert keeper.best_timesteps == 1
+    model.learn(3_000)
+    assert model.n_cells > 1
