@@ -16,9 +16,11 @@ from stable_baselines3.common.utils import safe_mean
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
+from oda_rl.agents.compiled import run_compiled
 from oda_rl.agents.learner import BadTransitionError, load_kernels
 from oda_rl.agents.policies import CodebookPolicy
 from oda_rl.agents.stepping import run_single, run_vectorised
+from oda_rl.envs.finding import find_dynamics
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 
 Arrays = dict[str, NDArray[Any]]
@@ -34,6 +36,10 @@ class Learner(Protocol):
     @property
     def n_parameters(self) -> int:
         """Numbers stored to act."""
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the warm-up is over, so that a compiled loop can take over."""
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode; returns the first action, from 0."""
@@ -158,6 +164,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
+        callback_every: int = 1000,
     ) -> Self:
         """Learn from the environment.
 
@@ -175,6 +182,9 @@ class OnlineAlgorithm(BaseAlgorithm):
             False goes on counting, and goes on with the episode under way.
         progress_bar : bool, default=False
             Show one.
+        callback_every : int, default=1000
+            On an environment with compiled dynamics (`oda_rl/...`), steps between two calls of the
+            callbacks; they count all steps. 1 steps it from Python like any other, with the same result.
 
         Returns
         -------
@@ -203,7 +213,14 @@ class OnlineAlgorithm(BaseAlgorithm):
         finished = False
         try:
             if single is not None:
-                run_single(self, single, total_timesteps, callback, log_interval)
+                dynamics = find_dynamics(single) if callback_every > 1 else None
+                go_on = run_single(
+                    self, single, total_timesteps, callback, log_interval, dynamics is not None
+                )
+                if dynamics is not None and go_on:
+                    run_compiled(
+                        self, single, dynamics, total_timesteps, callback, log_interval, callback_every
+                    )
             else:
                 run_vectorised(self, self.env, total_timesteps, callback, log_interval)
             finished = True

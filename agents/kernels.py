@@ -54,6 +54,14 @@ DISTORTION = 2
 COMMON_RATE = 3
 N_FIGURES = 4
 
+# Where a compiled run stands, int64
+ROW = 0
+STARTS_USED = 1
+EPISODES = 2
+ELAPSED = 3
+BEGINNING = 4
+N_CLOCK = 5
+
 # Phases
 GROWING = 0
 LEARNING = 1
@@ -432,6 +440,114 @@ def step(
         finished = learn_codebook(x[env], wanted, settings, counters, figures, book, scratch)
         counters[LEVEL_DONE] = 1 if finished else 0
     return action[env]
+
+
+@kernel
+def run(
+    env_step,
+    env_reset,
+    parameters,
+    starts,
+    time_limit,
+    n_steps,
+    clock,
+    played,
+    state,
+    observation,
+    returns,
+    lengths,
+    block,
+    settings,
+    counters,
+    figures,
+    centre,
+    scale,
+    location,
+    weight,
+    label,
+    axis,
+    payload,
+    x,
+    active,
+    cells,
+    share,
+    action,
+    held,
+    exploratory,
+    next_x,
+    distance,
+    next_cells,
+    next_share,
+    values,
+):
+    """Up to `n_steps` of a compiled environment and of `step`, as the loop in Python would make them.
+
+    Comes back early when a temperature is finished, or starts or random numbers are used up; `clock` and
+    `played` (the last reward, the return of the running episode) tell where, and are where it goes on.
+    Returns the steps made, or an error of `step`.
+    """
+    encoded = np.empty(1)
+    t = 0
+    while t < n_steps and counters[LEVEL_DONE] == 0:
+        beginning = clock[BEGINNING] == 1
+        if clock[ROW] == block.shape[0] or clock[STARTS_USED] == starts.shape[0]:
+            break
+        reward = 0.0
+        terminated = False
+        ended = False
+        if not beginning:
+            encoded[0] = action[0]
+            reward, terminated = env_step(parameters, state, encoded, observation)
+            clock[ELAPSED] += 1
+            ended = terminated or clock[ELAPSED] >= time_limit
+            played[0] = reward
+            played[1] += reward
+            t += 1
+        code = step(
+            0,
+            observation,
+            reward,
+            terminated,
+            ended,
+            beginning,
+            block[clock[ROW]],
+            settings,
+            counters,
+            figures,
+            centre,
+            scale,
+            location,
+            weight,
+            label,
+            axis,
+            payload,
+            x,
+            active,
+            cells,
+            share,
+            action,
+            held,
+            exploratory,
+            next_x,
+            distance,
+            next_cells,
+            next_share,
+            values,
+        )
+        clock[ROW] += 1
+        if code < 0:
+            return code
+        clock[BEGINNING] = 0
+        if ended:
+            returns[clock[EPISODES]] = played[1]
+            lengths[clock[EPISODES]] = clock[ELAPSED]
+            env_reset(parameters, state, starts[clock[STARTS_USED]], observation)
+            clock[EPISODES] += 1
+            clock[STARTS_USED] += 1
+            clock[ELAPSED] = 0
+            clock[BEGINNING] = 1
+            played[1] = 0.0
+    return t
 
 
 @kernel

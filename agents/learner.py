@@ -113,6 +113,11 @@ class TwoTimescaleLearner:
         return self.annealer.temperature if self.annealer else float("nan")
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether the warm-up is over."""
+        return self.annealer is not None
+
+    @property
     def exploration_rate(self) -> float:
         """The share of random actions at present."""
         if self._counters[kernels.PHASE] != kernels.LEARNING:
@@ -212,13 +217,17 @@ class TwoTimescaleLearner:
         first: bool,
     ) -> int:
         action: int = kernels.step(
-            env, observation, reward, terminated, ended, first, self.workspace.draw(), *self._arrays
+            env, observation, reward, terminated, ended, first, self.workspace.draw(), *self.arrays
         )
-        if action < 0:
-            self._complain(action, observation, reward)
+        self.settle(action, observation, reward)
+        return action
+
+    def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
+        """Do what a kernel leaves to Python: raise its error, or finish a temperature."""
+        if code < 0:
+            self._complain(code, observation, reward)
         if self._counters[kernels.LEVEL_DONE]:
             self._finish_level()
-        return action
 
     # -- acting ----------------------------------------------------------------------------------
 
@@ -341,7 +350,7 @@ class TwoTimescaleLearner:
         self._counters[kernels.LEVEL_LENGTH] = self.annealer.level_length
         work = self.workspace
         work.settings[kernels.TEMPERATURE] = self.annealer.temperature
-        self._arrays = self.workspace.gather(book, self.scale)
+        self.arrays = self.workspace.gather(book, self.scale)
         for env in range(self.n_envs):
             work.active[env] = kernels.soft_association(
                 work.x[env],

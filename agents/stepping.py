@@ -20,13 +20,19 @@ def run_single(
     total_timesteps: int,
     callback: BaseCallback,
     log_interval: int | None,
-) -> None:
-    """Step one environment directly: the vectorised one around it costs as much as all the rest."""
+    only_scaling: bool = False,
+) -> bool:
+    """Step one environment directly: the vectorised one around it costs as much as all the rest.
+
+    With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
+    """
     start = int(model.action_space.start)
     action = model.next_actions[0]
     callback.on_rollout_start()
     go_on = True
     while go_on and model.num_timesteps < total_timesteps:
+        if only_scaling and model.learner.is_scaled:
+            break
         taken = action + start
         observation, reward, terminated, truncated, info = env.step(taken)
         ended = terminated or truncated
@@ -49,7 +55,8 @@ def run_single(
         callback.update_locals(step)
         go_on = callback.on_step()
         if ended:
-            _finish_episodes(model, callback, log_interval, step)
+            finish_episodes(model, callback, log_interval, step)
+    return go_on
 
 
 def run_vectorised(
@@ -85,10 +92,10 @@ def run_vectorised(
         callback.update_locals(step)
         go_on = callback.on_step()
         if dones.any():
-            _finish_episodes(model, callback, log_interval, step)
+            finish_episodes(model, callback, log_interval, step)
 
 
-def _finish_episodes(
+def finish_episodes(
     model: "OnlineAlgorithm", callback: BaseCallback, log_interval: int | None, step: dict[str, Any]
 ) -> None:
     """Count the episodes that ended in this step, and log when it is time."""

@@ -11,7 +11,7 @@ from oda_rl.agents.scaling import ObservationScale
 from oda_rl.codebook import Codebook
 
 # Numbers are drawn in blocks: a call of the generator costs more than the kernel.
-BLOCK = 1024
+BLOCK = 4096
 
 
 class Workspace:
@@ -113,11 +113,16 @@ class Workspace:
 
     def draw(self) -> NDArray[np.float64]:
         """The uniform numbers for one choice."""
-        if self.row == BLOCK:
-            self._draw_block()
-        draws: NDArray[np.float64] = self._block[self.row]
+        row = self.ready_row()
+        draws: NDArray[np.float64] = self.block[row]
         self.row += 1
         return draws
+
+    def ready_row(self) -> int:
+        """The row of `block` that is to be used next; a new block is drawn if there is none."""
+        if self.row == BLOCK:
+            self._draw_block()
+        return self.row
 
     def random_action(self, env: int, n_actions: int, hold: int) -> int:
         """A random action of environment `env`, held as the behaviour holds them."""
@@ -137,5 +142,5 @@ class Workspace:
 
     def _draw_block(self) -> None:
         self.block_state = self._rng.bit_generator.state
-        self._block = self._rng.random((BLOCK, kernels.N_DRAWS))
+        self.block = self._rng.random((BLOCK, kernels.N_DRAWS))
         self.row = 0

@@ -43,15 +43,19 @@ def assert_same_learning(first, second):
 @pytest.mark.parametrize("bifurcation", ["critical", "perturb"])
 @pytest.mark.parametrize("local_model", ["constant", "linear"])
 def test_identity(codebook, softness, bifurcation, local_model):
+    # A codebook for each action has a third of the cells for each, and boundaries that do not meet.
+    cells = 20 if codebook == "shared" else 60
     model = make_model(
         IdentityEnv(),
         codebook=codebook,
         softness=softness,
         bifurcation=bifurcation,
         local_model=local_model,
+        growth_cells=cells // 2,
+        max_cells=cells,
         gamma=0.5,
     )
-    model.learn(8_000)
+    model.learn(12_000)
     mean, _ = evaluate_policy(model, Monitor(IdentityEnv()), 20)
     assert mean > 17.0, "of 20, with cells that may straddle a boundary; chance is 6.7"
 
