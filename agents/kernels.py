@@ -45,7 +45,8 @@ LEVEL_DONE = 7
 RATE_BY_CELL = 8
 N_LABELS = 9
 N_BASIS = 10
-N_COUNTERS = 11
+GROWTH_HOLD = 11
+N_COUNTERS = 12
 
 # Running figures, float64
 NEXT_SLOW = 0
@@ -225,14 +226,16 @@ def choose(env, draws, settings, counters, payload, memory, values):
         values,
     )
     begin_random = 1.0
+    hold = counters[GROWTH_HOLD]
     if counters[PHASE] == LEARNING:
+        hold = counters[HOLD]
         epsilon = exploration_rate(settings, counters[LEARNING_STEPS])
-        begin_random = epsilon * 2.0 / (1.0 + counters[HOLD])
+        begin_random = epsilon * 2.0 / (1.0 + hold)
     if memory.held[env] > 0:
         memory.held[env] -= 1
     elif draws[0] < begin_random:
         memory.action[env] = int(draws[1] * n_actions)
-        memory.held[env] = int(draws[2] * counters[HOLD])
+        memory.held[env] = int(draws[2] * hold)
     else:
         memory.action[env] = argmax_random(values, draws[3])
     memory.exploratory[env] = values[memory.action[env]] < values.max()

@@ -275,7 +275,7 @@ class TwoTimescaleLearner:
         if self.scale.observe(observation):
             self._start_growing()
             return self.begin(env, observation)
-        return self.workspace.random_action(env, self.n_actions, self.config.hold)
+        return self.workspace.random_action(env, self.n_actions, self.config.growth_hold)
 
     def _start_growing(self) -> None:
         """Freeze the scale and begin with one cell, just below its critical temperature."""
@@ -388,7 +388,7 @@ class TwoTimescaleLearner:
         if self.annealer is not None:
             self.annealer.n = int(self._counters[kernels.SLOW_STEPS])
             annealing = self.annealer.get_state()
-            arrays["annealer/reference"] = annealing.pop("reference")
+            del annealing["reference"]  # a temperature here ends by its number of samples alone
             config["annealer"] = annealing
             config["t_max"], config["t_min"] = self.annealer.t_max, self.annealer.t_min
             for name, array in self.codebook.get_state().items():
@@ -420,7 +420,8 @@ class TwoTimescaleLearner:
         self.codebook.set_state(state)
         self.annealer = self._make_annealer(config["t_max"], config["t_min"])
         # This also brings the generator, which the annealer shares, to where it was after the block.
-        self.annealer.set_state({**config["annealer"], "reference": arrays["annealer/reference"]})
+        reference = self.codebook.location[:, : self.n_cells]
+        self.annealer.set_state({**config["annealer"], "reference": reference})
         if self._counters[kernels.PHASE] == kernels.LEARNING:
             self.annealer.max_codevectors = self.config.max_cells
         self._begin_level()

@@ -78,6 +78,7 @@ class Workspace:
         s[kernels.SLOW_B] = config.slow_b
         s[kernels.FLATTENING] = config.flattening
         c[kernels.HOLD] = config.hold
+        c[kernels.GROWTH_HOLD] = config.growth_hold
         c[kernels.N_LABELS] = n_labels
         c[kernels.N_BASIS] = n_basis
         c[kernels.RATE_BY_CELL] = config.learning_rate_by == "cell"
