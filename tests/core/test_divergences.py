@@ -50,5 +50,7 @@ def test_inputs_are_not_changed():
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match=r"must be one of \['kl', 'squared_euclidean'\], got 'l1'"):
+    with pytest.raises(
+        ValueError, match=r"must be one of \['itakura_saito', 'kl', 'squared_euclidean'\], got 'l1'"
+    ):
         get_divergence("l1")
