@@ -120,6 +120,8 @@ def anneal_batch(
     temperature, last = (
         first_and_last_temperature(t_max, t_min, critical) if critical > 0.0 else (1.0, 1.0)
     )
+    if last > temperature:
+        raise ValueError(f"t_min <= t_max is needed, got t_min={last}, t_max={temperature}.")
     history: list[PathPoint] = []
     seen = 0
     while True:

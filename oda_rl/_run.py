@@ -262,7 +262,9 @@ class Run:
             bifurcation=settings.bifurcation,
             check_every=max(1, settings.samples_per_cell // 2),
             max_samples=settings.samples_per_cell,
-            memory=settings.samples_per_cell,
+            # The averages behind critical temperatures gain from memory, but twins come together or
+            # separate in the time that passes while stepsizes start anew.
+            memory=settings.samples_per_cell // 10 if settings.bifurcation == "critical" else 0,
             min_samples=MIN_LEVEL_SAMPLES,
             harden=settings.finish,
             seed=self.rng,

@@ -272,7 +272,7 @@ class Annealer:
         """
         book = self.codebook
         if self.done:
-            self._begin_check()
+            self._go_on_when_done()
             return
         merges = self._pairs.resolve(book, self._learning_time(), self.temperature)
         merges += book.merge_close(self.tol_merge * self.temperature)
@@ -297,13 +297,24 @@ class Annealer:
             )
         )
         self.n_splits += len(book) - n_codevectors
-        if self.done:
+        if self.done and self.harden:
+            self._begin_level()
+        elif self.done:
             self._begin_check()
         else:
             self.temperature = cooled
             self._begin_level()
             if self.bifurcation == "perturb":
                 self._pairs.begin(book, self._learning_time())
+
+    def _go_on_when_done(self) -> None:
+        moves = bifurcations.relocate(self.codebook) if self.harden else 0
+        self.n_splits += moves
+        self.n_merges += moves
+        if moves > 0:
+            self._begin_level()
+        else:
+            self._begin_check()
 
     def _split(self, cooled: float) -> tuple[float, ...]:
         """Split cells for the temperature that comes; returns the critical temperatures now passed."""
@@ -341,7 +352,7 @@ class Annealer:
         if self.memory == 0:
             self.n = 1
         elif len(self.codebook) > 1:
-            self.n = 1 + min(self.n - 1, max(self.min_samples, self.memory * len(self.codebook)))
+            self.n = 1 + min(self.n - 1, self.memory * len(self.codebook))
         self.level_begun = self.n
         self.distortion = 0.0
         self._begin_check()

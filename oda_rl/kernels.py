@@ -127,7 +127,8 @@ def decay(q):
     which one over the library's function does not.
     """
     y = q * (1.0 / 256.0)
-    s = 1.0 - y * (1.0 / 9.0)
+    s = 1.0 - y * (1.0 / 10.0)
+    s = 1.0 - y * (1.0 / 9.0) * s
     s = 1.0 - y * (1.0 / 8.0) * s
     s = 1.0 - y * (1.0 / 7.0) * s
     s = 1.0 - y * (1.0 / 6.0) * s
