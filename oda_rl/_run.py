@@ -21,8 +21,10 @@ LAST_TEMPERATURE = 1e-4
 # Codebooks along the path are quenched on so many samples per codevector, and no fewer than that many.
 PATH_SAMPLES = 200
 MIN_PATH_SAMPLES = 20_000
-# Samples presented at one temperature and remembered from the one before, however few the cells.
-MIN_LEVEL_SAMPLES = 200
+# Samples presented between two looks, however few the cells. Whether a pair grows can be told from a
+# random walk only after many; a covariance is averaged over all temperatures of a single cell.
+MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000}
+MIN_ORDER = 200
 
 
 class PathPoint(NamedTuple):
@@ -166,7 +168,7 @@ class Run:
 
     def _passes(self, n: int) -> NDArray[np.int64]:
         # Few samples: several passes at once, as each call has its cost.
-        passes = -(-MIN_LEVEL_SAMPLES // n)
+        passes = -(-MIN_ORDER // n)
         return np.concatenate([self.rng.permutation(n) for _ in range(passes)])
 
     # -- a stream --------------------------------------------------------------------------------
@@ -265,7 +267,7 @@ class Run:
             # The averages behind critical temperatures gain from memory, but twins come together or
             # separate in the time that passes while stepsizes start anew.
             memory=settings.samples_per_cell // 10 if settings.bifurcation == "critical" else 0,
-            min_samples=MIN_LEVEL_SAMPLES,
+            min_samples=MIN_LEVEL_SAMPLES.get(settings.bifurcation, 1),
             harden=settings.finish,
             seed=self.rng,
         )

@@ -41,7 +41,7 @@ def make_gaussians(
     Examples
     --------
     >>> samples, labels = make_gaussians(100)
-    >>> samples.shape, labels.max()
+    >>> samples.shape, int(labels.max())
     ((100, 2), 9)
     """
     rng = np.random.default_rng(seed)

@@ -59,15 +59,16 @@ class ODAPartition(CodebookEstimator):
     stepsize : tuple of two floats, default=(1.0, 1.0)
         (a, b) of the stepsizes 1 / (a + b n) of the learning rule, n the samples at this temperature.
     samples_per_cell : int, default=50
-        Samples presented at one temperature, at most, times the codevectors (and no fewer than 200).
-        Half as many lie between two looks whether the temperature is finished. More make the estimates
-        of critical temperatures less noisy.
+        Samples presented at one temperature, at most, times the codevectors (and no fewer than 200, or
+        8000 with `bifurcation="perturb"`, which has to tell growth from noise). Half as many lie between
+        two looks whether the temperature is finished. More make the estimates of critical temperatures
+        less noisy.
     tol_converge : float, default=1e-3
         A temperature is finished when no codevector moves by a divergence of more than so many times
         the temperature between two looks (eps_c).
-    tol_merge : float, default=3e-3
+    tol_merge : float, default=0.01
         Codevectors within so many times the temperature are merged (eps_n). A cell is seen to split when
-        the temperature is this part below the critical one.
+        the temperature is half this part below the critical one.
     min_weight : float, default=1e-5
         Cells with less probability are pruned (eps_r).
     perturbation : float, default=0.1
@@ -158,7 +159,7 @@ class ODAPartition(CodebookEstimator):
         stepsize: tuple[float, float] = (1.0, 1.0),
         samples_per_cell: int = 50,
         tol_converge: float = 1e-3,
-        tol_merge: float = 3e-3,
+        tol_merge: float = 0.01,
         min_weight: float = 1e-5,
         perturbation: float = 0.1,
         n_warmup: int = 100,

@@ -11,6 +11,8 @@ Array = NDArray[np.float64]
 # Turns of a quench, and the relative gain at which one ends: for trial moves, and for the last word.
 TRIAL_TURNS, TRIAL_TOLERANCE = 8, 1e-3
 MAX_TURNS, TOLERANCE = 300, 1e-5
+# Fruitless moves of a single codevector, to other samples each time, after which there are no more.
+SINGLE_MOVES = 3
 
 
 class Quench:
@@ -79,7 +81,7 @@ class Quench:
             The mean divergence of the samples from the nearest of them.
         """
         location = np.ascontiguousarray((codevectors - self._shift).T)
-        if self._max_trials > 0 and len(codevectors) > 2:
+        if self._max_trials > 0 and len(codevectors) > 1:
             distortion, _ = self._turn(location, TRIAL_TOLERANCE, MAX_TURNS)
             location = self._move(location, distortion, self._max_trials)
         distortion, _ = self._turn(location, TOLERANCE, MAX_TURNS)
@@ -114,9 +116,9 @@ class Quench:
 
     def _move(self, location: Array, distortion: float, trials: int) -> Array:
         k = location.shape[1]
-        n_moves = max(1, k // 5)
+        n_moves, chances = max(1, k // 5), SINGLE_MOVES
         cells = tuple(array.copy() for array in self._cells)
-        while n_moves > 0 and trials > 0:
+        while chances > 0 and trials > 0:
             trial = location.copy()
             draws = self._rng.random(n_moves)
             if not batch.relocate(self._samples, self._weight, *cells, k, trial, n_moves, draws):
@@ -126,6 +128,8 @@ class Quench:
             if found < distortion * (1.0 - 1e-6):
                 location, distortion = trial, found
                 cells = tuple(array.copy() for array in self._cells)
-            else:
+            elif n_moves > 1:
                 n_moves //= 2
+            else:
+                chances -= 1
         return location

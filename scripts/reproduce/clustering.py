@@ -192,9 +192,7 @@ def draw_evolution(args: Args) -> Figure:
     samples, _ = datasets.make_gaussians(seed=args.seed)
     model = ODAPartition(args.max_codevectors, random_state=args.seed, finish=False).fit(samples)
     history = model.history_
-    # Equal steps in the number of codevectors show more than equal steps in temperature.
-    wanted = np.unique(np.geomspace(1, history[-1].n_codevectors, 6).round())
-    chosen = [int(np.argmin([abs(point.n_codevectors - k) for point in history])) for k in wanted]
+    chosen = np.unique(np.linspace(0, len(history) - 1, 6).round().astype(int))
     figure, panels = plt.subplots(2, 3, figsize=(10.5, 6.6), squeeze=False, layout="constrained")
     low, high = samples.min(axis=0) - 0.1, samples.max(axis=0) + 0.1
     x, y = np.meshgrid(np.linspace(low[0], high[0], 300), np.linspace(low[1], high[1], 300))
@@ -271,8 +269,8 @@ def table_of(results: dict[str, dict[str, list[Step]]]) -> str:
         "",
         "Samples and seconds are those of the whole path: every temperature of the annealing methods, "
         "every K of the others. ODA is `partial_fit` alone, with some passes at temperature zero at the "
-        "end; ODA, finished is `fit`, which also takes every codebook of the path through turns over all "
-        "the data.",
+        "end; ODA, finished is `fit`, which also takes every codebook of the path through turns over "
+        "all the data.",
     ]
     return "\n".join(lines) + "\n"
 
