@@ -11,14 +11,16 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm, maybe_make_env
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
-from oda_rl.agents.learner import BadTransitionError
+from oda_rl.agents.compiled import run_compiled
+from oda_rl.agents.learner import BadTransitionError, load_kernels
 from oda_rl.agents.policies import CodebookPolicy
+from oda_rl.agents.stepping import run_single, run_vectorised
+from oda_rl.envs.finding import find_dynamics
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 
 Arrays = dict[str, NDArray[Any]]
@@ -34,6 +36,10 @@ class Learner(Protocol):
     @property
     def n_parameters(self) -> int:
         """Numbers stored to act."""
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the warm-up is over, so that a compiled loop can take over."""
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode; returns the first action, from 0."""
@@ -83,6 +89,11 @@ class OnlineAlgorithm(BaseAlgorithm):
         Episodes over which returns are averaged for the log.
     device : str, default="cpu"
         For the interface's sake; there is nothing to put on a GPU.
+
+    Attributes
+    ----------
+    env_id : str or None
+        The id of the environment that was learned from, if it has one.
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
@@ -121,6 +132,7 @@ class OnlineAlgorithm(BaseAlgorithm):
             support_multi_env=True,
         )
         self.config = config
+        self.env_id = self._read_env_id()
         if _init_setup_model and env is not None:
             self._setup_model()
 
@@ -152,6 +164,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
+        callback_every: int = 1000,
     ) -> Self:
         """Learn from the environment.
 
@@ -169,6 +182,9 @@ class OnlineAlgorithm(BaseAlgorithm):
             False goes on counting, and goes on with the episode under way.
         progress_bar : bool, default=False
             Show one.
+        callback_every : int, default=1000
+            On an environment with compiled dynamics (`oda_rl/...`), steps between two calls of the
+            callbacks; they count all steps. 1 steps it from Python like any other, with the same result.
 
         Returns
         -------
@@ -191,15 +207,22 @@ class OnlineAlgorithm(BaseAlgorithm):
         )
         self.learner.set_horizon(total_timesteps)
         if fresh:
-            self._actions = [self._begin(e, self._last_obs[e]) for e in range(self.n_envs)]  # type: ignore[index]
+            self.next_actions = [self.begin(e, self._last_obs[e]) for e in range(self.n_envs)]  # type: ignore[index]
         single = self._single_env()
         callback.on_training_start(locals(), globals())
         finished = False
         try:
             if single is not None:
-                self._run_single(single, total_timesteps, callback, log_interval)
+                dynamics = find_dynamics(single) if callback_every > 1 else None
+                go_on = run_single(
+                    self, single, total_timesteps, callback, log_interval, dynamics is not None
+                )
+                if dynamics is not None and go_on:
+                    run_compiled(
+                        self, single, dynamics, total_timesteps, callback, log_interval, callback_every
+                    )
             else:
-                self._run_vectorised(self.env, total_timesteps, callback, log_interval)
+                run_vectorised(self, self.env, total_timesteps, callback, log_interval)
             finished = True
         finally:
             if not finished:  # where the environment stands is unknown
@@ -207,90 +230,15 @@ class OnlineAlgorithm(BaseAlgorithm):
             callback.on_training_end()
         return self
 
-    def _run_single(
-        self, env: gym.Env, total_timesteps: int, callback: BaseCallback, log_interval: int | None
-    ) -> None:
-        """Step one environment directly."""
-        start = int(self.action_space.start)
-        (action,) = self._actions
-        callback.on_rollout_start()
-        go_on = True
-        while go_on and self.num_timesteps < total_timesteps:
-            taken = action + start
-            observation, reward, terminated, truncated, info = env.step(taken)
-            ended = terminated or truncated
-            self.num_timesteps += 1
-            action = self._step(0, observation, float(reward), terminated, ended)
-            if ended:
-                info["TimeLimit.truncated"] = truncated and not terminated
-                info["terminal_observation"] = observation
-                observation, _ = env.reset()
-                action = self._begin(0, observation)
-            self._actions[0] = action
-            self._last_obs = observation[None]
-            step = {
-                "actions": np.array([taken]),
-                "new_obs": self._last_obs,
-                "rewards": np.array([reward], dtype=np.float32),
-                "dones": np.array([ended]),
-                "infos": [info],
-            }
-            callback.update_locals(step)
-            go_on = callback.on_step()
-            if ended:
-                self._finish_episodes(callback, log_interval, step)
-
-    def _run_vectorised(
-        self, env: VecEnv, total_timesteps: int, callback: BaseCallback, log_interval: int | None
-    ) -> None:
-        """Step several environments in turn."""
-        start = int(self.action_space.start)
-        callback.on_rollout_start()
-        go_on = True
-        while go_on and self.num_timesteps < total_timesteps:
-            taken = np.array(self._actions) + start
-            observations, rewards, dones, infos = env.step(taken)
-            new_obs = np.asarray(observations)
-            self.num_timesteps += self.n_envs
-            for e in range(self.n_envs):
-                ended = bool(dones[e])
-                truncated = ended and infos[e].get("TimeLimit.truncated", False)
-                seen = infos[e]["terminal_observation"] if ended else new_obs[e]
-                self._actions[e] = self._step(e, seen, float(rewards[e]), ended and not truncated, ended)
-                if ended:
-                    self._actions[e] = self._begin(e, new_obs[e])
-            self._last_obs = new_obs
-            step = {
-                "actions": taken,
-                "new_obs": new_obs,
-                "rewards": rewards,
-                "dones": dones,
-                "infos": infos,
-            }
-            callback.update_locals(step)
-            go_on = callback.on_step()
-            if dones.any():
-                self._finish_episodes(callback, log_interval, step)
-
-    def _finish_episodes(
-        self, callback: BaseCallback, log_interval: int | None, step: dict[str, Any]
-    ) -> None:
-        """Count the episodes that ended in this step, and log when it is time."""
-        self._update_info_buffer(step["infos"], step["dones"])
-        before = self._episode_num
-        self._episode_num += int(step["dones"].sum())
-        callback.on_rollout_end()
-        if log_interval and before // log_interval < self._episode_num // log_interval:
-            self.dump_logs()
-        callback.on_rollout_start()
-
-    def _step(self, env: int, observation: Any, reward: float, terminated: bool, ended: bool) -> int:
+    def observe(self, env: int, observation: Any, reward: float, terminated: bool, ended: bool) -> int:
+        """Hand a transition to the learner; returns the next action, from 0."""
         try:
             return self.learner.step(env, observation, reward, terminated, ended)
         except BadTransitionError as error:
             raise self._name_step(error) from None
 
-    def _begin(self, env: int, observation: Any) -> int:
+    def begin(self, env: int, observation: Any) -> int:
+        """Start an episode at the learner; returns the first action, from 0."""
         try:
             return self.learner.begin(env, observation)
         except BadTransitionError as error:
@@ -335,9 +283,13 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     def _setup_model(self) -> None:
         self.set_random_seed(self.seed)
+        self._build()
+
+    def _build(self) -> None:
+        load_kernels(str(self.observation_space.dtype))
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)
-        self._actions = [0] * self.n_envs
+        self.next_actions = [0] * self.n_envs
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed the environment. The learner's generator is its own; global generators are left alone."""
@@ -346,6 +298,10 @@ class OnlineAlgorithm(BaseAlgorithm):
         self.action_space.seed(seed)
         if self.env is not None:
             self.env.seed(seed)
+
+    def _read_env_id(self) -> str | None:
+        spec = self.env.get_attr("spec")[0] if self.env is not None else None
+        return spec.id if spec is not None else None
 
     def _single_env(self) -> gym.Env | None:
         # A wrapped vectorised environment must be stepped as a whole.
@@ -373,6 +329,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         space = self.observation_space
         learned, arrays = self.learner.get_state()
         config = {
+            "env_id": self.env_id,
             "hyperparameters": self.config.to_dict(),
             "learner": learned,
             "actions": [int(self.action_space.n), int(self.action_space.start)],
@@ -419,9 +376,12 @@ class OnlineAlgorithm(BaseAlgorithm):
             If there is no such file, or it is damaged, foreign, or newer; the message says which.
         """
         config, arrays = storage.load(path, cls.__name__)
-        options = {"seed": config["seed"], **options}
         model = cls(
-            env=None, device=device, _init_setup_model=False, **options, **config["hyperparameters"]
+            env=None,
+            device=device,
+            _init_setup_model=False,
+            **{"seed": config["seed"], **options},
+            **config["hyperparameters"],
         )
         model.observation_space = spaces.Box(
             arrays.pop("space/low"), arrays.pop("space/high"), dtype=np.dtype(config["dtype"]).type
@@ -433,8 +393,11 @@ class OnlineAlgorithm(BaseAlgorithm):
             made = model._make_env(env, model.verbose)
             model.n_envs = made.num_envs if isinstance(made, VecEnv) else 1
             model.set_env(made)
-        model._setup_model()
+        if "seed" in options:  # otherwise the environment goes on with the generator that it has
+            model.set_random_seed(options["seed"])
+        model._build()
         model.learner.set_state(config["learner"], arrays)
+        model.env_id = config["env_id"]
         model.num_timesteps = config["num_timesteps"]
         model._episode_num = config["episodes"]
         return model

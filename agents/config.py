@@ -6,25 +6,35 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class TwoTimescaleConfig:
-    """Hyperparameters of `TwoTimescaleQ`."""
+    """Hyperparameters of `TwoTimescaleQ`; each is a keyword argument of it.
+
+    The defaults were chosen by trials on CartPole-v1 with seeds 100 to 109.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its range; the message names the field, the value and the range.
+    """
 
     gamma: float = 0.99
     """Discount factor, in [0, 1)."""
-    trace_decay: float = 0.8
+    trace_decay: float = 0.9
     """Lambda of Watkins' Q(lambda): how far back an error reaches, in [0, 1]."""
     codebook: Literal["shared", "per_action"] = "shared"
     """One codebook whose cells have a value for each action, or a codebook for each action."""
+    local_model: Literal["constant", "linear"] = "linear"
+    """The value of an action in a cell: a number, or a linear function of the observation."""
     softness: float = 2.0
     """Aggregate states overlap as the association probabilities at this multiple of the annealing
     temperature; 0 takes the nearest cell alone."""
     learning_rate: float = 0.1
     """Fast stepsize at the first visit, in (0, 1]."""
-    learning_rate_min: float = 0.03
+    learning_rate_min: float = 0.003
     """The fast stepsize never falls below this."""
     learning_rate_halving: float = 100.0
-    """Visits n after which the fast stepsize has fallen to 2^-power: it is (1 + visits / n)^-power."""
-    learning_rate_power: float = 0.7
-    """Power of that fall, in [0, 1]."""
+    """The fast stepsize falls as (1 + visits / this)^-power."""
+    learning_rate_power: float = 0.8
+    """Power of that fall, in [0, 1]; 0 keeps it constant."""
     learning_rate_by: Literal["cell", "global"] = "cell"
     """Count the visits of each cell and action, or the average over all."""
     optimism: float = 1.0
@@ -35,15 +45,15 @@ class TwoTimescaleConfig:
     """Share of random actions at the end."""
     exploration_fraction: float = 0.3
     """Fraction of the run over which the share of random actions falls."""
-    hold: int = 10
+    hold: int = 2
     """A random action is held for 1 to this many steps."""
     warmup_steps: int = 2000
     """Steps under random actions that tell the scale of the observations."""
     growth_steps: int = 10_000
     """Steps under random actions in which only the codebook grows, at most."""
-    growth_cells: int = 100
+    growth_cells: int = 60
     """Growing alone ends at this many cells."""
-    max_cells: int = 150
+    max_cells: int = 100
     """Cells at most."""
     observation_scale: tuple[float, ...] | None = None
     """A large change of each coordinate of an observation, in its own units; learned if not given."""
@@ -72,6 +82,63 @@ class TwoTimescaleConfig:
     bifurcation: Literal["critical", "perturb"] = "critical"
     """Split below a cell's critical temperature, or double all cells and merge those that stay."""
 
+    def __post_init__(self) -> None:
+        if self.observation_scale is not None:  # JSON has lists
+            object.__setattr__(self, "observation_scale", tuple(self.observation_scale))
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}.")
+        scale = self.observation_scale
+        if scale is not None and not all(0.0 < number < _INFINITY for number in scale):
+            raise ValueError(f"observation_scale must be positive numbers, got {scale}.")
+        if self.max_cells < self.growth_cells:
+            raise ValueError(
+                f"max_cells must be at least growth_cells, got {self.max_cells} < {self.growth_cells}."
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
         return asdict(self)
+
+
+_INFINITY = float("inf")
+_TINY = 1e-12
+_RANGES: dict[str, tuple[float, float]] = {
+    "gamma": (0.0, 1.0 - _TINY),
+    "trace_decay": (0.0, 1.0),
+    "softness": (0.0, _INFINITY),
+    "learning_rate": (_TINY, 1.0),
+    "learning_rate_min": (0.0, 1.0),
+    "learning_rate_halving": (1.0, _INFINITY),
+    "learning_rate_power": (0.0, 1.0),
+    "optimism": (0.0, _INFINITY),
+    "exploration_initial_eps": (0.0, 1.0),
+    "exploration_final_eps": (0.0, 1.0),
+    "exploration_fraction": (0.0, 1.0),
+    "hold": (1, _INFINITY),
+    "warmup_steps": (2, _INFINITY),
+    "growth_steps": (0, _INFINITY),
+    "growth_cells": (1, _INFINITY),
+    "max_cells": (1, _INFINITY),
+    "cooling": (_TINY, 1.0 - _TINY),
+    "min_temperature": (_TINY, 1.0),
+    "samples_per_cell": (1, _INFINITY),
+    "slow_every": (1.0, _INFINITY),
+    "slow_doubling": (1.0, _INFINITY),
+    "slow_a": (1.0, _INFINITY),
+    "slow_b": (0.0, _INFINITY),
+    "flattening": (0.0, 2.0),
+    "tol_merge": (0.0, _INFINITY),
+    "min_weight": (0.0, 1.0),
+    "perturbation": (_TINY, _INFINITY),
+}
+_CHOICES = {
+    "local_model": ("constant", "linear"),
+    "codebook": ("shared", "per_action"),
+    "learning_rate_by": ("cell", "global"),
+    "bifurcation": ("critical", "perturb"),
+}

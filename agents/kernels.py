@@ -1,16 +1,18 @@
 """Compiled kernels of the codebook agents: look, choose, learn.
 
 One call of `step` does all that a transition asks for: the fast Q-learning over soft aggregate states
-and, every so often, a step of the slow annealer. Settings and counters are flat arrays, indexed by the
-names below, because numba unpacks a plain array quicker than anything else.
+and, every so often, a step of the slow annealer. What Python calls takes plain arrays, which numba
+unpacks quicker than anything else; settings and counters are flat arrays, indexed by the names below.
+Inside, the arrays travel in named tuples, which cost nothing there.
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oda_rl._jit import kernel
-from oda_rl.kernels import EXACT, SQUARED_EUCLIDEAN, associate, divergences, largest_shift, learn
+from oda_rl.kernels import EXACT, SQUARED_EUCLIDEAN, associate, divergences, learn
 
 # Settings, float64
 GAMMA = 0
@@ -29,8 +31,7 @@ SLOW_DOUBLING = 12
 SLOW_A = 13
 SLOW_B = 14
 FLATTENING = 15
-TOLERANCE = 16
-N_SETTINGS = 17
+N_SETTINGS = 16
 
 # Counters, int64
 N_CELLS = 0
@@ -38,12 +39,12 @@ STEPS = 1
 LEARNING_STEPS = 2
 SLOW_STEPS = 3
 LEVEL_LENGTH = 4
-CHECK_INTERVAL = 5
-HOLD = 6
-PHASE = 7
-LEVEL_DONE = 8
-RATE_BY_CELL = 9
-N_LABELS = 10
+HOLD = 5
+PHASE = 6
+LEVEL_DONE = 7
+RATE_BY_CELL = 8
+N_LABELS = 9
+N_BASIS = 10
 N_COUNTERS = 11
 
 # Running figures, float64
@@ -52,6 +53,14 @@ TD_ERROR = 1
 DISTORTION = 2
 COMMON_RATE = 3
 N_FIGURES = 4
+
+# Where a compiled run stands, int64
+ROW = 0
+STARTS_USED = 1
+EPISODES = 2
+ELAPSED = 3
+BEGINNING = 4
+N_CLOCK = 5
 
 # Phases
 GROWING = 0
@@ -72,6 +81,39 @@ DENSITY_SAMPLES = 20.0
 # A cell that is hardly ever visited must not be torn away by one sample
 MIN_FREQUENCY = 1e-9
 MAX_EMPHASIS = 10.0
+MAX_STEPSIZE = 0.5
+
+
+class Book(NamedTuple):
+    """The arrays of the codebook."""
+
+    location: Any
+    weight: Any
+    label: Any
+    axis: Any
+    payload: Any
+
+
+class Memory(NamedTuple):
+    """What is remembered of each environment: one row or entry each."""
+
+    x: Any
+    active: Any
+    cells: Any
+    share: Any
+    action: Any
+    held: Any
+    exploratory: Any
+
+
+class Scratch(NamedTuple):
+    """Room for what lives during one step only."""
+
+    x: Any
+    distance: Any
+    cells: Any
+    share: Any
+    values: Any
 
 
 @kernel
@@ -122,29 +164,31 @@ def soft_association(x, location, n_cells, n_labels, temperature, label, distanc
 
 
 @kernel
-def action_values(n, cells, share, q, values):
-    """Fill `values` with Q(x, a) = sum_i p(mu_i | x) Q_i(a).
+def action_values(x, n, cells, share, q, n_basis, values):
+    """Fill `values` with Q(x, a) = sum_i p(mu_i | x) (b_ia + w_ia x).
 
-    In a codebook for each action a cell has no value for the others: its Q_i(a) is 0 there.
+    The rows of `q` are, for each action, the intercept b and, if cells are linear, the slopes w: an
+    affine function of x itself and not of x - mu, so that it stays what it is when its cell moves or
+    splits. In a codebook for each action a cell has no value for the others: its row is 0 there.
     """
     for a in range(values.shape[0]):
         total = 0.0
         for k in range(n):
-            total += share[k] * q[a, cells[k]]
+            i = cells[k]
+            value = q[a * n_basis, i]
+            for j in range(n_basis - 1):
+                value += q[a * n_basis + 1 + j, i] * x[j]
+            total += share[k] * value
         values[a] = total
 
 
 @kernel
 def argmax_random(values, draw):
     """Index of the largest value; ties are broken by `draw`, uniform in [0, 1)."""
-    best = values[0]
-    ties = 1
-    for a in range(1, values.shape[0]):
-        if values[a] > best:
-            best = values[a]
-            ties = 1
-        elif values[a] == best:
-            ties += 1
+    best = values.max()
+    ties = 0
+    for a in range(values.shape[0]):
+        ties += values[a] == best
     wanted = int(draw * ties)
     for a in range(values.shape[0]):
         if values[a] == best:
@@ -164,31 +208,34 @@ def exploration_rate(settings, learning_steps):
 
 
 @kernel
-def choose(
-    env, draws, settings, counters, payload, active, cells, share, values, action, held, exploratory
-):
+def choose(env, draws, settings, counters, payload, memory, values):
     """Choose the behaviour's action of environment `env`: epsilon-greedy, random actions held.
 
     A random action is begun with probability epsilon / h, h the mean number of steps that it is held, so
     that about a share of epsilon of all steps is random however long they are held.
     """
     n_actions = values.shape[0]
-    action_values(active[env], cells[env], share[env], payload, values)
-    if counters[PHASE] == GROWING:
-        epsilon = 1.0
-        begin = 1.0
-    else:
+    action_values(
+        memory.x[env],
+        memory.active[env],
+        memory.cells[env],
+        memory.share[env],
+        payload,
+        counters[N_BASIS],
+        values,
+    )
+    begin_random = 1.0
+    if counters[PHASE] == LEARNING:
         epsilon = exploration_rate(settings, counters[LEARNING_STEPS])
-        begin = epsilon * 2.0 / (1.0 + counters[HOLD])
-    if held[env] > 0:
-        held[env] -= 1
-    elif draws[0] < begin:
-        action[env] = int(draws[1] * n_actions)
-        held[env] = int(draws[2] * counters[HOLD])
+        begin_random = epsilon * 2.0 / (1.0 + counters[HOLD])
+    if memory.held[env] > 0:
+        memory.held[env] -= 1
+    elif draws[0] < begin_random:
+        memory.action[env] = int(draws[1] * n_actions)
+        memory.held[env] = int(draws[2] * counters[HOLD])
     else:
-        action[env] = argmax_random(values, draws[3])
-    exploratory[env] = values[action[env]] < values.max()
-    return action[env]
+        memory.action[env] = argmax_random(values, draws[3])
+    memory.exploratory[env] = values[memory.action[env]] < values.max()
 
 
 @kernel
@@ -203,56 +250,50 @@ def lower(rate, part, visits, settings):
 
 
 @kernel
-def learn_values(
-    env,
-    reward,
-    terminated,
-    settings,
-    counters,
-    figures,
-    label,
-    payload,
-    n_own,
-    own_cells,
-    own_share,
-    n_next,
-    next_cells,
-    next_share,
-    values,
-    taken,
-    exploratory,
-):
+def learn_values(env, reward, terminated, settings, counters, figures, book, memory, n_next, scratch):
     """One step of Watkins' Q(lambda) over soft aggregate states.
 
-    The features of the taken action are the shares p(mu_i | x). The traces collect them divided by
-    sum p_i^2, so that a stepsize of 1 would move Q(x, a) to its target wherever x lies between cells.
+    The features of the taken action are the shares p(mu_i | x), and for linear cells also
+    p(mu_i | x) (x - mu_i) / sqrt(T). The traces collect them divided by their sum of squares, so that a
+    stepsize of 1 would move Q(x, a) to its target wherever x lies between cells.
     """
-    n_cells = counters[N_CELLS]
-    n_actions = values.shape[0]
-    q = payload[:n_actions]
-    visits = payload[n_actions : 2 * n_actions]
-    rate = payload[2 * n_actions : 3 * n_actions]
-    first = (3 + env) * n_actions
-    trace = payload[first : first + n_actions]
+    n_cells, n_basis = counters[N_CELLS], counters[N_BASIS]
+    n_actions = scratch.values.shape[0]
+    rows = n_actions * n_basis
+    q = book.payload[:rows]
+    visits = book.payload[rows : rows + n_actions]
+    rate = book.payload[rows + n_actions : rows + 2 * n_actions]
+    first = rows + 2 * n_actions + env * rows
+    trace = book.payload[first : first + rows]
+    x, own_cells, own_share = memory.x[env], memory.cells[env], memory.share[env]
+    taken = memory.action[env]
     by_action = counters[N_LABELS] > 1
+    temperature = settings[TEMPERATURE] * (settings[SOFTNESS] if settings[SOFTNESS] > 0.0 else 1.0)
 
     target = reward
     if not terminated:
-        action_values(n_next, next_cells, next_share, q, values)
-        target += settings[GAMMA] * values.max()
+        action_values(scratch.x, n_next, scratch.cells, scratch.share, q, n_basis, scratch.values)
+        target += settings[GAMMA] * scratch.values.max()
     value = 0.0
     norm = 0.0
-    for k in range(n_own):
+    base = taken * n_basis
+    for k in range(memory.active[env]):
         i = own_cells[k]
-        if not by_action or label[i] == taken:
-            value += own_share[k] * q[taken, i]
-            norm += own_share[k] * own_share[k]
+        if by_action and book.label[i] != taken:
+            continue
+        own = q[base, i]
+        reach = 1.0
+        for j in range(n_basis - 1):
+            own += q[base + 1 + j, i] * x[j]
+            reach += (x[j] - book.location[j, i]) ** 2 / temperature
+        value += own_share[k] * own
+        norm += own_share[k] * own_share[k] * reach
     error = target - value
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
 
-    decay = 0.0 if exploratory else settings[GAMMA] * settings[TRACE_DECAY]
-    for a in range(n_actions):
-        row = trace[a]
+    decay = 0.0 if memory.exploratory[env] else settings[GAMMA] * settings[TRACE_DECAY]
+    for r in range(rows):
+        row = trace[r]
         for i in range(n_cells):
             row[i] *= decay
     by_cell = counters[RATE_BY_CELL] == 1
@@ -261,47 +302,42 @@ def learn_values(
         figures[COMMON_RATE] = lower(
             figures[COMMON_RATE], part, counters[LEARNING_STEPS] * part, settings
         )
-    for k in range(n_own):
+    for k in range(memory.active[env]):
         i = own_cells[k]
-        if not by_action or label[i] == taken:
-            visits[taken, i] += own_share[k]
-            trace[taken, i] += own_share[k] / norm
-            if by_cell:
-                rate[taken, i] = lower(rate[taken, i], own_share[k], visits[taken, i], settings)
-            else:
-                rate[taken, i] = figures[COMMON_RATE]
+        if by_action and book.label[i] != taken:
+            continue
+        visits[taken, i] += own_share[k]
+        feature = own_share[k] / norm
+        intercept = feature
+        for j in range(n_basis - 1):
+            slope = feature * (x[j] - book.location[j, i]) / temperature
+            trace[base + 1 + j, i] += slope
+            intercept -= slope * book.location[j, i]
+        trace[base, i] += intercept
+        if by_cell:
+            rate[taken, i] = lower(rate[taken, i], own_share[k], visits[taken, i], settings)
+        else:
+            rate[taken, i] = figures[COMMON_RATE]
     for a in range(n_actions):
-        for i in range(n_cells):
-            q[a, i] += rate[a, i] * trace[a, i] * error
+        for r in range(a * n_basis, (a + 1) * n_basis):
+            for i in range(n_cells):
+                q[r, i] += rate[a, i] * trace[r, i] * error
 
 
 @kernel
-def learn_codebook(
-    x,
-    wanted,
-    settings,
-    counters,
-    figures,
-    distance,
-    location,
-    weight,
-    label,
-    axis,
-    payload,
-    reference,
-    share,
-):
+def learn_codebook(x, wanted, settings, counters, figures, book, scratch):
     """One step of the slow annealer at `x` among the cells of label `wanted`.
 
-    `distance` holds the divergences of `x`.
-
-    The stepsize is multiplied by (K f(x))^-flattening, f(x) the frequency with which cells like the one
-    of x are visited: where the agent has been long already, the codebook learns less. Returns whether
-    the temperature is finished.
+    `scratch.distance` holds the divergences of `x`. The stepsize is multiplied by (K f(x))^-flattening,
+    f(x) the frequency with which cells like the one of x are visited: where the agent has been long
+    already, the codebook learns less. Returns whether the temperature is finished.
     """
     n_cells = counters[N_CELLS]
-    density = payload[payload.shape[0] - 1]
-    nearest = associate(distance, weight, label, n_cells, wanted, settings[TEMPERATURE], EXACT, share)
+    location, share, distance = book.location, scratch.share, scratch.distance
+    density = book.payload[book.payload.shape[0] - 1]
+    nearest = associate(
+        distance, book.weight, book.label, n_cells, wanted, settings[TEMPERATURE], EXACT, share
+    )
     frequency = 0.0
     for i in range(n_cells):
         frequency += share[i] * density[i]
@@ -314,64 +350,19 @@ def learn_codebook(
         emphasis = min(emphasis, MAX_EMPHASIS)
     n = counters[SLOW_STEPS]
     stepsize = emphasis / (settings[SLOW_A] * n_cells + settings[SLOW_B] * n)
-    stepsize = min(stepsize, 0.5)
-    learn(SQUARED_EUCLIDEAN, x, share, stepsize, n_cells, location, weight, axis)
+    stepsize = min(stepsize, MAX_STEPSIZE)
+    learn(SQUARED_EUCLIDEAN, x, share, stepsize, n_cells, location, book.weight, book.axis)
     figures[DISTORTION] += FIGURE_RATE * (distance[nearest] - figures[DISTORTION])
     counters[SLOW_STEPS] = n + 1
-    if (n + 1) % counters[CHECK_INTERVAL] != 0:
-        return False
-    shift = largest_shift(SQUARED_EUCLIDEAN, n_cells, location, reference, distance)
-    for j in range(location.shape[0]):
-        for i in range(n_cells):
-            reference[j, i] = location[j, i]
-    return shift < settings[TOLERANCE] or n + 1 >= counters[LEVEL_LENGTH]
+    return n + 1 >= counters[LEVEL_LENGTH]
 
 
 @kernel
-def begin(
-    env,
-    observation,
-    draws,
-    settings,
-    counters,
-    centre,
-    scale,
-    location,
-    label,
-    payload,
-    x,
-    active,
-    cells,
-    share,
-    action,
-    held,
-    exploratory,
-    distance,
-    values,
-):
-    """Start an episode of environment `env`; returns the first action, or an error."""
-    if not scale_observation(observation, centre, scale, x[env]):
-        return BAD_OBSERVATION
-    temperature = settings[SOFTNESS] * settings[TEMPERATURE]
-    n_cells, n_labels = counters[N_CELLS], counters[N_LABELS]
-    active[env] = soft_association(
-        x[env], location, n_cells, n_labels, temperature, label, distance, cells[env], share[env]
-    )
-    held[env] = 0
-    return choose(
-        env,
-        draws,
-        settings,
-        counters,
-        payload,
-        active,
-        cells,
-        share,
-        values,
-        action,
-        held,
-        exploratory,
-    )
+def slow_interval(settings, counters):
+    """Steps until the next slow update: ever more, so that the codebook is quasi-static for Q."""
+    if counters[PHASE] == GROWING:
+        return 1.0
+    return settings[SLOW_EVERY] * (1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING])
 
 
 @kernel
@@ -381,6 +372,7 @@ def step(
     reward,
     terminated,
     ended,
+    first,
     draws,
     settings,
     counters,
@@ -392,7 +384,6 @@ def step(
     label,
     axis,
     payload,
-    reference,
     x,
     active,
     cells,
@@ -400,112 +391,179 @@ def step(
     action,
     held,
     exploratory,
+    next_x,
     distance,
     next_cells,
     next_share,
     values,
 ):
-    """All that a transition of environment `env` asks for; returns the next action, or an error.
+    """All that an observation of environment `env` asks for; returns the next action, or an error.
 
-    The distances of the new observation serve three times: for the value of the next state, for the
-    slow annealer, and for the choice of the next action.
+    With `first` it begins an episode: there is nothing to learn from yet. The distances of the
+    observation serve three times: for the value of the state, for the slow annealer, and for the choice
+    of the next action.
     """
+    book = Book(location, weight, label, axis, payload)
+    memory = Memory(x, active, cells, share, action, held, exploratory)
+    scratch = Scratch(next_x, distance, next_cells, next_share, values)
     if not math.isfinite(reward):
         return BAD_REWARD
-    taken = action[env]
-    n_cells = counters[N_CELLS]
-    if not scale_observation(observation, centre, scale, x[env]):
+    if not scale_observation(observation, centre, scale, next_x):
         return BAD_OBSERVATION
     temperature = settings[SOFTNESS] * settings[TEMPERATURE]
-    n_labels = counters[N_LABELS]
+    n_cells, n_labels = counters[N_CELLS], counters[N_LABELS]
     n_next = soft_association(
-        x[env], location, n_cells, n_labels, temperature, label, distance, next_cells, next_share
+        next_x, location, n_cells, n_labels, temperature, label, distance, next_cells, next_share
     )
-    counters[STEPS] += 1
-    if counters[PHASE] == LEARNING:
+    if first:
+        held[env] = 0
+    else:
+        counters[STEPS] += 1
+    if not first and counters[PHASE] == LEARNING:
         counters[LEARNING_STEPS] += 1
-        learn_values(
-            env,
-            reward,
-            terminated,
-            settings,
-            counters,
-            figures,
-            label,
-            payload,
-            active[env],
-            cells[env],
-            share[env],
-            n_next,
-            next_cells,
-            next_share,
-            values,
-            taken,
-            exploratory[env],
-        )
+        learn_values(env, reward, terminated, settings, counters, figures, book, memory, n_next, scratch)
+    x[env] = next_x
     active[env] = n_next
     for k in range(n_next):
         cells[env, k] = next_cells[k]
         share[env, k] = next_share[k]
     if ended:
-        n_actions = values.shape[0]
-        first = (3 + env) * n_actions
-        payload[first : first + n_actions, :n_cells] = 0.0
+        rows = values.shape[0] * counters[N_BASIS]
+        row = (env + 1) * rows + 2 * values.shape[0]
+        payload[row : row + rows, :n_cells] = 0.0
     else:
-        choose(
-            env,
-            draws,
-            settings,
-            counters,
-            payload,
-            active,
-            cells,
-            share,
-            values,
-            action,
-            held,
-            exploratory,
-        )
+        choose(env, draws, settings, counters, payload, memory, values)
     # A codebook for each action learns from observations with the action that follows.
-    if counters[STEPS] >= figures[NEXT_SLOW] and (n_labels == 1 or not ended):
-        interval = 1.0
-        if counters[PHASE] == LEARNING:
-            rarer = 1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING]
-            interval = settings[SLOW_EVERY] * rarer
-        figures[NEXT_SLOW] = counters[STEPS] + interval
-        finished = learn_codebook(
-            x[env],
-            action[env] if n_labels > 1 else 0,
-            settings,
-            counters,
-            figures,
-            distance,
-            location,
-            weight,
-            label,
-            axis,
-            payload,
-            reference,
-            next_share,
-        )
+    if not first and counters[STEPS] >= figures[NEXT_SLOW] and (n_labels == 1 or not ended):
+        figures[NEXT_SLOW] = counters[STEPS] + slow_interval(settings, counters)
+        wanted = action[env] if n_labels > 1 else 0
+        finished = learn_codebook(x[env], wanted, settings, counters, figures, book, scratch)
         counters[LEVEL_DONE] = 1 if finished else 0
     return action[env]
 
 
 @kernel
+def run(
+    env_step,
+    env_reset,
+    parameters,
+    starts,
+    time_limit,
+    n_steps,
+    clock,
+    played,
+    state,
+    observation,
+    returns,
+    lengths,
+    block,
+    settings,
+    counters,
+    figures,
+    centre,
+    scale,
+    location,
+    weight,
+    label,
+    axis,
+    payload,
+    x,
+    active,
+    cells,
+    share,
+    action,
+    held,
+    exploratory,
+    next_x,
+    distance,
+    next_cells,
+    next_share,
+    values,
+):
+    """Up to `n_steps` of a compiled environment and of `step`, as the loop in Python would make them.
+
+    Comes back early when a temperature is finished, or starts or random numbers are used up; `clock` and
+    `played` (the last reward, the return of the running episode) tell where, and are where it goes on.
+    Returns the steps made, or an error of `step`.
+    """
+    encoded = np.empty(1)
+    t = 0
+    while t < n_steps and counters[LEVEL_DONE] == 0:
+        beginning = clock[BEGINNING] == 1
+        if clock[ROW] == block.shape[0] or clock[STARTS_USED] == starts.shape[0]:
+            break
+        reward = 0.0
+        terminated = False
+        ended = False
+        if not beginning:
+            encoded[0] = action[0]
+            reward, terminated = env_step(parameters, state, encoded, observation)
+            clock[ELAPSED] += 1
+            ended = terminated or clock[ELAPSED] >= time_limit
+            played[0] = reward
+            played[1] += reward
+            t += 1
+        code = step(
+            0,
+            observation,
+            reward,
+            terminated,
+            ended,
+            beginning,
+            block[clock[ROW]],
+            settings,
+            counters,
+            figures,
+            centre,
+            scale,
+            location,
+            weight,
+            label,
+            axis,
+            payload,
+            x,
+            active,
+            cells,
+            share,
+            action,
+            held,
+            exploratory,
+            next_x,
+            distance,
+            next_cells,
+            next_share,
+            values,
+        )
+        clock[ROW] += 1
+        if code < 0:
+            return code
+        clock[BEGINNING] = 0
+        if ended:
+            returns[clock[EPISODES]] = played[1]
+            lengths[clock[EPISODES]] = clock[ELAPSED]
+            env_reset(parameters, state, starts[clock[STARTS_USED]], observation)
+            clock[EPISODES] += 1
+            clock[STARTS_USED] += 1
+            clock[ELAPSED] = 0
+            clock[BEGINNING] = 1
+            played[1] = 0.0
+    return t
+
+
+@kernel
 def greedy_actions(
-    observations, temperature, n_cells, n_labels, centre, scale, location, label, q, actions
+    observations, temperature, n_cells, n_labels, n_basis, centre, scale, location, label, q, actions
 ):
     """Fill `actions` with the greedy actions; ties go to the first. Returns False for bad input."""
     distance = np.empty(n_cells)
     cells = np.empty(n_cells, dtype=np.int64)
     share = np.empty(n_cells)
     x = np.empty(centre.shape[0])
-    values = np.empty(q.shape[0])
+    values = np.empty(q.shape[0] // n_basis)
     for t in range(observations.shape[0]):
         if not scale_observation(observations[t], centre, scale, x):
             return False
         n = soft_association(x, location, n_cells, n_labels, temperature, label, distance, cells, share)
-        action_values(n, cells, share, q, values)
+        action_values(x, n, cells, share, q, n_basis, values)
         actions[t] = np.argmax(values)
     return True

@@ -1,5 +1,6 @@
 """The two-timescale learner: Q-learning over aggregate states that an annealer makes finer."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -7,13 +8,11 @@ from numpy.typing import NDArray
 
 from oda_rl.agents import kernels
 from oda_rl.agents.config import TwoTimescaleConfig
-from oda_rl.agents.scaling import ObservationScale
+from oda_rl.agents.scaling import SMALLEST, ObservationScale
+from oda_rl.agents.workspace import Workspace
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
 from oda_rl.schedule import Cooling, Stepsize
-
-# Draws are made in blocks: a call of the generator costs more than the kernel.
-BLOCK = 1024
 
 
 class BadTransitionError(ValueError):
@@ -57,13 +56,15 @@ class TwoTimescaleLearner:
         # Acting outside of the training must not change the training.
         (self._acting_rng,) = self.rng.spawn(1)
         self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
+        # The value of a cell is a number, or an affine function of the observation.
+        self._n_basis = 1 + n_features if config.local_model == "linear" else 1
         self.codebook = Codebook(
             n_features,
             payload={
-                "q": (n_actions, "mean"),
+                "q": (n_actions * self._n_basis, "mean"),
                 "visits": (n_actions, "count"),
                 "rate": (n_actions, "mean"),
-                "trace": (n_actions * n_envs, "count"),
+                "trace": (n_actions * self._n_basis * n_envs, "count"),
                 "density": (1, "count"),
             },
             capacity=2 * config.max_cells,
@@ -73,23 +74,10 @@ class TwoTimescaleLearner:
         self.annealer: Annealer | None = None
         self.max_reward = -np.inf
         self.horizon = 1
-        self._settings = np.zeros(kernels.N_SETTINGS)
-        self._counters = np.zeros(kernels.N_COUNTERS, dtype=np.int64)
-        self._figures = np.zeros(kernels.N_FIGURES)
-        self._fill_settings()
-        capacity = self.codebook.capacity
-        self._x = np.zeros((n_envs, n_features))
-        self._active = np.zeros(n_envs, dtype=np.int64)
-        self._cells = np.zeros((n_envs, capacity), dtype=np.int64)
-        self._share = np.zeros((n_envs, capacity))
-        self._action = np.zeros(n_envs, dtype=np.int64)
-        self._held = np.zeros(n_envs, dtype=np.int64)
-        self._exploratory = np.zeros(n_envs, dtype=np.bool_)
-        self._distance = np.zeros(capacity)
-        self._next_cells = np.zeros(capacity, dtype=np.int64)
-        self._next_share = np.zeros(capacity)
-        self._values = np.zeros(n_actions)
-        self._draw_block()
+        self.workspace = Workspace(n_features, n_actions, n_envs, self.codebook.capacity, self.rng)
+        self._counters = self.workspace.counters
+        self._figures = self.workspace.figures
+        self.workspace.fill(config, self.horizon, self._n_labels, self._n_basis)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -102,7 +90,7 @@ class TwoTimescaleLearner:
     def n_parameters(self) -> int:
         """Numbers stored to act: locations, Q values, the scale and a temperature."""
         d = self.codebook.n_features
-        values = self.n_actions if self._n_labels == 1 else 1
+        values = self._n_basis * (self.n_actions if self._n_labels == 1 else 1)
         return self.n_cells * (d + values) + 2 * d + 1
 
     @property
@@ -112,8 +100,12 @@ class TwoTimescaleLearner:
 
     @property
     def q_values(self) -> NDArray[np.float64]:
-        """The Q values of the cells, of shape (n_cells, n_actions)."""
-        return self.codebook["q"].T.copy()
+        """The Q values at the codevectors, of shape (n_cells, n_actions)."""
+        parts = self.codebook["q"].reshape(self.n_actions, self._n_basis, -1)
+        slopes = parts[:, 1:]
+        location = self.codebook.location[: slopes.shape[1], : self.n_cells]
+        values: NDArray[np.float64] = parts[:, 0] + (slopes * location).sum(axis=1)
+        return values.T
 
     @property
     def temperature(self) -> float:
@@ -121,12 +113,17 @@ class TwoTimescaleLearner:
         return self.annealer.temperature if self.annealer else float("nan")
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether the warm-up is over."""
+        return self.annealer is not None
+
+    @property
     def exploration_rate(self) -> float:
         """The share of random actions at present."""
         if self._counters[kernels.PHASE] != kernels.LEARNING:
             return 1.0
         learned = self._counters[kernels.LEARNING_STEPS]
-        return float(kernels.exploration_rate(self._settings, learned))
+        return float(kernels.exploration_rate(self.workspace.settings, learned))
 
     def figures(self) -> dict[str, float]:
         """What an SB3 algorithm logs of itself."""
@@ -148,7 +145,7 @@ class TwoTimescaleLearner:
     def set_horizon(self, total_timesteps: int) -> None:
         """Tell how long the run will be: exploration falls over a fraction of it."""
         self.horizon = total_timesteps
-        self._fill_settings()
+        self.workspace.fill(self.config, self.horizon, self._n_labels, self._n_basis)
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode of environment `env`.
@@ -170,34 +167,10 @@ class TwoTimescaleLearner:
         BadTransitionError
             If the observation is not finite.
         """
-        self._held[env] = 0
         if self.annealer is None:
+            self.workspace.held[env] = 0
             return self._scale(env, observation)
-        book = self.codebook
-        action = kernels.begin(
-            env,
-            observation,
-            self._draws(),
-            self._settings,
-            self._counters,
-            self.scale.centre,
-            self.scale.scale,
-            book.location,
-            book.label,
-            book.payload,
-            self._x,
-            self._active,
-            self._cells,
-            self._share,
-            self._action,
-            self._held,
-            self._exploratory,
-            self._distance,
-            self._values,
-        )
-        if action < 0:
-            self._complain(action, observation, 0.0)
-        return int(action)
+        return self._call(env, observation, 0.0, False, False, True)
 
     def step(
         self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
@@ -232,42 +205,29 @@ class TwoTimescaleLearner:
                 self._complain(kernels.BAD_REWARD, observation, reward)
             self.max_reward = max(self.max_reward, float(reward))
             return self._scale(env, observation)
-        book = self.codebook
-        action = kernels.step(
-            env,
-            observation,
-            reward,
-            terminated,
-            ended,
-            self._draws(),
-            self._settings,
-            self._counters,
-            self._figures,
-            self.scale.centre,
-            self.scale.scale,
-            book.location,
-            book.weight,
-            book.label,
-            book.axis,
-            book.payload,
-            self.annealer.reference,
-            self._x,
-            self._active,
-            self._cells,
-            self._share,
-            self._action,
-            self._held,
-            self._exploratory,
-            self._distance,
-            self._next_cells,
-            self._next_share,
-            self._values,
+        return self._call(env, observation, reward, terminated, ended, False)
+
+    def _call(
+        self,
+        env: int,
+        observation: NDArray[Any],
+        reward: float,
+        terminated: bool,
+        ended: bool,
+        first: bool,
+    ) -> int:
+        action: int = kernels.step(
+            env, observation, reward, terminated, ended, first, self.workspace.draw(), *self.arrays
         )
+        self.settle(action, observation, reward)
+        return action
+
+    def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
+        """Do what a kernel leaves to Python: raise its error, or finish a temperature."""
+        if code < 0:
+            self._complain(code, observation, reward)
         if self._counters[kernels.LEVEL_DONE]:
             self._finish_level()
-        if action < 0:
-            self._complain(action, observation, reward)
-        return int(action)
 
     # -- acting ----------------------------------------------------------------------------------
 
@@ -288,11 +248,12 @@ class TwoTimescaleLearner:
             self.config.softness * self.annealer.temperature,
             book.n_cells,
             self._n_labels,
+            self._n_basis,
             self.scale.centre,
             self.scale.scale,
             book.location,
             book.label,
-            book.payload[: self.n_actions],
+            book.payload[: self.n_actions * self._n_basis],
             actions,
         )
         if not finite:
@@ -314,13 +275,7 @@ class TwoTimescaleLearner:
         if self.scale.observe(observation):
             self._start_growing()
             return self.begin(env, observation)
-        draws = self._draws()
-        if self._held[env] > 0:
-            self._held[env] -= 1
-        else:
-            self._action[env] = int(draws[1] * self.n_actions)
-            self._held[env] = int(draws[2] * self.config.hold)
-        return int(self._action[env])
+        return self.workspace.random_action(env, self.n_actions, self.config.hold)
 
     def _start_growing(self) -> None:
         """Freeze the scale and begin with one cell, just below its critical temperature."""
@@ -328,6 +283,7 @@ class TwoTimescaleLearner:
         points = self.scale.freeze()
         covariance = np.cov(points.T).reshape(book.n_features, book.n_features)
         critical = book.divergence.critical_temperature(points.mean(axis=0), covariance)
+        critical = max(critical, SMALLEST)  # observations that never change have no critical one
         for label in range(self._n_labels):
             book.add(points.mean(axis=0), 1.0 / self._n_labels, label)
         self.annealer = self._make_annealer(critical, self.config.min_temperature * critical)
@@ -360,9 +316,11 @@ class TwoTimescaleLearner:
         """Give every cell the optimistic value, and go on with Q-learning."""
         best = self.config.optimism * max(0.0, self.max_reward) / (1.0 - self.config.gamma)
         book = self.codebook
-        book["q"][:] = best
+        book["q"][:] = 0.0
+        intercepts = book["q"][:: self._n_basis]
+        intercepts[:] = best
         if self._n_labels > 1:
-            book["q"][:] *= book.labels == np.arange(self.n_actions)[:, None]
+            intercepts *= book.labels == np.arange(self.n_actions)[:, None]
         book["visits"][:] = 0.0
         book["rate"][:] = self.config.learning_rate
         book["trace"][:] = 0.0
@@ -390,19 +348,20 @@ class TwoTimescaleLearner:
         self._counters[kernels.N_CELLS] = book.n_cells
         self._counters[kernels.SLOW_STEPS] = self.annealer.n
         self._counters[kernels.LEVEL_LENGTH] = self.annealer.level_length
-        self._counters[kernels.CHECK_INTERVAL] = self.annealer.check_interval
-        self._settings[kernels.TEMPERATURE] = self.annealer.temperature
+        work = self.workspace
+        work.settings[kernels.TEMPERATURE] = self.annealer.temperature
+        self.arrays = self.workspace.gather(book, self.scale)
         for env in range(self.n_envs):
-            self._active[env] = kernels.soft_association(
-                self._x[env],
+            work.active[env] = kernels.soft_association(
+                work.x[env],
                 book.location,
                 book.n_cells,
                 self._n_labels,
                 self.config.softness * self.annealer.temperature,
                 book.label,
-                self._distance,
-                self._cells[env],
-                self._share[env],
+                work.distance,
+                work.cells[env],
+                work.share[env],
             )
 
     # -- storing ---------------------------------------------------------------------------------
@@ -418,8 +377,8 @@ class TwoTimescaleLearner:
             "max_reward": None if self.max_reward == -np.inf else self.max_reward,
             "counters": self._counters.tolist(),
             "figures": self._figures.tolist(),
-            "generator": self._block_state,
-            "row": self._row,
+            "generator": self.workspace.block_state,
+            "row": self.workspace.row,
         }
         arrays = {
             "scale/centre": self.scale.centre.copy(),
@@ -444,11 +403,9 @@ class TwoTimescaleLearner:
         self.max_reward = -np.inf if config["max_reward"] is None else config["max_reward"]
         self._counters[:] = config["counters"]
         self._figures[:] = config["figures"]
-        self.rng.bit_generator.state = config["generator"]
-        self._draw_block()
-        self._row = config["row"]
+        self.workspace.resume(config["generator"], config["row"])
         self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
-        self._fill_settings()
+        self.workspace.fill(self.config, self.horizon, self._n_labels, self._n_basis)
         if "annealer" not in config:
             self.annealer = None
             return
@@ -470,44 +427,11 @@ class TwoTimescaleLearner:
 
     @property
     def _trace_rows(self) -> slice:
-        start = 3 * self.n_actions
-        return slice(start, start + self.n_actions * self.n_envs)
+        rows = self.n_actions * self._n_basis
+        start = rows + 2 * self.n_actions
+        return slice(start, start + rows * self.n_envs)
 
     # -- small things ----------------------------------------------------------------------------
-
-    def _fill_settings(self) -> None:
-        config = self.config
-        s, c = self._settings, self._counters
-        s[kernels.GAMMA] = config.gamma
-        s[kernels.TRACE_DECAY] = config.trace_decay
-        s[kernels.SOFTNESS] = config.softness
-        s[kernels.LEARNING_RATE] = config.learning_rate
-        s[kernels.LEARNING_RATE_MIN] = config.learning_rate_min
-        s[kernels.LEARNING_RATE_HALVING] = config.learning_rate_halving
-        s[kernels.LEARNING_RATE_POWER] = config.learning_rate_power
-        s[kernels.EPSILON_START] = config.exploration_initial_eps
-        s[kernels.EPSILON_END] = config.exploration_final_eps
-        s[kernels.EPSILON_STEPS] = config.exploration_fraction * self.horizon
-        s[kernels.SLOW_EVERY] = config.slow_every
-        s[kernels.SLOW_DOUBLING] = config.slow_doubling
-        s[kernels.SLOW_A] = config.slow_a
-        s[kernels.SLOW_B] = config.slow_b
-        s[kernels.FLATTENING] = config.flattening
-        c[kernels.HOLD] = config.hold
-        c[kernels.N_LABELS] = self._n_labels
-        c[kernels.RATE_BY_CELL] = config.learning_rate_by == "cell"
-
-    def _draw_block(self) -> None:
-        self._block_state = self.rng.bit_generator.state
-        self._block = self.rng.random((BLOCK, kernels.N_DRAWS))
-        self._row = 0
-
-    def _draws(self) -> NDArray[np.float64]:
-        if self._row == BLOCK:
-            self._draw_block()
-        draws = self._block[self._row]
-        self._row += 1
-        return draws
 
     def _mean_rate(self) -> float:
         visits, rates = self.codebook["visits"], self.codebook["rate"]
@@ -520,3 +444,27 @@ class TwoTimescaleLearner:
         raise BadTransitionError(
             f"the environment returned the observation {np.asarray(observation)}; it must be finite."
         )
+
+
+@cache
+def load_kernels(dtype: str) -> None:
+    """Have the compiled code ready for observations of this dtype.
+
+    The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
+    leaves numba half loaded; this is for a moment when nothing has been learned yet.
+
+    Parameters
+    ----------
+    dtype : str
+        Name of the dtype of the observations.
+    """
+    config = TwoTimescaleConfig(
+        warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
+    )
+    bound = np.ones(1)
+    learner = TwoTimescaleLearner(1, 2, 1, -bound, bound, config, seed=0)
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1)).astype(dtype)
+    learner.begin(0, points[0])
+    for t, point in enumerate(points):
+        learner.step(0, point, 0.0, False, t % 8 == 7)
+    learner.greedy(points)

@@ -49,6 +49,7 @@ class ObservationScale:
             )
         self.centre = np.zeros(n_features)
         self.scale = np.ones(n_features)
+        self.warmup_steps = warmup_steps
         self.seen = np.empty((warmup_steps, n_features))
         self.n_seen = 0
 
@@ -80,4 +81,5 @@ class ObservationScale:
         """Go on with a centre, a scale, and the observations of an unfinished warm-up."""
         self.centre, self.scale = centre.copy(), scale.copy()
         self.n_seen = len(seen)
+        self.seen = np.empty((self.warmup_steps, len(centre)))
         self.seen[: self.n_seen] = seen

@@ -11,7 +11,63 @@ from oda_rl.agents.policies import CodebookPolicy
 
 
 class TwoTimescaleQ(OnlineAlgorithm):
-    """Two-timescale Q-learning."""
+    """Q-learning over the cells of a codebook that an annealer makes finer while it learns.
+
+    Two stochastic approximations run at once. The fast one is Watkins' Q(lambda) over soft aggregate
+    states, Q(x, a) = sum_i p(mu_i | x) Q_i(a). The slow one is online deterministic annealing of the
+    observations, which moves the codevectors mu_i and splits a cell when the temperature falls below its
+    critical one; the new cells inherit the Q values. For flat Box observations and Discrete actions.
+
+    Parameters
+    ----------
+    policy : str, default="CodebookPolicy"
+        For the interface's sake; there is one policy.
+    env : str, gymnasium.Env, VecEnv or None
+        The environment to learn from, or the id of one. Several environments of a VecEnv take turns.
+    tensorboard_log : str, optional
+        Folder for TensorBoard.
+    verbose : int, default=0
+        0: silent, 1: logs to the terminal.
+    seed : int, optional
+        Same seed, same result, on one machine and version.
+    stats_window_size : int, default=100
+        Episodes over which returns are averaged for the log.
+    device : str, default="cpu"
+        For the interface's sake; there is nothing to put on a GPU.
+    **hyperparameters
+        The fields of `TwoTimescaleConfig`.
+
+    Attributes
+    ----------
+    n_cells : int
+        Codevectors in use.
+    n_parameters : int
+        Numbers stored to act.
+    learner : TwoTimescaleLearner
+        What has been learned: `learner.codevectors` in the environment's own units, `learner.q_values`.
+
+    Raises
+    ------
+    TypeError
+        If a hyperparameter is unknown.
+    ValueError
+        If one is outside its range, or a space of the environment is not supported.
+
+    References
+    ----------
+    Mavridis and Baras, "Annealing Optimization for Progressive Learning with Stochastic Approximation",
+    Section IV, Algorithm 2 and Theorem 6; with rewards and a maximum in place of costs and a minimum.
+    `codebook="per_action"`, `softness=0` and `growth_steps=0` are nearest to the paper.
+
+    Examples
+    --------
+    >>> from oda_rl.agents import TwoTimescaleQ
+    >>> model = TwoTimescaleQ(env="CartPole-v1", seed=0)
+    >>> model = model.learn(total_timesteps=10_000)
+    >>> action, _ = model.predict([0.0, 0.0, 0.05, 0.0], deterministic=True)
+    >>> int(action) in (0, 1)
+    True
+    """
 
     def __init__(
         self,

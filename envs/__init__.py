@@ -1,1 +1,74 @@
-"""Environments: what the agents accept, and what it takes to make an environment acceptable."""
+"""Environments: compiled classic control, the cart-pole with friction, and how to make your own.
+
+Importing this module registers with Gymnasium `oda_rl/CartPole-v1`, `oda_rl/MountainCar-v0`,
+`oda_rl/MountainCarContinuous-v0`, `oda_rl/Acrobot-v1` and `oda_rl/Pendulum-v1`, equal to Gymnasium's in
+every number, and `oda_rl/CartPoleFriction-v0`. Names are imported when they are first used.
+
+>>> import gymnasium as gym
+>>> import oda_rl.envs
+>>> env = gym.make("oda_rl/CartPole-v1")
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.envs.registration import register, registry
+
+if TYPE_CHECKING:
+    from oda_rl.envs.compiled import CompiledEnv
+    from oda_rl.envs.dynamics import CompiledDynamics, CompiledFunction, StartBlock
+    from oda_rl.envs.finding import find_dynamics, get_elapsed_steps, hand_back
+    from oda_rl.envs.rollouts import Transitions, rollout
+
+__all__ = [
+    "CompiledDynamics",
+    "CompiledEnv",
+    "CompiledFunction",
+    "StartBlock",
+    "Transitions",
+    "find_dynamics",
+    "get_elapsed_steps",
+    "hand_back",
+    "rollout",
+]
+
+_HOME = {
+    "CompiledDynamics": "dynamics",
+    "CompiledEnv": "compiled",
+    "CompiledFunction": "dynamics",
+    "StartBlock": "dynamics",
+    "Transitions": "rollouts",
+    "find_dynamics": "finding",
+    "get_elapsed_steps": "finding",
+    "hand_back": "finding",
+    "rollout": "rollouts",
+}
+
+# id: class, time limit, reward threshold; Gymnasium's own but for the cart-pole with friction
+_TASKS: dict[str, tuple[str, int, float | None]] = {
+    "oda_rl/CartPole-v1": ("CartPole", 500, 475.0),
+    "oda_rl/CartPoleFriction-v0": ("CartPoleFriction", 1000, 975.0),
+    "oda_rl/MountainCar-v0": ("MountainCar", 200, -110.0),
+    "oda_rl/MountainCarContinuous-v0": ("MountainCarContinuous", 999, 90.0),
+    "oda_rl/Acrobot-v1": ("Acrobot", 500, -100.0),
+    "oda_rl/Pendulum-v1": ("Pendulum", 200, None),
+}
+
+for _id, (_name, _limit, _threshold) in _TASKS.items():
+    if _id not in registry:  # a reload would be warned of
+        register(
+            id=_id,
+            entry_point=f"oda_rl.envs.classic:{_name}",
+            max_episode_steps=_limit,
+            reward_threshold=_threshold,
+        )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"oda_rl.envs.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'oda_rl.envs' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

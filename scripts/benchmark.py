@@ -9,22 +9,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 import gymnasium as gym
 import numpy as np
+import torch
 import tyro
 from benchmarks.partition import Partition, run_partition
 from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
+from stable_baselines3 import DQN
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 from oda_rl.agents import TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
+from sb3_zoo import make_zoo_agent
 
 EVALUATION_SEED = 1_000_000
 
@@ -35,6 +39,8 @@ class Agent:
 
     env_id: str = "CartPole-v1"
     """Environment to train on."""
+    algorithm: Literal["TwoTimescaleQ", "PPO", "DQN"] = "TwoTimescaleQ"
+    """Ours, or one of SB3's with the hyperparameters of RL Zoo."""
     total_timesteps: int = 200_000
     """Environment steps of each run."""
     seeds: tuple[int, ...] = tuple(range(10))
@@ -67,21 +73,39 @@ class CurveCallback(EvalCallback):
 
     def __init__(self, environment: gym.Env, eval_freq: int) -> None:
         super().__init__(environment, n_eval_episodes=20, eval_freq=eval_freq, verbose=0)
+        self.steps: list[int] = []
         self.means: list[float] = []
 
     def _on_step(self) -> bool:
         go_on = super()._on_step()
         if self.n_calls % self.eval_freq == 0:
+            self.steps.append(self.num_timesteps)
             self.means.append(float(self.last_mean_reward))
         return go_on
 
 
+def make_model(args: Agent, seed: int) -> BaseAlgorithm:
+    """The agent to be trained."""
+    if args.algorithm == "TwoTimescaleQ":
+        return TwoTimescaleQ(env=args.env_id, seed=seed, **args.agent.to_dict())
+    return make_zoo_agent(args.algorithm, args.env_id, seed)
+
+
+def count_numbers(model: BaseAlgorithm) -> int:
+    """Numbers stored to act: for SB3 the parameters of the policy, the target network left out."""
+    if isinstance(model, TwoTimescaleQ):
+        return model.n_parameters
+    policy = model.policy.q_net if isinstance(model, DQN) else model.policy
+    return sum(parameter.numel() for parameter in policy.parameters())
+
+
 def run_seed(args: Agent, seed: int) -> dict[str, Any]:
     """Train with one seed; returns what the table wants to know."""
+    torch.set_num_threads(1)
     environment = Monitor(gym.make(args.env_id))
     environment.reset(seed=EVALUATION_SEED + seed)
-    curve = CurveCallback(environment, args.eval_freq)
-    model = TwoTimescaleQ(env=args.env_id, seed=seed, **args.agent.to_dict())
+    model = make_model(args, seed)
+    curve = CurveCallback(environment, max(args.eval_freq // model.n_envs, 1))
     begun = time.perf_counter()
     model.learn(args.total_timesteps, callback=curve)
     seconds = time.perf_counter() - begun
@@ -90,8 +114,10 @@ def run_seed(args: Agent, seed: int) -> dict[str, Any]:
         "seed": seed,
         "mean": float(np.mean(returns)),
         "sd": float(np.std(returns)),
-        "cells": model.n_cells,
+        "cells": getattr(model, "n_cells", 0),
+        "numbers": count_numbers(model),
         "seconds": seconds,
+        "steps": curve.steps,
         "curve": curve.means,
     }
 
@@ -114,36 +140,39 @@ def interquartile_mean(values: list[float]) -> float:
 
 def run_agent(args: Agent, console: Console) -> None:
     """The table of `benchmark.py agent`."""
-    run_seed(Agent(env_id=args.env_id, total_timesteps=20_000, eval_episodes=1, agent=args.agent), 0)
+    # One short run first, so that two processes do not compile the same kernels at once.
+    run_seed(replace(args, total_timesteps=20_000, eval_episodes=1), 0)
     runs = Parallel(n_jobs=args.jobs)(delayed(run_seed)(args, seed) for seed in args.seeds)
     spec = gym.spec(args.env_id)
     threshold = args.threshold if args.threshold is not None else spec.reward_threshold
-    table = Table(title=f"{args.env_id}, {args.total_timesteps:,} steps", title_justify="left")
-    for name in ("seed", "return", "sd", "cells", "seconds", "first pass", "hold"):
+    if threshold is None:
+        threshold = np.inf
+    title = f"{args.algorithm} on {args.env_id}, {args.total_timesteps:,} steps"
+    table = Table(title=title, title_justify="left")
+    for name in ("seed", "return", "sd", "cells", "numbers", "seconds", "first pass", "hold"):
         table.add_column(name, justify="right")
     firsts, holds = [], []
     for run in runs:
-        first, hold = (
-            first_pass_and_hold(run["curve"], threshold) if threshold is not None else (None, 0.0)
-        )
-        firsts.append(np.inf if first is None else (first + 1) * args.eval_freq)
+        first, hold = first_pass_and_hold(run["curve"], threshold)
+        firsts.append(np.inf if first is None else run["steps"][first])
         holds.append(hold)
         table.add_row(
             str(run["seed"]),
             f"{run['mean']:.1f}",
             f"{run['sd']:.1f}",
-            str(run["cells"]),
+            str(run["cells"] or "-"),
+            f"{run['numbers']:,}",
             f"{run['seconds']:.1f}",
-            "-" if first is None else f"{firsts[-1]:,.0f}",
+            "-" if first is None else f"{firsts[-1]:,}",
             f"{hold:.2f}",
         )
     table.add_section()
-    means = [run["mean"] for run in runs]
     table.add_row(
         "IQM",
-        f"{interquartile_mean(means):.1f}",
+        f"{interquartile_mean([run['mean'] for run in runs]):.1f}",
         "",
         f"{np.median([run['cells'] for run in runs]):.0f}",
+        f"{np.median([run['numbers'] for run in runs]):,.0f}",
         f"{np.median([run['seconds'] for run in runs]):.1f}",
         f"{np.median(firsts):,.0f}",
         f"{np.median(holds):.2f}",

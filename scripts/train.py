@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
+import matplotlib
 import numpy as np
 import tyro
+from matplotlib import pyplot as plt
 from rich.console import Console
 from rich.table import Table
 from stable_baselines3.common.callbacks import LogEveryNTimesteps
@@ -27,6 +29,10 @@ from stable_baselines3.common.monitor import Monitor
 import oda_rl
 from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+from oda_rl.envs.names import action_names, observation_names
+from oda_rl.plotting import plot_codebook, plot_learning_curve
+
+matplotlib.use("Agg")
 
 EVALUATION_SEED = 1_000_000
 
@@ -74,7 +80,7 @@ def make_run_folder(args: Args) -> Path:
             return folder
 
 
-def make_callbacks(args: Args) -> tuple[list[Any], KeepBestCallback | None]:
+def make_callbacks(args: Args, folder: Path) -> tuple[list[Any], KeepBestCallback | None]:
     """What watches the training, and the one among them that keeps the best policy."""
     callbacks: list[Any] = [CodebookCallback(args.log_freq), LogEveryNTimesteps(args.log_freq)]
     if not args.eval_freq:
@@ -82,7 +88,10 @@ def make_callbacks(args: Args) -> tuple[list[Any], KeepBestCallback | None]:
     environment = Monitor(gym.make(args.env_id))
     environment.reset(seed=EVALUATION_SEED + args.seed)
     keeper = KeepBestCallback(
-        environment, eval_freq=max(args.eval_freq // args.n_envs, 1), restore=args.keep_best
+        environment,
+        eval_freq=max(args.eval_freq // args.n_envs, 1),
+        log_path=str(folder),
+        restore=args.keep_best,
     )
     return [keeper, *callbacks], keeper
 
@@ -110,6 +119,32 @@ def evaluate(model: TwoTimescaleQ, env_id: str, episodes: int, seed: int) -> lis
     returns, _ = evaluate_policy(model, environment, episodes, return_episode_rewards=True)
     environment.close()
     return list(returns)  # type: ignore[arg-type]
+
+
+def draw(folder: Path, model: TwoTimescaleQ, keeper: KeepBestCallback | None) -> None:
+    """The learning curve and the codebook, as a picture next to the model."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    lengths = np.concatenate(model.get_env().env_method("get_episode_lengths"))  # type: ignore[union-attr]
+    returns = np.concatenate(model.get_env().env_method("get_episode_rewards"))  # type: ignore[union-attr]
+    evaluations: tuple[Any, Any] = ((), ())
+    if keeper is not None and keeper.evaluations_timesteps:
+        evaluations = (keeper.evaluations_timesteps, np.mean(keeper.evaluations_results, axis=1))
+    plot_learning_curve(np.cumsum(lengths), returns, *evaluations, ax=left)
+    left.set_title(f"{model.env_id}: learning")
+    learner: Any = model.learner
+    last = learner.codevectors.shape[1] - 1
+    plot_codebook(
+        learner.codevectors,
+        learner.q_values.argmax(axis=1),
+        learner.codebook["visits"].sum(axis=0),
+        dimensions=(max(last - 1, 0), last),
+        feature_names=observation_names(model.env_id, last + 1),
+        label_names=action_names(model.env_id, learner.n_actions),
+        ax=right,
+    )
+    right.set_title(f"{model.n_cells} cells: greedy action, and area by visits")
+    figure.savefig(folder / "training.png", dpi=110)
+    plt.close(figure)
 
 
 def write_config(folder: Path, args: Args, result: dict[str, Any]) -> None:
@@ -143,7 +178,9 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
     table.add_row("seconds, evaluations during the training included", f"{result['seconds']:.1f}")
     table.add_row("model file", f"{result['file_bytes'] / 1000:.1f} kB")
     console.print(table)
-    console.print(f"The run is in {folder}. To look further:", highlight=False)
+    console.print(
+        f"The run is in {folder}, its picture in training.png. To look further:", highlight=False
+    )
     console.print(f"  tensorboard --logdir {folder.parent.parent}", highlight=False, soft_wrap=True)
     console.print(
         f"  python scripts/evaluate.py {folder / 'model.npz'} --render", highlight=False, soft_wrap=True
@@ -157,15 +194,17 @@ def main(args: Args) -> int:
     environment = make_vec_env(args.env_id, args.n_envs, seed=args.seed)
     model = TwoTimescaleQ(env=environment, seed=args.seed, **args.agent.to_dict())
     model.set_logger(configure(str(folder), ["tensorboard"]))
-    callbacks, keeper = make_callbacks(args)
-    console.print(f"Training on {args.env_id} for {args.total_timesteps:,} steps.", highlight=False)
+    callbacks, keeper = make_callbacks(args, folder)
+    console.print(
+        f"Training on {args.env_id} for {args.total_timesteps:,} steps.", highlight=False, soft_wrap=True
+    )
     begun = time.perf_counter()
     trouble = train(model, args, callbacks, console)
     seconds = time.perf_counter() - begun
     model.logger.close()
     model.save(folder / "model.npz")
     if trouble:
-        console.print(f"The training ended early: {trouble}", highlight=False)
+        console.print(f"The training ended early: {trouble}", highlight=False, soft_wrap=True)
         console.print(
             f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}.", highlight=False
         )
@@ -185,6 +224,8 @@ def main(args: Args) -> int:
         "ended_early": trouble,
     }
     write_config(folder, args, result)
+    if model.n_cells:
+        draw(folder, model, keeper)
     show(console, folder, result)
     return 0 if trouble in (None, "interrupted") else 1
 

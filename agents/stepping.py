@@ -1,0 +1,108 @@
+"""The two loops of training: one environment stepped directly, or several as a VecEnv.
+
+Both call the callbacks as SB3's own algorithms do, after every step of the environment.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+if TYPE_CHECKING:
+    from oda_rl.agents.algorithm import OnlineAlgorithm
+
+
+def run_single(
+    model: "OnlineAlgorithm",
+    env: gym.Env,
+    total_timesteps: int,
+    callback: BaseCallback,
+    log_interval: int | None,
+    only_scaling: bool = False,
+) -> bool:
+    """Step one environment directly: the vectorised one around it costs as much as all the rest.
+
+    With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
+    """
+    start = int(model.action_space.start)
+    action = model.next_actions[0]
+    callback.on_rollout_start()
+    go_on = True
+    while go_on and model.num_timesteps < total_timesteps:
+        if only_scaling and model.learner.is_scaled:
+            break
+        taken = action + start
+        observation, reward, terminated, truncated, info = env.step(taken)
+        ended = terminated or truncated
+        model.num_timesteps += 1
+        action = model.observe(0, observation, float(reward), terminated, ended)
+        if ended:
+            info["TimeLimit.truncated"] = truncated and not terminated
+            info["terminal_observation"] = observation
+            observation, _ = env.reset()
+            action = model.begin(0, observation)
+        model.next_actions[0] = action
+        model._last_obs = observation[None]
+        step = {
+            "actions": np.array([taken]),
+            "new_obs": model._last_obs,
+            "rewards": np.array([reward], dtype=np.float32),
+            "dones": np.array([ended]),
+            "infos": [info],
+        }
+        callback.update_locals(step)
+        go_on = callback.on_step()
+        if ended:
+            finish_episodes(model, callback, log_interval, step)
+    return go_on
+
+
+def run_vectorised(
+    model: "OnlineAlgorithm",
+    env: VecEnv,
+    total_timesteps: int,
+    callback: BaseCallback,
+    log_interval: int | None,
+) -> None:
+    """Step several environments, which take turns at the learner."""
+    start = int(model.action_space.start)
+    callback.on_rollout_start()
+    go_on = True
+    while go_on and model.num_timesteps < total_timesteps:
+        taken = np.array(model.next_actions) + start
+        observations, rewards, dones, infos = env.step(taken)
+        new_obs = np.asarray(observations)
+        model.num_timesteps += model.n_envs
+        for e in range(model.n_envs):
+            ended = bool(dones[e])
+            terminated = ended and not infos[e].get("TimeLimit.truncated", False)
+            seen = infos[e]["terminal_observation"] if ended else new_obs[e]
+            action = model.observe(e, seen, float(rewards[e]), terminated, ended)
+            model.next_actions[e] = model.begin(e, new_obs[e]) if ended else action
+        model._last_obs = new_obs
+        step = {
+            "actions": taken,
+            "new_obs": new_obs,
+            "rewards": rewards,
+            "dones": dones,
+            "infos": infos,
+        }
+        callback.update_locals(step)
+        go_on = callback.on_step()
+        if dones.any():
+            finish_episodes(model, callback, log_interval, step)
+
+
+def finish_episodes(
+    model: "OnlineAlgorithm", callback: BaseCallback, log_interval: int | None, step: dict[str, Any]
+) -> None:
+    """Count the episodes that ended in this step, and log when it is time."""
+    model._update_info_buffer(step["infos"], step["dones"])
+    before = model._episode_num
+    model._episode_num += int(step["dones"].sum())
+    callback.on_rollout_end()
+    if log_interval and before // log_interval < model._episode_num // log_interval:
+        model.dump_logs()
+    callback.on_rollout_start()

@@ -1,0 +1,254 @@
+"""Gymnasium's classic control tasks with compiled dynamics, and the cart-pole with friction.
+
+Each class is Gymnasium's own but for `step`: spaces, resets, options and drawing are inherited.
+"""
+
+from typing import Any
+
+import numpy as np
+from gymnasium import logger
+from gymnasium.envs.classic_control.acrobot import AcrobotEnv
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from gymnasium.envs.classic_control.continuous_mountain_car import Continuous_MountainCarEnv
+from gymnasium.envs.classic_control.mountain_car import MountainCarEnv
+from gymnasium.envs.classic_control.pendulum import DEFAULT_X, DEFAULT_Y, PendulumEnv
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.envs import kernels
+from oda_rl.envs.compiled import CompiledEnv
+
+# Exponent of a square that Gymnasium takes by a power function; see `kernels`.
+SQUARE = 2.0
+
+
+class _Classic(CompiledEnv):
+    """Keeps the state where Gymnasium's classes have it, and resets as they do."""
+
+    state: Any = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begin an episode; `options` are those of Gymnasium's environment."""
+        self.refresh_parameters()
+        # Past CompiledEnv, whose reset would draw the start itself: Gymnasium's class comes after it.
+        observation, info = super(CompiledEnv, self).reset(seed=seed, options=options)
+        return observation, info
+
+    def get_state(self) -> NDArray[np.float64]:
+        """A copy of the state, of shape (state_size,), as the kernels have it."""
+        return np.array(self.state, dtype=np.float64)
+
+    def _keep_state(self, state: NDArray[np.float64]) -> None:
+        self.state = state
+
+
+class CartPole(_Classic, CartPoleEnv):
+    """CartPole-v1, compiled.
+
+    Parameters
+    ----------
+    sutton_barto_reward : bool, default=False
+        Reward -1 for the last step and 0 for the others, instead of 1 for each.
+    render_mode : {"human", "rgb_array"}, optional
+        As in Gymnasium.
+    """
+
+    step_kernel = staticmethod(kernels.step_cart_pole)
+    reset_kernel = staticmethod(kernels.reset_plain)
+    state_size = 4
+    start_low, start_high = (-0.05,) * 4, (0.05,) * 4
+
+    steps_beyond_terminated: Any
+    # Coefficients of friction, of the cart and of the pole
+    friction_cart = 0.0
+    friction_pole = 0.0
+
+    def get_parameters(self) -> ArrayLike:
+        """Masses, lengths, limits, variants and friction, in the order of the kernel."""
+        return (
+            self.gravity,
+            self.masspole,
+            self.total_mass,
+            self.length,
+            self.polemass_length,
+            self.force_mag,
+            self.tau,
+            self.x_threshold,
+            self.theta_threshold_radians,
+            self.kinematics_integrator != "euler",
+            self._sutton_barto_reward,
+            self.friction_cart,
+            self.friction_pole,
+        )
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Push the cart to the left (0) or to the right (1). A fallen pole earns no more reward."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        if terminated:
+            if self.steps_beyond_terminated is None:
+                self.steps_beyond_terminated = 0
+            else:
+                if self.steps_beyond_terminated == 0:
+                    logger.warn("step() was called after the episode had terminated; call reset().")
+                self.steps_beyond_terminated += 1
+                reward = min(reward, 0.0)
+        return observation, reward, terminated, truncated, info
+
+
+class CartPoleFriction(CartPole):
+    """The cart-pole with friction of Barto, Sutton and Anderson (1983).
+
+    Track and joint have friction. Everything else is as in CartPole-v1, also the order of the state (x,
+    x_dot, theta, theta_dot). The registered environment is truncated after 1,000 steps.
+
+    Parameters
+    ----------
+    sutton_barto_reward : bool, default=False
+        Reward -1 for the last step and 0 for the others, instead of 1 for each.
+    render_mode : {"human", "rgb_array"}, optional
+        As in Gymnasium.
+    """
+
+    friction_cart = 0.0005
+    friction_pole = 0.000002
+
+
+class MountainCar(_Classic, MountainCarEnv):
+    """MountainCar-v0, compiled.
+
+    Parameters
+    ----------
+    render_mode : {"human", "rgb_array"}, optional
+        As in Gymnasium.
+    goal_velocity : float, default=0
+        Least velocity at the goal.
+    """
+
+    step_kernel = staticmethod(kernels.step_mountain_car)
+    reset_kernel = staticmethod(kernels.reset_plain)
+    state_size = 2
+    start_low, start_high = (-0.6,), (-0.4,)
+
+    def get_parameters(self) -> ArrayLike:
+        """Forces, limits and the goal, in the order of the kernel."""
+        return (
+            self.force,
+            self.gravity,
+            self.max_speed,
+            self.min_position,
+            self.max_position,
+            self.goal_position,
+            self.goal_velocity,
+        )
+
+
+class MountainCarContinuous(_Classic, Continuous_MountainCarEnv):
+    """MountainCarContinuous-v0, compiled.
+
+    Parameters
+    ----------
+    render_mode : {"human", "rgb_array"}, optional
+        As in Gymnasium.
+    goal_velocity : float, default=0
+        Least velocity at the goal.
+    """
+
+    step_kernel = staticmethod(kernels.step_mountain_car_continuous)
+    reset_kernel = staticmethod(kernels.reset_mountain_car_continuous)
+    state_size = 3
+    start_low, start_high = (-0.6,), (-0.4,)
+
+    def get_parameters(self) -> ArrayLike:
+        """Power, limits and the goal, in the order of the kernel."""
+        return (
+            self.power,
+            self.max_speed,
+            self.min_position,
+            self.max_position,
+            self.goal_position,
+            self.goal_velocity,
+            self.min_action,
+            self.max_action,
+        )
+
+    def get_state(self) -> NDArray[np.float64]:
+        """Position, velocity, and whether they are in double precision, as after a reset."""
+        state = np.asarray(self.state)
+        return np.array([state[0], state[1], state.dtype == np.float64], dtype=np.float64)
+
+    def _keep_state(self, state: NDArray[np.float64]) -> None:
+        self.state = state[:2].astype(np.float64 if state[2] else np.float32)
+
+
+class Pendulum(_Classic, PendulumEnv):
+    """Pendulum-v1, compiled.
+
+    Parameters
+    ----------
+    render_mode : {"human", "rgb_array"}, optional
+        As in Gymnasium.
+    g : float, default=10.0
+        Acceleration of gravity, m/s^2.
+    """
+
+    step_kernel = staticmethod(kernels.step_pendulum)
+    reset_kernel = staticmethod(kernels.reset_pendulum)
+    state_size = 2
+    start_low, start_high = (-DEFAULT_X, -DEFAULT_Y), (DEFAULT_X, DEFAULT_Y)
+
+    def get_parameters(self) -> ArrayLike:
+        """Gravity, mass, length and limits, in the order of the kernel."""
+        return (self.g, self.m, self.l, self.dt, self.max_speed, self.max_torque, SQUARE)
+
+    def encode_action(self, action: Any) -> NDArray[np.float64]:
+        """The torque as the kernels have it; the drawing shows the last one."""
+        torque = super().encode_action(action)
+        self.last_u = float(np.clip(torque[0], -self.max_torque, self.max_torque))
+        return torque
+
+
+class Acrobot(_Classic, AcrobotEnv):
+    """Acrobot-v1, compiled.
+
+    Noise on the torque (`torque_noise_max`) is refused: steps draw no random numbers.
+
+    Parameters
+    ----------
+    render_mode : {"human", "rgb_array"}, optional
+        As in Gymnasium.
+    """
+
+    step_kernel = staticmethod(kernels.step_acrobot)
+    reset_kernel = staticmethod(kernels.reset_acrobot)
+    state_size = 4
+    start_low, start_high = (-0.1,) * 4, (0.1,) * 4
+
+    def get_parameters(self) -> ArrayLike:
+        """Lengths, masses, limits, the variant and the torques, in the order of the kernel."""
+        if self.torque_noise_max > 0:
+            raise ValueError(
+                f"torque_noise_max is {self.torque_noise_max}, but must be 0 where the dynamics are "
+                "compiled; gymnasium.make('Acrobot-v1') has the noise"
+            )
+        return (
+            self.LINK_LENGTH_1,
+            self.LINK_MASS_1,
+            self.LINK_MASS_2,
+            self.LINK_COM_POS_1,
+            self.LINK_COM_POS_2,
+            self.LINK_MOI,
+            self.dt,
+            self.MAX_VEL_1,
+            self.MAX_VEL_2,
+            self.book_or_nips == "nips",
+            *self.AVAIL_TORQUE,
+            SQUARE,
+        )
+
+    def draw_starts(self, generator: np.random.Generator, n: int) -> NDArray[np.float64]:
+        """States of single precision, and with them the sines and cosines of their angles."""
+        states = super().draw_starts(generator, n).astype(np.float32)
+        theta1, theta2 = states[:, 0], states[:, 1]
+        angles = (np.cos(theta1), np.sin(theta1), np.cos(theta2), np.sin(theta2))
+        return np.column_stack((states, *angles)).astype(np.float64)

@@ -1,0 +1,68 @@
+"""Names and units of what Gymnasium's environments observe and do, which they do not tell themselves."""
+
+import gymnasium as gym
+
+_NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "CartPole": (
+        ("cart position (m)", "cart velocity (m/s)", "pole angle (rad)", "pole velocity (rad/s)"),
+        ("push left", "push right"),
+    ),
+    "MountainCar": (("position", "velocity"), ("push left", "coast", "push right")),
+    "MountainCarContinuous": (("position", "velocity"), ()),
+    "Acrobot": (
+        ("cos angle 1", "sin angle 1", "cos angle 2", "sin angle 2", "velocity 1", "velocity 2"),
+        ("torque -1", "torque 0", "torque +1"),
+    ),
+    "Pendulum": (("cos angle", "sin angle", "velocity (rad/s)"), ()),
+    "LunarLander": (
+        ("x", "y", "x velocity", "y velocity", "angle", "angular velocity", "left leg", "right leg"),
+        ("nothing", "left engine", "main engine", "right engine"),
+    ),
+}
+
+
+def observation_names(env_id: str | None, n_features: int) -> list[str]:
+    """Names of the coordinates of an observation, with units where they have some.
+
+    Parameters
+    ----------
+    env_id : str or None
+        Id of the environment, of any version and namespace.
+    n_features : int
+        How many names are wanted.
+
+    Returns
+    -------
+    list of str
+        `observation[0]` and so on for an environment that is not known here.
+
+    Examples
+    --------
+    >>> observation_names("CartPole-v1", 4)[2]
+    'pole angle (rad)'
+    """
+    names = _lookup(env_id)[0]
+    return list(names) if len(names) == n_features else [f"observation[{j}]" for j in range(n_features)]
+
+
+def action_names(env_id: str | None, n_actions: int) -> list[str]:
+    """Names of discrete actions; `action 0` and so on for an environment that is not known here.
+
+    Parameters
+    ----------
+    env_id : str or None
+        Id of the environment, of any version and namespace.
+    n_actions : int
+        How many names are wanted.
+
+    Returns
+    -------
+    list of str
+    """
+    names = _lookup(env_id)[1]
+    return list(names) if len(names) == n_actions else [f"action {a}" for a in range(n_actions)]
+
+
+def _lookup(env_id: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    name = gym.envs.registration.parse_env_id(env_id)[1] if env_id else ""
+    return _NAMES.get(name.removesuffix("Friction"), ((), ()))

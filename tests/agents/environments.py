@@ -1,0 +1,103 @@
+"""Small environments whose right answer is known."""
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class IdentityEnv(gym.Env):
+    """The right action is the number of the third that the observation lies in."""
+
+    def __init__(self, n_actions=3, start=0, length=20):
+        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = spaces.Discrete(n_actions, start=start)
+        self.length = length
+
+    def _observe(self):
+        self.x = self.np_random.uniform(-1.0, 1.0, 1).astype(np.float32)
+        return self.x
+
+    def right_action(self, x):
+        n = int(self.action_space.n)
+        return min(n - 1, int((float(x[0]) + 1.0) / 2.0 * n)) + int(self.action_space.start)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        reward = 1.0 if action == self.right_action(self.x) else 0.0
+        self.t += 1
+        return self._observe(), reward, False, self.t >= self.length, {}
+
+
+class CorridorEnv(gym.Env):
+    """Five rooms in a row; the last one pays and ends the episode. Unbounded observations."""
+
+    def __init__(self, length=50):
+        self.observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+        self.action_space = spaces.Discrete(2)
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.room = 0, 0
+        return np.array([0.0]), {}
+
+    def step(self, action):
+        self.room = max(0, self.room + (1 if action == 1 else -1))
+        self.t += 1
+        arrived = self.room == 4
+        return np.array([float(self.room)]), float(arrived), arrived, self.t >= self.length, {}
+
+
+class FixedEnv(gym.Env):
+    """Whatever is done, the reward is 1 and the episode reaches its time limit."""
+
+    def __init__(self, terminates):
+        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self.terminates = terminates
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 1).astype(np.float32), {}
+
+    def step(self, action):
+        x = self.np_random.uniform(-1, 1, 1).astype(np.float32)
+        return x, 1.0, self.terminates, not self.terminates, {}
+
+
+class BrokenEnv(IdentityEnv):
+    """Returns nonsense at one step of the run."""
+
+    def __init__(self, at, observation=None, reward=None):
+        super().__init__()
+        self.at, self.observation, self.reward = at, observation, reward
+        self.count = 0
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        self.count += 1
+        if self.count == self.at:
+            if self.observation is not None:
+                observation = np.array([self.observation], dtype=np.float32)
+            if self.reward is not None:
+                reward = self.reward
+        return observation, reward, terminated, truncated, info
+
+
+class SpacesEnv(gym.Env):
+    """Any spaces."""
+
+    def __init__(self, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}

@@ -1,0 +1,239 @@
+"""SB3's callbacks work unchanged, and ours do what they say."""
+
+import csv
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from environments import IdentityEnv
+from stable_baselines3.common.callbacks import (
+    BaseCallback,
+    CheckpointCallback,
+    EvalCallback,
+    LogEveryNTimesteps,
+    ProgressBarCallback,
+    StopTrainingOnMaxEpisodes,
+    StopTrainingOnRewardThreshold,
+)
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.monitor import Monitor
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+
+QUICK = {"warmup_steps": 200, "growth_steps": 1000, "growth_cells": 10, "max_cells": 20}
+TAGS = {
+    "oda/temperature",
+    "oda/n_codevectors",
+    "oda/distortion",
+    "oda/n_splits",
+    "oda/n_merges",
+    "rollout/ep_rew_mean",
+    "rollout/ep_len_mean",
+    "rollout/exploration_rate",
+    "time/fps",
+    "train/td_error",
+    "train/learning_rate",
+    "train/n_updates",
+}
+
+
+def make_model(env="CartPole-v1", **options):
+    return TwoTimescaleQ(env=env, seed=0, **{**QUICK, **options})
+
+
+class Witness(BaseCallback):
+    """Notes what a callback of SB3 may rely on."""
+
+    def __init__(self, stop_at=None):
+        super().__init__()
+        self.stop_at = stop_at
+        self.events, self.dones, self.infos = [], [], []
+
+    def _on_training_start(self):
+        self.events.append("training_start")
+        assert self.locals["total_timesteps"] > 0
+
+    def _on_rollout_start(self):
+        self.events.append("rollout_start")
+
+    def _on_rollout_end(self):
+        self.events.append("rollout_end")
+
+    def _on_training_end(self):
+        self.events.append("training_end")
+
+    def _on_step(self):
+        n = self.training_env.num_envs
+        for name in ("actions", "rewards", "dones", "new_obs"):
+            assert len(self.locals[name]) == n
+        self.dones.append(self.locals["dones"].copy())
+        self.infos += [info for info in self.locals["infos"] if "terminal_observation" in info]
+        return self.num_timesteps != self.stop_at
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_order_of_events(n_envs):
+    witness = Witness()
+    model = make_model(make_vec_env("CartPole-v1", n_envs, seed=0)).learn(600, callback=witness)
+    assert witness.n_calls == 600 // n_envs
+    assert witness.events[:2] == ["training_start", "rollout_start"]
+    assert witness.events[-1] == "training_end"
+    assert witness.events.count("rollout_end") == sum(d.any() for d in witness.dones)
+    assert len(witness.infos) == sum(d.sum() for d in witness.dones) == model._episode_num
+    assert all("TimeLimit.truncated" in info and "episode" in info for info in witness.infos)
+
+
+def test_a_callback_stops_the_training():
+    model = make_model()
+    model.learn(1_000, callback=Witness(stop_at=123))
+    assert model.num_timesteps == 123
+
+
+def test_a_function_as_callback():
+    seen = []
+    make_model().learn(50, callback=lambda locals_, globals_: seen.append(locals_["dones"]) or True)
+    assert len(seen) == 50
+
+
+def test_eval_callback_and_reward_threshold(tmp_path):
+    stop = StopTrainingOnRewardThreshold(reward_threshold=20.0, verbose=0)
+    evaluation = EvalCallback(
+        Monitor(gym.make("CartPole-v1")),
+        callback_on_new_best=stop,
+        eval_freq=500,
+        best_model_save_path=str(tmp_path),
+        log_path=str(tmp_path),
+        verbose=0,
+    )
+    model = make_model().learn(20_000, callback=evaluation)
+    assert 500 <= model.num_timesteps < 20_000
+    assert evaluation.best_mean_reward >= 20.0
+    assert TwoTimescaleQ.load(tmp_path / "best_model").n_cells == model.n_cells
+
+
+def test_checkpoint_callback(tmp_path):
+    make_model().learn(1_000, callback=CheckpointCallback(400, str(tmp_path), name_prefix="m"))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["m_400_steps.zip", "m_800_steps.zip"]
+    assert TwoTimescaleQ.load(tmp_path / "m_800_steps.zip").num_timesteps == 800
+
+
+def test_stop_on_max_episodes():
+    model = make_model(make_vec_env("CartPole-v1", 2, seed=0))
+    model.learn(10_000, callback=StopTrainingOnMaxEpisodes(5))
+    assert 10 <= model._episode_num <= 11
+
+
+def test_progress_bar(capsys):
+    make_model().learn(300, callback=ProgressBarCallback())
+    make_model().learn(300, progress_bar=True)
+    printed = capsys.readouterr()
+    assert "300/300" in printed.out + printed.err
+
+
+def read_tags(folder):
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return events
+
+
+def test_tensorboard_tags(tmp_path):
+    model = make_model()
+    model.set_logger(configure(str(tmp_path), ["tensorboard"]))
+    model.learn(3_000, callback=[CodebookCallback(500), LogEveryNTimesteps(1_000)], log_interval=None)
+    model.logger.close()
+    events = read_tags(tmp_path)
+    assert set(events.Tags()["scalars"]) >= TAGS
+    assert [point.step for point in events.Scalars("rollout/ep_rew_mean")] == [1_000, 2_000, 3_000]
+    cells = [point.value for point in events.Scalars("oda/n_codevectors")]
+    assert cells[-1] == model.n_cells
+    temperatures = [point.value for point in events.Scalars("oda/temperature")]
+    assert temperatures == sorted(temperatures, reverse=True)
+
+
+def test_tensorboard_log_by_path(tmp_path):
+    model = make_model(tensorboard_log=str(tmp_path)).learn(500, log_interval=1)
+    assert model.logger.dir is not None
+    assert [path.name for path in tmp_path.iterdir()] == ["TwoTimescaleQ_1"]
+
+
+def test_logged_returns_are_those_of_the_episodes(tmp_path):
+    model = make_model(Monitor(gym.make("CartPole-v1"), str(tmp_path / "monitor")))
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(2_000, log_interval=10)
+    model.logger.close()
+    with open(tmp_path / "progress.csv") as file:
+        last = list(csv.DictReader(file))[-1]
+    episodes = int(last["time/episodes"])
+    returns = model.get_env().envs[0].get_episode_rewards()[:episodes]
+    assert float(last["rollout/ep_rew_mean"]) == pytest.approx(np.mean(returns[-100:]))
+    assert episodes % 10 == 0
+
+
+def test_codebook_callback_refuses_nonsense():
+    with pytest.raises(ValueError, match="log_freq"):
+        CodebookCallback(0)
+
+
+def test_verbose_codebook_callback_prints_each_temperature_once(capsys):
+    model = make_model().learn(3_000, callback=CodebookCallback(100, verbose=1))
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("T ")]
+    assert len(lines) == len(model.learner.annealer.history)
+
+
+class ForgetfulKeeper(KeepBestCallback):
+    """Pretends that the second evaluation was the best."""
+
+    def _on_step(self):
+        before = self.n_calls // self.eval_freq
+        go_on = super()._on_step()
+        if self.n_calls % self.eval_freq == 0 and before == 2:
+            self.best_mean_reward = np.inf
+            self.at_best = self.model.learner.q_values
+        return go_on
+
+
+def test_keep_best_gives_the_best_policy_back():
+    keeper = ForgetfulKeeper(Monitor(IdentityEnv()), eval_freq=1_500, n_eval_episodes=5)
+    model = make_model(IdentityEnv(), gamma=0.5).learn(6_000, callback=keeper)
+    assert keeper.best_timesteps in (1_500, 3_000)
+    if keeper.best_timesteps == 3_000:
+        np.testing.assert_array_equal(model.learner.q_values, keeper.at_best)
+    assert model.num_timesteps == 6_000
+    model.learn(500, reset_num_timesteps=False)  # and can go on
+
+
+def test_keep_best_prefers_the_later_of_equals():
+    class Always(KeepBestCallback):
+        def _on_step(self):
+            self.best_mean_reward = -1.0  # so that every evaluation is a new best one
+            return super()._on_step()
+
+    keeper = Always(Monitor(IdentityEnv()), eval_freq=1_000, n_eval_episodes=2)
+    make_model(IdentityEnv()).learn(3_000, callback=keeper)
+    assert keeper.best_timesteps == 3_000
+
+
+def test_keep_best_without_restoring():
+    kept, last = make_model(IdentityEnv()), make_model(IdentityEnv())
+    keeper = KeepBestCallback(Monitor(IdentityEnv()), eval_freq=1_500, n_eval_episodes=2, restore=False)
+    kept.learn(4_000, callback=keeper)
+    last.learn(4_000)
+    np.testing.assert_array_equal(kept.learner.q_values, last.learner.q_values)
+
+
+def test_keep_best_can_go_back_to_before_the_scale_was_frozen():
+    class First(KeepBestCallback):
+        def _on_step(self):
+            go_on = super()._on_step()
+            self.best_mean_reward = np.inf
+            return go_on
+
+    keeper = First(Monitor(IdentityEnv()), eval_freq=1, n_eval_episodes=1)
+    model = make_model(IdentityEnv()).learn(300, callback=keeper)
+    assert keeper.best_timesteps == 1
+    model.learn(3_000)
+    assert model.n_cells > 1

@@ -1,0 +1,130 @@
+"""The compiled loop makes the same steps as the loop in Python."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from stable_baselines3.common.callbacks import (
+    BaseCallback,
+    CheckpointCallback,
+    EvalCallback,
+    StopTrainingOnMaxEpisodes,
+)
+from stable_baselines3.common.monitor import Monitor
+
+import oda_rl.envs  # noqa: F401
+from oda_rl.agents import TwoTimescaleQ
+
+QUICK = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
+TASKS = ["oda_rl/CartPole-v1", "oda_rl/MountainCar-v0", "oda_rl/Acrobot-v1"]
+
+
+def make_model(env="oda_rl/CartPole-v1", **options):
+    return TwoTimescaleQ(env=env, seed=0, **{**QUICK, **options})
+
+
+def assert_same(first, second):
+    a, b = first.learner.get_state()[1], second.learner.get_state()[1]
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    one, other = first.get_env().envs[0], second.get_env().envs[0]
+    assert one.get_episode_rewards() == other.get_episode_rewards()
+    assert one.get_episode_lengths() == other.get_episode_lengths()
+    assert one.get_total_steps() == other.get_total_steps()
+    assert first.num_timesteps == second.num_timesteps
+    assert first._episode_num == second._episode_num
+    np.testing.assert_array_equal(first._last_obs, second._last_obs)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("options", [{}, {"codebook": "per_action", "bifurcation": "perturb"}])
+def test_same_as_step_by_step(task, options):
+    """Past the warm-up, several temperatures, blocks of random numbers, and starts of episodes."""
+    steps = 9_000
+    fused, stepped = make_model(task, **options), make_model(task, **options)
+    fused.learn(steps)
+    stepped.learn(steps, callback_every=1)
+    assert_same(fused, stepped)
+
+
+def test_same_as_on_gymnasiums_own_environment():
+    fused, other = make_model(), make_model("CartPole-v1")
+    fused.learn(9_000)
+    other.learn(9_000)
+    assert_same(fused, other)
+
+
+@pytest.mark.parametrize("parts", [(150, 4_850), (1_234, 3_766), (4_999, 1)])
+def test_python_and_compiled_loop_hand_over_to_each_other(parts):
+    mixed, stepped = make_model(exploration_fraction=0.0), make_model(exploration_fraction=0.0)
+    stepped.learn(6_000, callback_every=1)
+    mixed.learn(parts[0])
+    mixed.learn(parts[1], reset_num_timesteps=False)
+    mixed.learn(500, reset_num_timesteps=False, callback_every=1)
+    mixed.learn(500, reset_num_timesteps=False)
+    assert_same(mixed, stepped)
+
+
+class Clock(BaseCallback):
+    """Notes when it was called."""
+
+    def __init__(self):
+        super().__init__()
+        self.times, self.calls, self.episodes = [], [], 0
+
+    def _on_step(self):
+        self.times.append(self.num_timesteps)
+        self.calls.append(self.n_calls)
+        self.episodes += int(self.locals["dones"].sum())
+        assert len(self.locals["infos"]) == len(self.locals["dones"])
+        return True
+
+
+def test_callbacks_count_every_step():
+    clock = Clock()
+    model = make_model().learn(5_500, callback=[clock], callback_every=500)
+    assert clock.times == clock.calls
+    assert clock.times[-11:] == list(range(500, 5_501, 500))
+    assert clock.episodes == model._episode_num == len(model.get_env().envs[0].get_episode_rewards())
+
+
+def test_frequencies_are_kept(tmp_path):
+    evaluation = EvalCallback(
+        Monitor(gym.make("CartPole-v1")),
+        eval_freq=2_000,
+        n_eval_episodes=1,
+        verbose=0,
+        log_path=str(tmp_path),
+    )
+    checkpoint = CheckpointCallback(3_000, str(tmp_path), name_prefix="m")
+    make_model().learn(7_000, callback=[evaluation, checkpoint])
+    assert evaluation.evaluations_timesteps == [2_000, 4_000, 6_000]
+    assert sorted(p.name for p in tmp_path.glob("*.zip")) == ["m_3000_steps.zip", "m_6000_steps.zip"]
+
+
+def test_stop_on_max_episodes():
+    model = make_model()
+    model.learn(50_000, callback=StopTrainingOnMaxEpisodes(100), callback_every=100)
+    assert 100 <= model._episode_num < 115
+
+
+def test_wrapped_environments_are_stepped_from_python():
+    class Halved(gym.RewardWrapper):
+        def reward(self, reward):
+            return 0.5 * reward
+
+    model = make_model(Halved(gym.make("oda_rl/CartPole-v1"))).learn(3_000)
+    episodes = model.get_env().envs[0]
+    np.testing.assert_allclose(
+        np.array(episodes.get_episode_rewards()), 0.5 * np.array(episodes.get_episode_lengths())
+    )
+
+
+def test_without_a_monitor():
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    bare = DummyVecEnv([lambda: gym.make("oda_rl/CartPole-v1")])
+    fused, stepped = make_model(bare), make_model()
+    fused.learn(4_000)
+    stepped.learn(4_000, callback_every=1)
+    for name, array in fused.learner.get_state()[1].items():
+        np.testing.assert_array_equal(array, stepped.learner.get_state()[1][name])

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from oda_rl.agents.scaling import ObservationScale
+
+LOW = np.array([-4.0, -np.inf, 0.0])
+HIGH = np.array([4.0, np.inf, np.inf])
+
+
+def warm_up(scale, samples):
+    return [scale.observe(x) for x in samples]
+
+
+def test_finite_bounds_are_used_and_the_rest_is_learned():
+    samples = np.random.default_rng(0).normal(size=(500, 3)) * [0.1, 2.0, 1.0] + [0.0, 10.0, 5.0]
+    scale = ObservationScale(LOW, HIGH, 500)
+    complete = warm_up(scale, samples)
+    assert complete == [False] * 499 + [True]
+    scaled = scale.freeze()
+    np.testing.assert_allclose(scale.centre, samples.mean(axis=0))
+    assert scale.scale[0] == 4.0
+    assert np.abs(scaled[:, 1:]).max(axis=0) == pytest.approx([1.0, 1.0])
+    np.testing.assert_allclose(scale.restore(scaled), samples)
+
+
+def test_given_scale():
+    scale = ObservationScale(LOW, HIGH, 10, given=[1.0, 2.0, 3.0])
+    warm_up(scale, np.ones((10, 3)))
+    scale.freeze()
+    np.testing.assert_array_equal(scale.scale, [1.0, 2.0, 3.0])
+
+
+def test_a_coordinate_that_never_moves():
+    scale = ObservationScale(LOW, HIGH, 10)
+    warm_up(scale, np.ones((10, 3)))
+    assert np.isfinite(scale.freeze()).all()
+
+
+@pytest.mark.parametrize("given", [[1.0], [1.0, 2.0, -3.0], [1.0, np.inf, 1.0]])
+def test_bad_scale(given):
+    with pytest.raises(ValueError, match="observation_scale must be 3 positive numbers"):
+        ObservationScale(LOW, HIGH, 10, given=given)

@@ -1,0 +1,27 @@
+import gymnasium as gym
+import pytest
+
+from oda_rl.envs.names import action_names, observation_names
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "MountainCar-v0", "Acrobot-v1"])
+def test_names_fit_the_environment(env_id):
+    env = gym.make(env_id)
+    n, n_actions = env.observation_space.shape[0], int(env.action_space.n)
+    assert len(set(observation_names(env_id, n))) == n
+    assert len(set(action_names(env_id, n_actions))) == n_actions
+    assert "observation[0]" not in observation_names(env_id, n)
+    assert "action 0" not in action_names(env_id, n_actions)
+
+
+def test_unknown_environments_get_numbers():
+    assert observation_names("Own/Thing-v3", 2) == ["observation[0]", "observation[1]"]
+    assert action_names(None, 2) == ["action 0", "action 1"]
+
+
+def test_namespaces_do_not_matter():
+    assert observation_names("oda_rl/CartPole-v1", 4) == observation_names("CartPole-v1", 4)
+
+
+def test_a_wrapped_environment_of_another_size_gets_numbers():
+    assert observation_names("CartPole-v1", 3) == [f"observation[{j}]" for j in range(3)]

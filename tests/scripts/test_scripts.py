@@ -1,0 +1,172 @@
+"""The scripts run as a person runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+QUICK = ["--growth-steps", "1000", "--growth-cells", "10", "--max-cells", "20", "--eval-freq", "1000"]
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+
+
+def run(*arguments):
+    process = start(*arguments)
+    output, _ = process.communicate(timeout=120)
+    return process.returncode, output
+
+
+def train(folder, *arguments):
+    return run(
+        "scripts/train.py",
+        "--log-dir",
+        folder,
+        "--total-timesteps",
+        3000,
+        "--eval-episodes",
+        5,
+        *QUICK,
+        *arguments,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    code, output = train(folder, "--seed", 3)
+    assert code == 0, output
+    return folder, output
+
+
+def test_a_run_leaves_what_it_says(trained):
+    folder, output = trained
+    run_folder = folder / "CartPole-v1" / "TwoTimescaleQ_3_1"
+    names = {path.name.split(".")[0] for path in run_folder.iterdir()}
+    assert names == {"model", "config", "evaluations", "events", "training"}
+    assert (run_folder / "training.png").stat().st_size > 10_000
+    assert f"tensorboard --logdir {folder}" in output
+    assert f"scripts/evaluate.py {run_folder / 'model.npz'}" in output
+    config = json.loads((run_folder / "config.json").read_text())
+    assert config["agent"]["max_cells"] == 20
+    assert config["result"]["steps"] == 3000
+    for name in ("mean", "sd", "n_cells", "seconds", "file_bytes"):
+        assert config["result"][name] >= 0
+    assert f"{config['result']['mean']:.1f}" in output
+
+
+def test_a_second_run_gets_a_folder_of_its_own(trained):
+    folder, _ = trained
+    code, output = train(folder, "--seed", 3, "--eval-freq", 0)
+    assert code == 0, output
+    assert (folder / "CartPole-v1" / "TwoTimescaleQ_3_2" / "model.npz").is_file()
+
+
+def test_evaluate(trained):
+    folder, _ = trained
+    model = folder / "CartPole-v1" / "TwoTimescaleQ_3_1" / "model.npz"
+    code, output = run("scripts/evaluate.py", model, "--episodes", 7)
+    assert code == 0, output
+    assert "CartPole-v1" in output
+    assert "return, mean" in output
+
+
+def test_evaluate_records_videos(trained, tmp_path):
+    pytest.importorskip("moviepy")
+    folder, _ = trained
+    model = folder / "CartPole-v1" / "TwoTimescaleQ_3_1" / "model.npz"
+    code, output = run("scripts/evaluate.py", model, "--episodes", 1, "--video-dir", tmp_path)
+    assert code == 0, output
+    assert [path.suffix for path in tmp_path.iterdir()] == [".mp4"]
+
+
+def test_evaluate_refuses_what_is_not_a_model(tmp_path):
+    path = tmp_path / "notes.npz"
+    path.write_text("no model")
+    code, output = run("scripts/evaluate.py", path)
+    assert code == 1
+    assert "not a model file of oda_rl" in output
+    assert "Traceback" not in output
+
+
+def test_an_interrupted_run_saves_what_it_has(tmp_path):
+    process = start(
+        "scripts/train.py",
+        "--log-dir",
+        tmp_path,
+        "--total-timesteps",
+        10**9,
+        "--eval-episodes",
+        2,
+        *QUICK,
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.rglob("evaluations.npz")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "interrupted" in output
+    (model,) = tmp_path.rglob("model.npz")
+    assert str(model.parent) in output.replace("\n", "")
+    assert run("scripts/evaluate.py", model, "--episodes", 1)[0] == 0
+
+
+@pytest.mark.parametrize("script", ["train.py", "evaluate.py", "benchmark.py"])
+def test_help_explains_itself(script):
+    code, output = run(f"scripts/{script}", "--help")
+    assert code == 0
+    assert "show this help message" in output
+    if script == "train.py":
+        assert "Discount factor" in output
+        assert "--total-timesteps" in output
+
+
+def test_benchmark_agent():
+    code, output = run(
+        "scripts/benchmark.py",
+        "agent",
+        "--total-timesteps",
+        3000,
+        "--seeds",
+        0,
+        1,
+        "--eval-freq",
+        1000,
+        "--eval-episodes",
+        2,
+        "--jobs",
+        1,
+        "--growth-cells",
+        10,
+        "--max-cells",
+        20,
+    )
+    assert code == 0, output
+    assert "IQM" in output
+
+
+def test_benchmark_statistics():
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import benchmark
+    finally:
+        sys.path.pop(0)
+    assert benchmark.interquartile_mean([1.0, 2.0, 3.0, 100.0]) == 2.5
+    assert benchmark.first_pass_and_hold([1.0, 5.0, 2.0, 5.0], 5.0) == (1, pytest.approx(2 / 3))
+    assert benchmark.first_pass_and_hold([1.0], 5.0) == (None, 0.0)
