@@ -2,7 +2,7 @@
 
 Numba notices a change in the file of a cached function, but not in the files of the functions that it
 calls. `kernel` therefore puts a digest of the core kernels into every cache key, so that a kernel in
-another file is compiled anew when the core kernels change.
+another file is compiled anew when one of the core kernels changes.
 """
 
 import hashlib
@@ -15,10 +15,17 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache
 
+# Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
+OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+CORE = ("kernels.py", "events.py", "batch.py")
+
 
 @cache
 def _core_digest() -> str:
-    return hashlib.sha256(Path(__file__).with_name("kernels.py").read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    for name in CORE:
+        digest.update(Path(__file__).with_name(name).read_bytes())
+    return digest.hexdigest()
 
 
 class _KernelCache(FunctionCache):
@@ -40,7 +47,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         The compiled function. Nothing is compiled until it is called. Where no folder for the cache can
         be written, it is compiled anew in every process instead.
     """
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled = numba.njit(**OPTIONS)(function)
     with suppress(RuntimeError):  # raised where numba finds no place to write to
-        compiled._cache = _KernelCache(function)  # type: ignore[attr-defined]
+        compiled._cache = _KernelCache(function)
     return compiled

@@ -1,15 +1,31 @@
 """The annealer: learns a codebook from samples while the temperature falls (Algorithm 1)."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl import bifurcation as bifurcations
 from oda_rl import kernels
+from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.codebook import Codebook
 from oda_rl.schedule import Cooling, Stepsize
 
 BIFURCATIONS = ("perturb", "critical")
+
+# What a model file holds of an annealer, besides arrays and lists.
+FIGURES = ("temperature", "distortion")
+COUNTERS = (
+    "done",
+    "n",
+    "n_samples_seen",
+    "n_splits",
+    "n_merges",
+    "check_interval",
+    "level_length",
+    "level_begun",
+)
 
 
 class Level(NamedTuple):
@@ -22,6 +38,7 @@ class Level(NamedTuple):
     n_splits: int
     n_merges: int
     n_pruned: int
+    critical_temperatures: tuple[float, ...] = ()
 
 
 class Annealer:
@@ -60,6 +77,15 @@ class Annealer:
         do not separate, as the papers do.
     check_every, max_samples : int, default=50 and 500
         Samples per cell between two checks for convergence, and at most at one temperature.
+    memory : int, default=0
+        Samples per cell, at most, that the stepsizes remember of the temperature before: with 0 they
+        start anew, with more the averages (the critical temperatures too) are less noisy. A single cell,
+        which is the same at every temperature, then remembers everything.
+    min_samples : int, default=1
+        `check_every`, `max_samples` and `memory` count so many samples in all, however few the cells.
+    harden : bool, default=False
+        Whether, once done, samples are learned from in the limit of temperature zero instead of at the
+        last temperature: that is stochastic vector quantization, which lowers the distortion further.
     seed : int, Generator or None, default=None
         Draws the directions of the perturbations.
 
@@ -69,11 +95,19 @@ class Annealer:
         The present temperature.
     done : bool
         Whether t_min or K_max has been reached. Samples are still learned from, at the last
-        temperature, but nothing splits any more.
+        temperature (see `harden`), but nothing splits any more.
     n_samples_seen, n_splits, n_merges : int
         Totals so far.
     history : list of Level
         One record per finished temperature.
+    at_level_end : callable or None
+        Called without arguments when the cells of a temperature are final, before any of them split; if
+        it returns True, the annealing is done.
+
+    Notes
+    -----
+    If the codebook's payload has a field `"spread"` with one column per feature, it follows the variance
+    along every feature of the samples that are nearest to the cell.
 
     Raises
     ------
@@ -94,6 +128,11 @@ class Annealer:
     array([-3.,  3.])
     """
 
+    check_interval: int
+    level_length: int
+    level_begun: int
+    reference: NDArray[np.float64]
+
     def __init__(
         self,
         codebook: Codebook,
@@ -109,28 +148,25 @@ class Annealer:
         bifurcation: str = "critical",
         check_every: int = 50,
         max_samples: int = 500,
+        memory: int = 0,
+        min_samples: int = 1,
+        harden: bool = False,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         if not 0.0 < t_min <= t_max < np.inf:
             raise ValueError(f"0 < t_min <= t_max is needed, got t_min={t_min}, t_max={t_max}.")
         if bifurcation not in BIFURCATIONS:
             raise ValueError(f"bifurcation must be one of {BIFURCATIONS}, got {bifurcation!r}.")
-        for name, value in (
-            ("tol_converge", tol_converge),
-            ("tol_merge", tol_merge),
-            ("min_weight", min_weight),
-        ):
-            if not 0.0 <= value < np.inf:
-                raise ValueError(f"{name} must be a non-negative number, got {value}.")
-        if not perturbation > 0.0:
-            raise ValueError(f"perturbation must be positive, got {perturbation}.")
-        for name, count in (
-            ("max_codevectors", max_codevectors),
-            ("check_every", check_every),
-            ("max_samples", max_samples),
-        ):
-            if count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}.")
+        check_non_negative(tol_converge=tol_converge, tol_merge=tol_merge, min_weight=min_weight)
+        check_positive(perturbation=perturbation)
+        check_at_least(
+            1,
+            max_codevectors=max_codevectors,
+            check_every=check_every,
+            max_samples=max_samples,
+            min_samples=min_samples,
+        )
+        check_at_least(0, memory=memory)
         if len(codebook) == 0:
             raise ValueError("codebook must have at least one cell to start from.")
         self.codebook = codebook
@@ -149,6 +185,10 @@ class Annealer:
         self.bifurcation = bifurcation
         self.check_every = check_every
         self.max_samples = max_samples
+        self.memory = memory
+        self.min_samples = min_samples
+        self.harden = harden
+        self.at_level_end: Callable[[], bool] | None = None
         self.rng = np.random.default_rng(seed)
         self.done = False
         self.n = 1
@@ -157,6 +197,7 @@ class Annealer:
         self.n_splits = 0
         self.n_merges = 0
         self.history: list[Level] = []
+        self._pairs = bifurcations.Pairs(codebook.n_features)
         self._seed_axes()
         self._begin_level()
 
@@ -167,6 +208,7 @@ class Annealer:
         samples: NDArray[np.float64],
         labels: NDArray[np.int64] | None = None,
         sample_weight: NDArray[np.float64] | None = None,
+        until_done: bool = False,
     ) -> None:
         """Learn from samples in their order, through as many temperatures as they last for.
 
@@ -178,45 +220,50 @@ class Annealer:
             A sample moves only the cells of its own label. Without, all have label 0.
         sample_weight : ndarray of shape (n_samples,), optional
             Multiplies the stepsize.
+        until_done : bool, default=False
+            Whether to stop at the sample with which the annealing is done.
         """
         book = self.codebook
         if labels is None:
             labels = np.zeros(len(samples), dtype=np.int64)
         if sample_weight is None:
             sample_weight = np.ones(len(samples))
-        share = np.empty(book.capacity)
-        distance = np.empty(book.capacity)
+        scratch = np.empty((5, book.capacity))
         start = 0
-        while start < len(samples):
+        while start < len(samples) and not (until_done and self.done):
+            looking = self._pairs.waiting
             used, self.n, self.distortion, finished = kernels.anneal(
                 samples[start:],
                 labels[start:],
                 sample_weight[start:],
                 book.divergence.kind,
-                self.temperature,
+                0.0 if self.done and self.harden else self.temperature,
                 self.stepsize.a,
                 self.stepsize.b,
+                self.level_begun - 1,
                 self.n,
                 self.distortion,
                 self.check_interval,
                 self.tol_converge * self.temperature,
-                self.level_length,
+                0 if looking else self.level_length,
                 book.n_cells,
                 book.location,
                 book.weight,
                 book.label,
                 book.axis,
                 self.reference,
-                distance,
-                share,
+                self._spread,
+                scratch,
             )
             start += used
             self.n_samples_seen += used
-            if finished:
+            if finished and looking:
+                self._pairs.look(book, self._learning_time())
+                self.reference = book.location.copy()
+            elif finished:
                 self.end_level()
-                if share.shape[0] != book.capacity:
-                    share = np.empty(book.capacity)
-                    distance = np.empty(book.capacity)
+                if scratch.shape[1] != book.capacity:
+                    scratch = np.empty((5, book.capacity))
 
     def end_level(self) -> None:
         """Finish the present temperature: merge, prune, cool, split.
@@ -225,92 +272,88 @@ class Annealer:
         """
         book = self.codebook
         if self.done:
-            self._begin_check()
+            self._go_on_when_done()
             return
-        merges = book.merge_close(self.tol_merge * self.temperature)
-        merges += self._merge_surplus()
+        merges = self._pairs.resolve(book, self._learning_time(), self.temperature)
+        merges += book.merge_close(self.tol_merge * self.temperature)
+        merges += bifurcations.merge_surplus(book, self.max_codevectors)
         pruned = book.prune_idle(self.min_weight)
         self.n_merges += merges
         cooled = self.cooling(self.temperature)
-        self.done = len(book) >= self.max_codevectors or cooled < self.t_min
+        stop = self.at_level_end is not None and self.at_level_end()
+        self.done = stop or len(book) >= self.max_codevectors or cooled < self.t_min
         n_codevectors = len(book)
-        splits = 0
-        if not self.done:
-            splits = self._double() if self.bifurcation == "perturb" else self._split(cooled)
+        met = () if self.done else self._split(cooled)
         self.history.append(
             Level(
                 temperature=self.temperature,
                 n_codevectors=n_codevectors,
                 distortion=self.distortion,
                 n_samples_seen=self.n_samples_seen,
-                n_splits=splits,
+                n_splits=len(book) - n_codevectors,
                 n_merges=merges,
                 n_pruned=pruned,
+                critical_temperatures=met,
             )
         )
-        self.n_splits += splits
-        if self.done:
+        self.n_splits += len(book) - n_codevectors
+        if self.done and self.harden:
+            self._begin_level()
+        elif self.done:
             self._begin_check()
         else:
             self.temperature = cooled
             self._begin_level()
+            if self.bifurcation == "perturb":
+                self._pairs.begin(book, self._learning_time())
 
-    # -- bifurcation -----------------------------------------------------------------------------
+    def _go_on_when_done(self) -> None:
+        moves = bifurcations.relocate(self.codebook) if self.harden else 0
+        self.n_splits += moves
+        self.n_merges += moves
+        if moves > 0:
+            self._begin_level()
+        else:
+            self._begin_check()
 
-    def _split(self, temperature: float) -> int:
-        """Split the cells that are critical at `temperature`, hottest first, while there is room."""
+    def _split(self, cooled: float) -> tuple[float, ...]:
+        """Split cells for the temperature that comes; returns the critical temperatures now passed."""
         book = self.codebook
+        room = self.max_codevectors - len(book)
+        if self.bifurcation == "critical":
+            met = bifurcations.split_critical(book, cooled, room, self.perturbation)
+            return tuple(float(value) for value in met)
         critical = book.critical_temperatures
-        order = np.argsort(-critical, kind="stable")
-        chosen = order[critical[order] > temperature][: self.max_codevectors - len(book)]
-        for i in chosen:
-            direction = book.axis[:, i] / critical[i]
-            self._split_along(i, direction, critical[i])
-        return len(chosen)
+        bifurcations.double(book, self.temperature, self.perturbation, self.rng)
+        return tuple(float(value) for value in np.sort(critical[critical > cooled])[::-1])
 
-    def _double(self) -> int:
-        """Give every cell a twin in a random direction; those that do not separate merge again."""
-        book = self.codebook
-        critical = book.critical_temperatures
-        for i, direction in enumerate(self._directions(len(book))):
-            self._split_along(i, direction, critical[i])
-        return len(critical)
+    def _learning_time(self) -> float:
+        # The sum of the stepsizes 1 / (a + b n) up to n, but for a constant.
+        a, b = self.stepsize.a, self.stepsize.b
+        return float(np.log(a + b * self.n) / b) if b > 0.0 else self.n / a
 
-    def _split_along(self, i: int, direction: NDArray[np.float64], critical: float) -> None:
-        # The axis lives where phi'' is one: there the cell's standard deviation is sqrt(T_c).
+    @property
+    def _spread(self) -> NDArray[np.float64]:
         book = self.codebook
-        deviation = np.sqrt(critical if critical > 0.0 else self.temperature)
-        offset = self.perturbation * deviation * direction
-        for j, mu in enumerate(book.location[:, i]):
-            offset[j] /= np.sqrt(kernels.curvature(book.divergence.kind, mu))
-        book.split(i, offset)
-
-    def _merge_surplus(self) -> int:
-        """Merge the closest cells of one label until K_max is kept; nothing else is lost."""
-        book = self.codebook
-        surplus = max(0, len(book) - self.max_codevectors)
-        for _ in range(surplus):
-            distance = book.divergence(book.codevectors, book.codevectors)
-            distance[book.labels[:, None] != book.labels[None, :]] = np.inf
-            np.fill_diagonal(distance, np.inf)
-            i, k = divmod(int(distance.argmin()), len(book))
-            book.merge(min(i, k), max(i, k))
-        return surplus
+        rows = book.rows("spread") if "spread" in book.fields else slice(0, 0)
+        return book.payload[rows]
 
     # -- levels ----------------------------------------------------------------------------------
-
-    def _directions(self, n: int) -> NDArray[np.float64]:
-        directions = self.rng.normal(size=(n, self.codebook.n_features))
-        return directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
     def _seed_axes(self) -> None:
         # An axis of length zero has no direction to grow along.
         book = self.codebook
         blank = book.critical_temperatures == 0.0
-        book.axis[:, : len(book)][:, blank] = 1e-12 * self._directions(int(blank.sum())).T
+        directions = bifurcations.random_directions(int(blank.sum()), book.n_features, self.rng)
+        book.axis[:, : len(book)][:, blank] = 1e-12 * directions.T
 
     def _begin_level(self) -> None:
-        self.n = 1
+        # A cell that has never split does not depend on the temperature: nothing need be forgotten.
+        if self.memory == 0:
+            self.n = 1
+        elif len(self.codebook) > 1:
+            self.n = 1 + min(self.n - 1, self.memory * len(self.codebook))
+        self.level_begun = self.n
         self.distortion = 0.0
         self._begin_check()
 
@@ -318,43 +361,29 @@ class Annealer:
         # At the last temperature only this is called: the stepsizes go on falling.
         book = self.codebook
         self.reference = book.location.copy()
-        self.check_interval = self.check_every * len(book)
-        self.level_length = self.n + self.max_samples * len(book)
+        self.check_interval = max(self.min_samples, self.check_every * len(book))
+        self.level_length = self.n + max(self.min_samples, self.max_samples * len(book))
 
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
         """All that has been learned but the codebook itself: plain numbers, lists and one array."""
-        return {
-            "temperature": self.temperature,
-            "done": self.done,
-            "n": self.n,
-            "distortion": self.distortion,
-            "n_samples_seen": self.n_samples_seen,
-            "n_splits": self.n_splits,
-            "n_merges": self.n_merges,
-            "check_interval": self.check_interval,
-            "level_length": self.level_length,
+        return {name: getattr(self, name) for name in (*COUNTERS, *FIGURES)} | {
             "history": [list(level) for level in self.history],
+            "pairs": self._pairs.get_state(),
             "rng": self.rng.bit_generator.state,
             "reference": self.reference[:, : len(self.codebook)].copy(),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on where `get_state` was called; the codebook must have been restored before."""
-        self.temperature = float(state["temperature"])
-        self.done = bool(state["done"])
-        self.distortion = float(state["distortion"])
-        for name in (
-            "n",
-            "n_samples_seen",
-            "n_splits",
-            "n_merges",
-            "check_interval",
-            "level_length",
-        ):
+        for name in COUNTERS:
             setattr(self, name, int(state[name]))
-        self.history = [Level(*record) for record in state["history"]]
+        for name in FIGURES:
+            setattr(self, name, float(state[name]))
+        self.done = bool(self.done)
+        self._pairs.set_state(state["pairs"])
+        self.history = [Level._make([*record[:-1], tuple(record[-1])]) for record in state["history"]]
         self.rng.bit_generator.state = state["rng"]
         self.reference = self.codebook.location.copy()
         self.reference[:, : len(self.codebook)] = state["reference"]

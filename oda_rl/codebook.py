@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl import kernels
+from oda_rl import events
 from oda_rl.divergences import Divergence, get_divergence
 
-KINDS = {"mean": kernels.MEAN, "count": kernels.COUNT}
+KINDS = {"mean": events.MEAN, "count": events.COUNT}
 
 
 class Column(NamedTuple):
@@ -114,6 +114,10 @@ class Codebook:
             ) from None
         return self.payload[rows, : self.n_cells]
 
+    def rows(self, name: str) -> slice:
+        """The rows of `payload` that hold the field `name`."""
+        return self._rows[name]
+
     @property
     def capacity(self) -> int:
         """Cells that fit without making room."""
@@ -202,8 +206,8 @@ class Codebook:
         step = np.ascontiguousarray(offset, dtype=np.float64)
         if step.shape != (self.n_features,):
             raise ValueError(f"offset must have shape ({self.n_features},), got {step.shape}.")
-        self.n_cells = kernels.split(
-            self.divergence.kind, i, step, self.n_cells, *self._arrays, self.payload_kind
+        self.n_cells = events.split(
+            self.divergence.minimum, i, step, self.n_cells, *self._arrays, self.payload_kind
         )
         return self.n_cells - 1
 
@@ -213,17 +217,17 @@ class Codebook:
         self._check_index(k)
         if i == k:
             raise ValueError(f"a cell cannot be merged with itself (i = k = {i}).")
-        self.n_cells = kernels.merge(i, k, self.n_cells, *self._arrays, self.payload_kind)
+        self.n_cells = events.merge(i, k, self.n_cells, *self._arrays, self.payload_kind)
 
     def remove(self, i: int) -> None:
         """Prune cell `i`; the last cell moves to its place. The other weights are left alone."""
         self._check_index(i)
-        self.n_cells = kernels.remove(i, self.n_cells, *self._arrays)
+        self.n_cells = events.remove(i, self.n_cells, *self._arrays)
 
     def merge_close(self, tolerance: float) -> int:
         """Merge cells of one label closer than `tolerance`, and return how many went."""
         before = self.n_cells
-        self.n_cells = kernels.merge_close(
+        self.n_cells = events.merge_close(
             self.divergence.kind, tolerance, before, *self._arrays, self.payload_kind
         )
         return before - self.n_cells
@@ -234,7 +238,7 @@ class Codebook:
         The weights then sum to one again.
         """
         before = self.n_cells
-        self.n_cells = kernels.prune_idle(min_weight, before, *self._arrays)
+        self.n_cells = events.prune_idle(min_weight, before, *self._arrays)
         return before - self.n_cells
 
     # -- storing ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 python scripts/benchmark.py agent            # returns over seeds, by environment
 python scripts/benchmark.py speed            # steps per second, microseconds per decision, import
+python scripts/benchmark.py partition        # the partitioner: time, distortion against k-means, memory
 """
 
 import subprocess
@@ -15,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 import tyro
+from benchmarks.partition import Partition, run_partition
 from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
@@ -250,16 +252,20 @@ def run_speed(args: Speed, console: Console) -> None:
     console.print(table)
 
 
-def main(args: Agent | Speed) -> None:
+def main(args: Agent | Speed | Partition) -> None:
     """Run one benchmark."""
     console = Console()
     if isinstance(args, Agent):
         run_agent(args, console)
+    elif isinstance(args, Partition):
+        run_partition(args, console)
     else:
         run_speed(args, console)
 
 
 if __name__ == "__main__":
     main(
-        tyro.extras.subcommand_cli_from_dict({"agent": Agent, "speed": Speed})  # type: ignore[arg-type]
+        tyro.extras.subcommand_cli_from_dict(  # type: ignore[call-overload]
+            {"agent": Agent, "speed": Speed, "partition": Partition}
+        )
     )

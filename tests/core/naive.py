@@ -6,6 +6,8 @@ import numpy as np
 def divergence(name, x, mu):
     if name == "squared_euclidean":
         return float(np.sum((x - mu) ** 2))
+    if name == "itakura_saito":
+        return float(np.sum(x / mu - np.log(x / mu) - 1))
     terms = [
         xi * (np.log(xi) - np.log(mi)) - (xi - mi) if xi > 0 else mi
         for xi, mi in zip(x, mu, strict=True)
@@ -15,12 +17,9 @@ def divergence(name, x, mu):
 
 def associations(name, x, codevectors, weights, labels, label, temperature):
     """Equation 13, restricted to the cells of one label."""
-    p = np.array(
-        [
-            weight * np.exp(-divergence(name, x, mu) / temperature) if own == label else 0.0
-            for mu, weight, own in zip(codevectors, weights, labels, strict=True)
-        ]
-    )
+    distance = np.array([divergence(name, x, mu) for mu in codevectors])
+    distance[labels != label] = np.inf
+    p = weights * np.exp(-(distance - distance.min()) / temperature)
     return p / p.sum()
 
 
@@ -30,3 +29,22 @@ def learning_rule(x, p, stepsize, codevectors, weights):
     rho = weights + stepsize * (p - weights)
     sigma = sigma + stepsize * (x[None, :] * p[:, None] - sigma)
     return sigma / rho[:, None], rho
+
+
+def cells(name, samples, codevectors):
+    """The nearest codevector of every sample, its divergence and the second smallest."""
+    table = np.array([[divergence(name, x, mu) for mu in codevectors] for x in samples])
+    ordered = np.sort(table, axis=1)
+    second = ordered[:, 1] if len(codevectors) > 1 else np.full(len(samples), np.inf)
+    return table.argmin(axis=1), ordered[:, 0], second
+
+
+def vector_quantization(samples, codevectors, a, b):
+    """Definition 1 of the classification paper, with a stepsize per codevector."""
+    codevectors = codevectors.copy()
+    moved = np.zeros(len(codevectors))
+    for x in samples:
+        h = int(np.sum((codevectors - x) ** 2, axis=1).argmin())
+        codevectors[h] += (x - codevectors[h]) / (a + b * moved[h])
+        moved[h] += 1
+    return codevectors, moved

@@ -118,7 +118,9 @@ def test_kl_stays_in_its_domain():
     book = anneal(annealer, samples)
     assert len(book) > 3
     assert (book.codevectors > 0).all()
-    np.testing.assert_allclose(book.codevectors.sum(axis=1), 1.0, atol=1e-6)
+    # phi'' moves with the mean, so that a split leaves the simplex in the second order; cells forget it
+    # like everything they begin with, as one over their samples.
+    np.testing.assert_allclose(book.codevectors.sum(axis=1), 1.0, atol=1e-5)
 
 
 def test_state_resumes_exactly():

@@ -1,7 +1,13 @@
+import copy
+import io
+import math
+import pickle
+
 import numpy as np
 import pytest
 
-from oda_rl.divergences import DIVERGENCES, get_divergence
+from oda_rl import ODAPartition
+from oda_rl.divergences import DIVERGENCES, Divergence, get_divergence
 
 
 @pytest.mark.parametrize("name", sorted(DIVERGENCES))
@@ -50,5 +56,64 @@ def test_inputs_are_not_changed():
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match=r"must be one of \['kl', 'squared_euclidean'\], got 'l1'"):
+    with pytest.raises(
+        ValueError, match=r"must be one of \['itakura_saito', 'kl', 'squared_euclidean'\], got 'l1'"
+    ):
         get_divergence("l1")
+
+
+def itakura_saito(x, mu):
+    return x / mu - math.log(x / mu) - 1.0
+
+
+def itakura_saito_curvature(mu):
+    return 1.0 / (mu * mu)
+
+
+def own_divergence():
+    return Divergence.from_functions("own", itakura_saito, itakura_saito_curvature, 0.0, True)
+
+
+def test_itakura_saito_does_not_change_with_the_scale():
+    samples, codevectors = np.random.default_rng(0).uniform(0.5, 3.0, (2, 20, 3))
+    divergence = get_divergence("itakura_saito")
+    np.testing.assert_allclose(
+        divergence(7.0 * samples, 7.0 * codevectors), divergence(samples, codevectors)
+    )
+
+
+def test_a_divergence_of_ones_own_learns_what_the_packages_own_does():
+    samples = np.exp(np.random.default_rng(0).normal(size=(400, 3)))
+    own = ODAPartition(6, divergence=own_divergence(), random_state=0).fit(samples)
+    known = ODAPartition(6, divergence="itakura_saito", random_state=0).fit(samples)
+    np.testing.assert_allclose(own.codevectors_, known.codevectors_, rtol=1e-6)
+    np.testing.assert_allclose(own.association(samples), known.association(samples), rtol=1e-6)
+
+
+def test_a_divergence_of_ones_own_is_stored_by_its_name():
+    samples = np.exp(np.random.default_rng(0).normal(size=(100, 3)))
+    own = own_divergence()
+    model = ODAPartition(3, divergence=own, random_state=0).fit(samples)
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    again = ODAPartition.load(file, divergence=own)
+    np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
+    file.seek(0)
+    with pytest.raises(ValueError, match=r"divergence must be one of .* got 'own'"):
+        ODAPartition.load(file)
+
+
+def test_a_divergence_of_ones_own_can_be_copied_and_pickled():
+    own = own_divergence()
+    assert copy.deepcopy(own) is own
+    for divergence in (own, get_divergence("kl")):
+        again = pickle.loads(pickle.dumps(divergence))
+        assert again.name == divergence.name
+        data = np.ones((1, 2))
+        np.testing.assert_array_equal(again(data, 2 * data), divergence(data, 2 * data))
+
+
+def test_the_domain_of_a_divergence_of_ones_own():
+    with pytest.raises(ValueError, match=r"'own': column 1 is 0.0 in row 0; it must be greater than 0"):
+        own_divergence().check(np.array([[1.0, 0.0]]))

@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from oda_rl import kernels
 
-KINDS = {"squared_euclidean": kernels.SQUARED_EUCLIDEAN, "kl": kernels.GENERALIZED_KL}
+KINDS = {
+    "squared_euclidean": kernels.SQUARED_EUCLIDEAN,
+    "kl": kernels.GENERALIZED_KL,
+    "itakura_saito": kernels.ITAKURA_SAITO,
+}
 
 
 def make_codebook(seed, k, d, n_labels=1):
@@ -23,7 +27,8 @@ def make_codebook(seed, k, d, n_labels=1):
 def test_divergences_equal_their_definition(name, seed, k, d):
     codevectors, _, _ = make_codebook(seed, k, d)
     x = np.random.default_rng(seed + 1).uniform(0.0, 2.0, d)
-    x[0] = 0.0  # the limit of x log x
+    if name != "itakura_saito":
+        x[0] = 0.0  # the limit of x log x
     out = np.full(k + 2, np.nan)
     location = np.zeros((d, k + 2))
     location[:, :k] = codevectors.T
@@ -59,6 +64,28 @@ def test_one_step_equals_the_learning_rule(name, seed, k, n_labels, temperature)
     mu, rho = naive.learning_rule(x, p, stepsize, codevectors, weights)
     np.testing.assert_allclose(location.T, mu, rtol=1e-9)
     np.testing.assert_allclose(weight, rho, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), k=st.integers(1, 12), d=st.integers(1, 6))
+def test_both_orders_of_the_learning_rule_are_one(name, seed, k, d):
+    """Cell by cell or coordinate by coordinate: the same arithmetic, to rounding."""
+    rng = np.random.default_rng(seed)
+    codevectors, weights, _ = make_codebook(seed, k, d)
+    share = rng.dirichlet(np.ones(k)) * (rng.random(k) < 0.7)
+    x, axis = rng.uniform(0.1, 2.0, d), rng.normal(size=(d, k))
+    one = [codevectors.T.copy(), weights.copy(), axis.copy()]
+    all_ = [codevectors.T.copy(), weights.copy(), axis.copy()]
+    kernels.learn(KINDS[name], x, share, 0.3, k, *one)
+    kernels.learn_all(KINDS[name], x, share, 0.3, k, *all_, np.empty((3, k)))
+    for left, right in zip(one, all_, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-14)
+
+
+def test_decay_is_the_exponential():
+    q = np.linspace(0.0, kernels.EXACT, 10_001)
+    np.testing.assert_allclose([kernels.decay(value) for value in q], np.exp(-q), rtol=1e-13)
 
 
 def test_associations_do_not_underflow():
@@ -97,7 +124,7 @@ def test_axis_finds_the_leading_eigenvector(name):
         kernels.learn(KINDS[name], x, np.ones(1), 1 / (n + 1), 1, location, weight, axis)
     mean = samples.mean(axis=0)
     np.testing.assert_allclose(location[:, 0], mean, rtol=0.01)
-    hessian = np.full(3, 2.0) if name == "squared_euclidean" else 1 / mean
+    hessian = {"squared_euclidean": np.full(3, 2.0), "kl": 1 / mean, "itakura_saito": mean**-2.0}[name]
     whitened = np.sqrt(hessian)[:, None] * np.cov(samples.T) * np.sqrt(hessian)[None, :]
     values, vectors = np.linalg.eigh(whitened)
     length = np.linalg.norm(axis)

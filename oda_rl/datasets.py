@@ -1,0 +1,127 @@
+"""Data sets of the papers: generated, from scikit-learn, from a folder of CSV files, or from OpenML."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+NAMES = ("gaussians", "wbcd", "pima", "adult", "digits")
+# Name in OpenML, version, and the value of the target that becomes label 1.
+OPENML = {"pima": ("diabetes", 1, "tested_positive"), "adult": ("adult", 2, ">50K")}
+
+
+def make_gaussians(
+    n_samples: int = 1500, n_components: int = 10, scale: float = 0.1, seed: int = 0
+) -> tuple[Array, Labels]:
+    """A mixture of Gaussians in the plane, as in the papers' figures.
+
+    Parameters
+    ----------
+    n_samples : int, default=1500
+        Samples, shared equally among the components.
+    n_components : int, default=10
+        Components, with means uniform in the square from -1 to 1.
+    scale : float, default=0.1
+        Their standard deviation.
+    seed : int, default=0
+        Of the generator.
+
+    Returns
+    -------
+    samples : ndarray of shape (n_samples, 2)
+        In random order.
+    labels : ndarray of shape (n_samples,)
+        Their components.
+
+    Examples
+    --------
+    >>> samples, labels = make_gaussians(100)
+    >>> samples.shape, int(labels.max())
+    ((100, 2), 9)
+    """
+    rng = np.random.default_rng(seed)
+    means = rng.uniform(-1.0, 1.0, (n_components, 2))
+    labels = rng.permutation(np.arange(n_samples) % n_components)
+    return means[labels] + scale * rng.normal(size=(n_samples, 2)), labels
+
+
+def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Array, Labels]:
+    """Load a data set by its name.
+
+    Parameters
+    ----------
+    name : {"gaussians", "wbcd", "pima", "adult", "digits"}
+        The mixture of Gaussians, Wisconsin breast cancer, Pima diabetes, Adult (numeric columns) or the
+        handwritten digits.
+    data_dir : path, optional
+        Where to look for `pima*.csv` and `adult*.csv`: a header, commas, the last column `label`.
+        Without a file there, the set is fetched from OpenML through scikit-learn.
+
+    Returns
+    -------
+    samples : ndarray of shape (n_samples, n_features)
+        Not scaled.
+    labels : ndarray of shape (n_samples,)
+        Classes.
+
+    Raises
+    ------
+    ValueError
+        If there is no data set of that name.
+    OSError
+        If there is neither a file nor a connection to OpenML.
+
+    Examples
+    --------
+    >>> samples, labels = load("wbcd")
+    >>> samples.shape
+    (569, 30)
+    """
+    if name not in NAMES:
+        raise ValueError(f"name must be one of {NAMES}, got {name!r}.")
+    if name == "gaussians":
+        return make_gaussians()
+    if name in OPENML:
+        return _read_or_fetch(name, data_dir)
+    bunch = load_breast_cancer() if name == "wbcd" else load_digits()
+    return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target, dtype=np.int64)
+
+
+def read_csv(path: str | os.PathLike[str]) -> tuple[Array, Labels]:
+    """Read a CSV file of numbers with one header line whose last column is `label`.
+
+    Raises
+    ------
+    ValueError
+        If the last column has another name.
+    """
+    with open(path) as file:
+        header = file.readline().strip().split(",")
+        if header[-1] != "label":
+            raise ValueError(f"{path}: the last column must be 'label', got {header[-1]!r}.")
+        table = np.loadtxt(file, delimiter=",", ndmin=2)
+    return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
+
+
+def _read_or_fetch(name: str, data_dir: str | os.PathLike[str] | None) -> tuple[Array, Labels]:
+    found = sorted(Path(data_dir).glob(f"{name}*.csv")) if data_dir is not None else []
+    if found:
+        return read_csv(found[0])
+    openml_name, version, positive = OPENML[name]
+    try:
+        bunch = fetch_openml(openml_name, version=version, as_frame=False, parser="liac-arff")
+    except Exception as error:
+        where = (
+            "no --data-dir was given" if data_dir is None else f"there is no {name}*.csv in {data_dir}"
+        )
+        raise OSError(
+            f"the data set {name!r} is not at hand: {where}, and OpenML cannot be reached ({error})."
+        ) from error
+    numeric = [i for i, column in enumerate(bunch.feature_names) if column not in bunch.categories]
+    samples = np.asarray(bunch.data[:, numeric], dtype=np.float64)
+    return samples, (np.asarray(bunch.target) == positive).astype(np.int64)

@@ -1,0 +1,305 @@
+"""Reproduce the papers' figures on clustering.
+
+python scripts/reproduce/clustering.py --data-dir data
+
+Writes pictures and a table into `--out`: distortion against samples observed and against K for online
+deterministic annealing, stochastic VQ, batch deterministic annealing and k-means (Fig. 2 of "Online
+Deterministic Annealing for Classification and Clustering", Fig. 4 of "Annealing Optimization for
+Progressive Learning with Stochastic Approximation"), the codebook in the plane as the temperature falls
+(Fig. 3 of "Multi-Resolution Online Deterministic Annealing"), and codevectors that begin far outside the
+data (Fig. 1d of the first).
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import tyro
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.preprocessing import StandardScaler
+
+from oda_rl import ODAPartition, datasets
+from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
+
+Array = NDArray[np.float64]
+
+TITLES = {"gaussians": "Gaussians", "wbcd": "WBCD", "pima": "Pima", "adult": "Adult"}
+METHODS = ("ODA", "ODA, finished", "sVQ", "DA", "k-means")
+COLOURS = dict(zip(METHODS, ("#0072b2", "#cc79a7", "#d55e00", "#009e73", "#555555"), strict=True))
+MARKERS = dict(zip(METHODS, "ovsD^", strict=True))
+# Once its annealing is done, a stream is looked at so often, after a pass each time.
+LAST_PASSES, MAX_PASSES = 20, 1000
+
+
+@dataclass
+class Args:
+    """Reproduce the papers' figures on clustering."""
+
+    data_dir: Path | None = None
+    """Folder with pima*.csv and adult*.csv (header, last column `label`); OpenML if not given."""
+    out: Path = Path("logs/clustering")
+    """Where pictures and table are written."""
+    max_codevectors: int = 20
+    """K at which the annealing ends."""
+    datasets: tuple[str, ...] = tuple(TITLES)
+    """Data sets, scaled to unit variance."""
+    seed: int = 0
+    """Of everything drawn at random."""
+
+
+class Step(NamedTuple):
+    """What a method had reached: distortion with K codevectors after so many samples and seconds."""
+
+    k: int
+    distortion: float
+    samples: int
+    seconds: float
+
+
+def distortion(samples: Array, codevectors: Array) -> float:
+    """Mean squared distance from the nearest codevector."""
+    return float(((samples[:, None, :] - codevectors[None]) ** 2).sum(axis=2).min(axis=1).mean())
+
+
+def run_stream(samples: Array, args: Args) -> list[Step]:
+    """ODA from a stream only: one step per temperature, then one per pass at temperature zero."""
+    rng = np.random.default_rng(args.seed)
+    model = ODAPartition(args.max_codevectors, random_state=args.seed)
+    seconds, after, last = 0.0, 0, []
+    for _ in range(MAX_PASSES):
+        order = rng.permutation(len(samples))
+        begun = time.perf_counter()
+        model.partial_fit(samples[order])
+        seconds += time.perf_counter() - begun
+        if model.converged_:
+            after += 1
+            value = distortion(samples, model.codevectors_)
+            last.append(Step(model.n_codevectors_, value, model.n_samples_seen_, seconds))
+        if after > LAST_PASSES:
+            break
+    return [
+        Step(p.n_codevectors, distortion(samples, p.codevectors), p.n_samples_seen, p.seconds)
+        for p in model.history_
+    ] + last
+
+
+def run_fit(samples: Array, args: Args) -> tuple[list[Step], float]:
+    """One step per temperature, and the last temperature. A step's codebook has been finished."""
+    model = ODAPartition(args.max_codevectors, random_state=args.seed).fit(samples)
+    steps = [Step(p.n_codevectors, p.distortion, p.n_samples_seen, p.seconds) for p in model.history_]
+    return steps, model.temperature_
+
+
+def run_da(samples: Array, args: Args, t_min: float) -> list[Step]:
+    """One step per temperature."""
+    model = DeterministicAnnealing(args.max_codevectors, t_min=t_min).fit(samples)
+    return [Step(p.n_codevectors, p.distortion, p.n_samples_seen, p.seconds) for p in model.history_]
+
+
+def run_one_by_one(name: str, samples: Array, counts: list[int], seed: int) -> list[Step]:
+    """Methods that are given K, run for one K after the other; samples and seconds add up."""
+    steps, seen, seconds = [], 0, 0.0
+    for k in counts:
+        begun = time.perf_counter()
+        if name == "sVQ":
+            model = StochasticVQ(k, random_state=seed).fit(samples)
+            seen, codevectors = seen + model.n_samples_seen_, model.codevectors_
+        else:
+            model = KMeans(k, n_init=1, random_state=seed).fit(samples)
+            seen, codevectors = seen + model.n_iter_ * len(samples), model.cluster_centers_
+        seconds += time.perf_counter() - begun
+        steps.append(Step(k, distortion(samples, codevectors), seen, seconds))
+    return steps
+
+
+def run_all(samples: Array, args: Args) -> dict[str, list[Step]]:
+    """The steps of every method on one data set."""
+    finished, temperature = run_fit(samples, args)
+    counts = sorted({step.k for step in finished})
+    return {
+        "ODA": run_stream(samples, args),
+        "ODA, finished": finished,
+        "sVQ": run_one_by_one("sVQ", samples, counts, args.seed),
+        "DA": run_da(samples, args, temperature / 10.0),
+        "k-means": run_one_by_one("k-means", samples, counts, args.seed),
+    }
+
+
+def style(axes: Axes) -> None:
+    """Light frames and grids."""
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def draw_distortions(results: dict[str, dict[str, list[Step]]], against: str) -> Figure:
+    """One panel per data set: distortion against samples observed, or against K."""
+    columns = min(2, len(results))
+    rows = -(-len(results) // columns)
+    figure, panels = plt.subplots(
+        rows, columns, figsize=(5.2 * columns, 3.6 * rows), squeeze=False, layout="constrained"
+    )
+    for axes, (name, methods) in zip(panels.flat, results.items(), strict=False):
+        for method, steps in methods.items():
+            if against == "samples" and method == "ODA, finished":
+                continue  # its turns over all the data are not samples of a stream
+            x = [step.samples if against == "samples" else step.k for step in steps]
+            y = [step.distortion for step in steps]
+            axes.plot(
+                x,
+                y,
+                MARKERS[method] + "-",
+                color=COLOURS[method],
+                ms=3.5,
+                lw=1.2,
+                label=method,
+                alpha=0.9,
+            )
+            if against == "samples":
+                axes.annotate(
+                    f"K = {steps[-1].k}",
+                    (x[-1], y[-1]),
+                    (4, 5),
+                    textcoords="offset points",
+                    fontsize=7,
+                    color=COLOURS[method],
+                )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_title(TITLES.get(name, name), fontsize=10)
+        style(axes)
+        axes.set_xlabel("samples observed" if against == "samples" else "codevectors K")
+        axes.set_ylabel("mean distortion")
+    for axes in panels.flat[len(results) :]:
+        axes.set_visible(False)
+    panels.flat[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def draw_evolution(args: Args) -> Figure:
+    """The codebook in the plane at six temperatures, with its cells and the critical ones."""
+    samples, _ = datasets.make_gaussians(seed=args.seed)
+    model = ODAPartition(args.max_codevectors, random_state=args.seed, finish=False).fit(samples)
+    history = model.history_
+    chosen = np.unique(np.linspace(0, len(history) - 1, 6).round().astype(int))
+    figure, panels = plt.subplots(2, 3, figsize=(10.5, 6.6), squeeze=False, layout="constrained")
+    low, high = samples.min(axis=0) - 0.1, samples.max(axis=0) + 0.1
+    x, y = np.meshgrid(np.linspace(low[0], high[0], 300), np.linspace(low[1], high[1], 300))
+    grid = np.column_stack([x.ravel(), y.ravel()])
+    for axes, i in zip(panels.flat, chosen, strict=False):
+        point = history[i]
+        cells = ((grid[:, None] - point.codevectors[None]) ** 2).sum(axis=2).argmin(axis=1)
+        if point.n_codevectors > 1:
+            axes.contour(
+                x,
+                y,
+                cells.reshape(x.shape),
+                np.arange(point.n_codevectors) + 0.5,
+                colors="#888888",
+                linewidths=0.5,
+            )
+        axes.plot(*samples.T, ".", color="#9ecae1", ms=2)
+        axes.plot(*point.codevectors.T, "o", color="#d62728", ms=5, mec="white", mew=0.6)
+        axes.set_title(
+            f"T = {point.temperature:.3g}   D = {point.distortion:.3g}   K = {point.n_codevectors}\n"
+            f"{point.n_samples_seen:,} samples, {1e3 * point.seconds:.0f} ms",
+            fontsize=9,
+        )
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_aspect("equal")
+    for axes in panels.flat[len(chosen) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def draw_poor_start(args: Args) -> Figure:
+    """A stream whose first samples lie far outside the data; stochastic VQ beside it."""
+    rng = np.random.default_rng(args.seed)
+    samples, _ = datasets.make_gaussians(seed=args.seed)
+    far = rng.normal([6.0, 5.0], 0.2, (100, 2))
+    oda = ODAPartition(args.max_codevectors, random_state=args.seed).partial_fit(far)
+    svq = StochasticVQ(args.max_codevectors, random_state=args.seed).partial_fit(far)
+    for _ in range(30):
+        order = rng.permutation(len(samples))
+        oda.partial_fit(samples[order])
+        svq.partial_fit(samples[order])
+    figure, panels = plt.subplots(
+        1, 2, figsize=(9.6, 4.2), sharex=True, sharey=True, layout="constrained"
+    )
+    for axes, name, model in zip(panels, ("ODA", "sVQ"), (oda, svq), strict=True):
+        axes.plot(*samples.T, ".", color="#9ecae1", ms=2, label="data")
+        axes.plot(*far.T, ".", color="#fdae6b", ms=2, label="first 100 samples")
+        axes.plot(
+            *model.codevectors_.T, "o", color="#d62728", ms=5, mec="white", mew=0.6, label="codevectors"
+        )
+        axes.set_title(
+            f"{name}: D = {distortion(samples, model.codevectors_):.3g} on the data", fontsize=10
+        )
+        style(axes)
+    panels[0].legend(frameon=False, fontsize=8, loc="upper left")
+    return figure
+
+
+def table_of(results: dict[str, dict[str, list[Step]]]) -> str:
+    """The last step of every method, as Markdown."""
+    lines = [
+        "| data | method | K | distortion | samples observed | seconds |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for name, methods in results.items():
+        for method, steps in methods.items():
+            k, value, samples, seconds = steps[-1]
+            seen = f"{samples:,}" if method != "ODA, finished" else f"{samples:,} and turns"
+            lines.append(
+                f"| {TITLES.get(name, name)} | {method} | {k} | {value:.4g} | {seen} | {seconds:.2f} |"
+            )
+    lines += [
+        "",
+        "Samples and seconds are those of the whole path: every temperature of the annealing methods, "
+        "every K of the others. ODA is `partial_fit` alone, with some passes at temperature zero at the "
+        "end; ODA, finished is `fit`, which also takes every codebook of the path through turns over "
+        "all the data.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(args: Args) -> None:
+    """Run everything and write it down."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    warm = np.random.default_rng(0).normal(size=(200, 2))
+    for model in (ODAPartition(5), StochasticVQ(5)):
+        model.fit(warm)  # so that no method's seconds are those of the compiler
+    results = {}
+    for name in args.datasets:
+        samples, _ = datasets.load(name, args.data_dir)
+        results[name] = run_all(StandardScaler().fit_transform(samples), args)
+        print(f"{TITLES.get(name, name)} done")
+    pictures = {
+        "distortion_by_samples": draw_distortions(results, "samples"),
+        "distortion_by_codevectors": draw_distortions(results, "codevectors"),
+        "evolution": draw_evolution(args),
+        "poor_start": draw_poor_start(args),
+    }
+    for name, figure in pictures.items():
+        figure.savefig(args.out / f"{name}.png", dpi=150)
+        plt.close(figure)
+    table = table_of(results)
+    (args.out / "table.md").write_text(table)
+    print(table)
+    print(f"written to {args.out}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))

@@ -1,0 +1,365 @@
+"""The partitioner: what it promises of fits, streams, files and difficult data."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from oda_rl import ODAPartition
+
+CENTRES = [(0.0, 0.0), (4.0, 0.0), (0.0, 3.0), (4.0, 4.0)]
+
+
+def blobs(n=300, scale=0.2, seed=0):
+    rng = np.random.default_rng(seed)
+    samples = np.concatenate([rng.normal(c, scale, (n, 2)) for c in CENTRES])
+    return rng.permutation(samples)
+
+
+def without_seconds(history):
+    return [(*point[:4], *point[5:6], point.codevectors.tolist()) for point in history]
+
+
+def test_finds_the_clusters():
+    samples = blobs()
+    model = ODAPartition(4, random_state=0).fit(samples)
+    for centre in CENTRES:
+        assert np.linalg.norm(model.codevectors_ - centre, axis=1).min() < 0.05
+    np.testing.assert_allclose(model.weights_, 0.25, atol=0.01)
+    np.testing.assert_allclose(model.spreads_, 0.04, rtol=0.25)
+    np.testing.assert_array_equal(model.labels_, model.predict(samples))
+    np.testing.assert_array_equal(model.transform(samples).argmin(axis=1), model.labels_)
+    assert model.converged_
+
+
+@pytest.mark.parametrize("bifurcation", ["critical", "perturb"])
+def test_the_path_is_as_good_as_k_means(bifurcation):
+    samples = np.random.default_rng(0).normal(size=(1000, 2))
+    model = ODAPartition(20, bifurcation=bifurcation, random_state=0).fit(samples)
+    with threadpool_limits(1):
+        best = {
+            k: KMeans(k, n_init=10, random_state=0).fit(samples).inertia_ / len(samples)
+            for k in {point.n_codevectors for point in model.history_}
+        }
+    ratios = [point.distortion / best[point.n_codevectors] for point in model.history_]
+    assert np.median(ratios) < 1.03
+    for point in model.history_:
+        distance = ((samples[:, None, :] - point.codevectors[None]) ** 2).sum(axis=2).min(axis=1)
+        assert point.distortion == pytest.approx(distance.mean())
+        assert len(point.codevectors) == point.n_codevectors
+    assert model.score(samples) == pytest.approx(-model.history_[-1].distortion, rel=1e-3)
+
+
+def test_a_stream_comes_close_to_k_means():
+    """Annealed, then at temperature zero, where cells that are worth little move."""
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(2000, 3))
+    with threadpool_limits(1):
+        best = KMeans(15, n_init=10, random_state=0).fit(samples).inertia_ / len(samples)
+    ratios = []
+    for seed in range(3):
+        model = ODAPartition(15, random_state=seed)
+        for _ in range(40):
+            model.partial_fit(rng.permutation(samples))
+        ratios.append(-model.score(samples) / best)
+    assert np.median(ratios) < 1.06
+
+
+@pytest.mark.parametrize("bifurcation", ["critical", "perturb"])
+@pytest.mark.parametrize("k_max", [1, 2, 3, 7])
+def test_k_never_overshoots(bifurcation, k_max):
+    samples = np.random.default_rng(0).normal(size=(400, 2))
+    model = ODAPartition(k_max, bifurcation=bifurcation, random_state=0).fit(samples)
+    assert model.n_codevectors_ == k_max
+    assert max(point.n_codevectors for point in model.history_) == k_max
+
+
+@pytest.mark.parametrize("bifurcation", ["critical", "perturb"])
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_chunks_do_not_matter(bifurcation, chunk):
+    samples = np.tile(blobs(), (3 if bifurcation == "critical" else 8, 1))
+    whole = ODAPartition(6, bifurcation=bifurcation, random_state=0).partial_fit(samples)
+    parts = ODAPartition(6, bifurcation=bifurcation, random_state=0)
+    for start in range(0, len(samples), chunk):
+        parts.partial_fit(samples[start : start + chunk])
+    np.testing.assert_array_equal(whole.codevectors_, parts.codevectors_)
+    np.testing.assert_array_equal(whole.weights_, parts.weights_)
+    np.testing.assert_array_equal(whole.spreads_, parts.spreads_)
+    assert without_seconds(whole.history_) == without_seconds(parts.history_)
+    assert whole.n_samples_seen_ == parts.n_samples_seen_ == len(samples)
+
+
+def test_a_stream_finds_the_clusters_and_their_variances():
+    samples = np.tile(blobs(), (10, 1))
+    model = ODAPartition(4, random_state=0).partial_fit(samples)
+    assert model.n_codevectors_ == 4
+    assert -model.score(samples) < 0.1
+    np.testing.assert_allclose(np.sort(model.weights_), 0.25, atol=0.05)
+    np.testing.assert_allclose(model.spreads_, 0.04, rtol=0.5)
+
+
+def test_before_a_stream_has_warmed_up_there_is_its_mean():
+    samples = blobs()[:30]
+    model = ODAPartition(random_state=0).partial_fit(samples)
+    np.testing.assert_allclose(model.codevectors_, samples.mean(axis=0)[None, :])
+    assert model.temperature_ == np.inf
+    assert model.history_ == []
+    np.testing.assert_array_equal(model.association(samples), 1.0)
+
+
+def test_annealing_goes_on_with_more_codevectors():
+    samples = blobs()
+    model = ODAPartition(2, random_state=0).fit(samples)
+    temperature = model.temperature_
+    model.set_params(max_codevectors=4)
+    for _ in range(20):
+        model.partial_fit(samples)
+    assert model.n_codevectors_ == 4
+    assert model.temperature_ < temperature
+
+
+def test_stops():
+    samples = blobs()
+    by_temperature = ODAPartition(50, t_max=20.0, t_min=1.0, random_state=0).fit(samples)
+    assert 1.0 <= by_temperature.temperature_ < 1.12
+    by_distortion = ODAPartition(50, target_distortion=1.0, random_state=0).fit(samples)
+    assert -by_distortion.score(samples) <= 1.0
+    assert by_distortion.n_codevectors_ < 8
+    by_samples = ODAPartition(50, max_samples=1500, random_state=0).fit(samples)
+    assert by_samples.n_samples_seen_ == 1500
+    assert not by_samples.converged_
+
+
+def test_both_schedules():
+    samples = blobs()
+    falls = [
+        [
+            p.temperature
+            for p in ODAPartition(
+                4, t_max=9.0, t_min=0.1, schedule=schedule, cooling=0.8, random_state=0
+            )
+            .fit(samples)
+            .history_
+        ]
+        for schedule in ("temperature", "lambda")
+    ]
+    assert falls[0][1] == pytest.approx(7.2)
+    assert falls[1][1] == pytest.approx(2.571, abs=1e-3)
+
+
+def test_associations():
+    samples = blobs()
+    model = ODAPartition(4, random_state=0).fit(samples)
+    p = model.association(samples)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    expected = model.weights_ * np.exp(-model.transform(samples) / model.temperature_)
+    np.testing.assert_allclose(p, expected / expected.sum(axis=1, keepdims=True), rtol=1e-9)
+
+
+def test_density_of_a_uniform_interval():
+    samples = np.random.default_rng(0).uniform(0.0, 4.0, (4000, 1))
+    model = ODAPartition(20, random_state=0).fit(samples)
+    inside = np.exp(model.score_samples(np.linspace(0.1, 3.9, 200)[:, None]))
+    np.testing.assert_allclose(inside.mean(), 0.25, rtol=0.05)
+    np.testing.assert_allclose(np.quantile(inside, [0.1, 0.9]), 0.25, rtol=0.2)
+    assert (model.score_samples([[-3.0], [7.0]]) < -100.0).all()
+
+
+def test_sample_weights_move_the_mean():
+    samples = np.array([[0.0], [1.0]] * 50)
+    weight = np.tile([1.0, 3.0], 50)
+    model = ODAPartition(1, random_state=0).fit(samples, sample_weight=weight)
+    assert model.codevectors_[0, 0] == pytest.approx(0.75, abs=1e-9)
+    assert model.score(samples, sample_weight=weight) == pytest.approx(-0.1875)
+
+
+def test_a_seed_repeats_the_fit():
+    samples = blobs()
+    one, two = (ODAPartition(8, random_state=3).fit(samples) for _ in range(2))
+    np.testing.assert_array_equal(one.codevectors_, two.codevectors_)
+    assert without_seconds(one.history_) == without_seconds(two.history_)
+
+
+# -- difficult data ------------------------------------------------------------------------------
+
+
+def test_poor_first_samples_are_left_behind():
+    """Codevectors that begin far outside the data, as in Fig. 1d of the classification paper."""
+    rng = np.random.default_rng(0)
+    far = rng.normal(100.0, 1.0, (100, 2))
+    model = ODAPartition(8, random_state=0).partial_fit(far)
+    for _ in range(20):
+        model.partial_fit(blobs())
+    for centre in CENTRES:
+        assert np.linalg.norm(model.codevectors_ - centre, axis=1).min() < 0.5
+
+
+def test_duplicated_points():
+    samples = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 5.0]], 50, axis=0)
+    model = ODAPartition(10, random_state=0).fit(samples)
+    assert -model.score(samples) < 1e-6
+    assert np.isfinite(model.score_samples(samples)).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 3.7, 1e9])
+def test_constant_data(value):
+    samples = np.full((40, 3), value)
+    for model in (ODAPartition(random_state=0).fit(samples), ODAPartition(random_state=0)):
+        for _ in range(10):
+            model.partial_fit(samples)
+        assert model.n_codevectors_ == 1
+        np.testing.assert_allclose(model.codevectors_, value)
+
+
+def test_a_stream_that_is_constant_at_first():
+    model = ODAPartition(4, random_state=0).partial_fit(np.zeros((1000, 2)))
+    for _ in range(10):
+        model.partial_fit(blobs())
+    assert model.n_codevectors_ == 4
+    assert model.n_samples_seen_ == 1000 + 10 * 1200
+
+
+def test_constant_columns():
+    samples = np.column_stack([blobs(), np.full(1200, 5.0)])
+    model = ODAPartition(4, random_state=0).fit(samples)
+    np.testing.assert_allclose(model.codevectors_[:, 2], 5.0)
+    assert -model.score(samples) < 0.1
+
+
+def test_one_sample():
+    for model in (ODAPartition().fit([[1.0, 2.0]]), ODAPartition().partial_fit([[1.0, 2.0]])):
+        np.testing.assert_array_equal(model.codevectors_, [[1.0, 2.0]])
+        assert model.predict([[0.0, 0.0]])[0] == 0
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_scales(scale):
+    samples = blobs()
+    plain = ODAPartition(6, random_state=0).fit(samples)
+    scaled = ODAPartition(6, random_state=0).fit(scale * samples)
+    np.testing.assert_allclose(scaled.codevectors_, scale * plain.codevectors_, rtol=1e-3)
+
+
+def test_outliers_get_cells_of_their_own():
+    samples = np.concatenate([blobs(), [[60.0, 60.0]]])
+    model = ODAPartition(8, random_state=0).fit(samples)
+    assert np.linalg.norm(model.codevectors_ - 60.0, axis=1).min() < 1e-6
+
+
+def test_a_million_samples_in_chunks():
+    rng = np.random.default_rng(0)
+    model = ODAPartition(16, random_state=0)
+    for _ in range(10):
+        model.partial_fit(rng.uniform(size=(100_000, 2)))
+    assert model.n_samples_seen_ == 1_000_000
+    assert model.n_codevectors_ == 16
+    assert -model.score(rng.uniform(size=(10_000, 2))) < 1.1 / (6 * 16)
+
+
+def test_data_are_never_changed():
+    samples = np.asfortranarray(np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 300))
+    samples[:5, 0] = 0.0
+    before = samples.copy()
+    samples.flags.writeable = False
+    ODAPartition(5, divergence="kl", random_state=0).fit(samples).partial_fit(samples)
+    np.testing.assert_array_equal(samples, before)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "itakura_saito"])
+def test_positive_divergences(divergence):
+    samples = np.exp(np.random.default_rng(0).normal(size=(500, 4)))
+    model = ODAPartition(12, divergence=divergence, random_state=0).fit(samples)
+    assert model.n_codevectors_ == 12
+    assert (model.codevectors_ > 0.0).all()
+    assert model.history_[-1].distortion < 0.4 * model.history_[0].distortion
+
+
+def test_outside_the_domain():
+    samples = np.ones((20, 3))
+    samples[4, 1] = -2.0
+    with pytest.raises(ValueError, match=r"X is outside the domain of.*'kl'.*column 1 is -2.0 in row 4"):
+        ODAPartition(divergence="kl").fit(samples)
+    samples[4, 1] = 0.0
+    with pytest.raises(ValueError, match=r"column 1 is 0.0 in row 4; it must be greater than 0"):
+        ODAPartition(divergence="itakura_saito").partial_fit(samples)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_codevectors": 0}, "max_codevectors must be at least 1, got 0"),
+        ({"t_max": -1.0}, "t_max must be a positive number or 'auto', got -1.0"),
+        ({"t_min": "low"}, "t_min must be a positive number or 'auto', got 'low'"),
+        ({"t_max": 1.0, "t_min": 2.0}, "t_min <= t_max"),
+        ({"cooling": 1.0}, r"in \(0, 1\), got 1.0"),
+        ({"schedule": "linear"}, "must be 'temperature' or 'lambda', got 'linear'"),
+        ({"bifurcation": "chance"}, "bifurcation must be one of"),
+        ({"divergence": "l1"}, "divergence must be one of"),
+        ({"target_distortion": -1.0}, "target_distortion must be a non-negative number"),
+        ({"max_samples": 0}, "max_samples must be at least 1"),
+        ({"samples_per_cell": 1}, "samples_per_cell must be at least 2"),
+        ({"n_warmup": 0}, "n_warmup must be at least 1"),
+        ({"tol_merge": -1.0}, "tol_merge must be a non-negative number"),
+        ({"perturbation": 0.0}, "perturbation must be positive"),
+        ({"stepsize": (0.5, 1.0)}, "a must be at least 1"),
+    ],
+)
+def test_bad_parameters(options, message):
+    with pytest.raises(ValueError, match=message):
+        ODAPartition(**options).fit(blobs())
+
+
+def test_weights_of_zero_only():
+    with pytest.raises(ValueError, match=r"non-zero|positive"):
+        ODAPartition().fit(blobs(), sample_weight=np.zeros(1200))
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bifurcation", ["critical", "perturb"])
+@pytest.mark.parametrize("n", [40, 900, 9000])
+def test_a_stream_goes_on_from_its_file(bifurcation, n):
+    samples = np.tile(blobs(), (20, 1))
+    model = ODAPartition(6, bifurcation=bifurcation, random_state=0).partial_fit(samples[:n])
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    again = ODAPartition.load(file)
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
+    assert without_seconds(again.history_) == without_seconds(model.history_)
+    for one in (model, again):
+        one.partial_fit(samples[n:])
+    np.testing.assert_array_equal(again.codevectors_, model.codevectors_)
+    assert without_seconds(again.history_) == without_seconds(model.history_)
+
+
+def test_a_fit_and_its_file(tmp_path):
+    samples = blobs()
+    model = ODAPartition(4, random_state=0).fit(samples)
+    again = ODAPartition.load(model.save(tmp_path / "cells"))
+    for name in ("codevectors_", "weights_", "spreads_", "labels_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    assert again.n_features_in_ == 2
+    assert again.temperature_ == model.temperature_
+
+
+def test_pickle_and_clone():
+    samples = blobs()
+    model = ODAPartition(4, random_state=0).fit(samples)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
+    again.partial_fit(samples)
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_names_of_the_columns():
+    assert ODAPartition(2).fit(blobs()).get_feature_names_out().tolist() == [
+        "odapartition0",
+        "odapartition1",
+    ]
