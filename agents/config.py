@@ -63,7 +63,7 @@ class TwoTimescaleConfig:
     """Factor from one temperature to the next, in (0, 1)."""
     min_temperature: float = 1e-4
     """The last temperature, as a fraction of the first critical one."""
-    samples_per_cell: int = 20
+    samples_per_cell: int = 30
     """Slow updates per cell at each temperature."""
     slow_every: float = 4.0
     """Environment steps between slow updates when learning begins."""
