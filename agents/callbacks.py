@@ -35,15 +35,16 @@ class CodebookCallback(BaseCallback):
             raise ValueError(f"log_freq must be at least 1, got {log_freq}.")
         super().__init__(verbose)
         self.log_freq = log_freq
-        self._next = 0
+        self._recorded = -1
         self._levels = 0
 
     def _on_training_start(self) -> None:
-        self._next = self.num_timesteps
+        self._recorded = -1
 
     def _on_step(self) -> bool:
-        if self.num_timesteps >= self._next:
-            self._next = self.num_timesteps + self.log_freq
+        due = self.num_timesteps // self.log_freq
+        if due != self._recorded:
+            self._recorded = due
             self._record()
         return True
 

@@ -44,7 +44,7 @@ def assert_same_learning(first, second):
 @pytest.mark.parametrize("local_model", ["constant", "linear"])
 def test_identity(codebook, softness, bifurcation, local_model):
     # A codebook for each action has a third of the cells for each, and boundaries that do not meet.
-    cells = 20 if codebook == "shared" else 60
+    cells = 20 if codebook == "shared" else 90
     model = make_model(
         IdentityEnv(),
         codebook=codebook,
