@@ -334,6 +334,7 @@ class TwoTimescaleLearner:
         """A temperature is finished: merge, prune, cool, split, and look again."""
         assert self.annealer is not None
         self.annealer.distortion = self.distortion
+        self.annealer.n_samples_seen += int(self._counters[kernels.SLOW_STEPS]) - 1
         self.annealer.end_level()
         growing = self._counters[kernels.PHASE] == kernels.GROWING
         grown = self._counters[kernels.STEPS] >= self.config.growth_steps
@@ -388,7 +389,9 @@ class TwoTimescaleLearner:
         if self.annealer is not None:
             self.annealer.n = int(self._counters[kernels.SLOW_STEPS])
             annealing = self.annealer.get_state()
-            del annealing["reference"]  # a temperature here ends by its number of samples alone
+            # A temperature here ends by its number of samples alone, and what was critical is history.
+            del annealing["reference"]
+            annealing["history"] = [[*record[:-1], []] for record in annealing["history"]]
             config["annealer"] = annealing
             config["t_max"], config["t_min"] = self.annealer.t_max, self.annealer.t_min
             for name, array in self.codebook.get_state().items():

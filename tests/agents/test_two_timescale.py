@@ -245,6 +245,7 @@ def test_max_cells_is_kept_when_learning_ends(bifurcation, codebook):
     levels = model.learner.annealer.history
     assert max(level.n_codevectors for level in levels) <= 20
     assert 5 < model.n_cells <= 20
+    assert 0 < levels[0].n_samples_seen < levels[-1].n_samples_seen < 8_000
     assert model.learner.codebook.weights.sum() == pytest.approx(1.0)
 
 
