@@ -67,7 +67,7 @@ N_CLOCK = 5
 GROWING = 0
 LEARNING = 1
 
-# What `step` returns instead of an action
+# What `observe` returns instead of an action
 BAD_OBSERVATION = -1
 BAD_REWARD = -2
 
@@ -83,6 +83,13 @@ DENSITY_SAMPLES = 20.0
 MIN_FREQUENCY = 1e-9
 MAX_EMPHASIS = 10.0
 MAX_STEPSIZE = 0.5
+
+
+class Units(NamedTuple):
+    """The units of the observations."""
+
+    centre: Any
+    scale: Any
 
 
 class Book(NamedTuple):
@@ -369,6 +376,73 @@ def slow_interval(settings, counters):
 
 
 @kernel
+def observe(
+    env,
+    observation,
+    reward,
+    terminated,
+    ended,
+    first,
+    draws,
+    settings,
+    counters,
+    figures,
+    units,
+    book,
+    memory,
+    scratch,
+):
+    """All that an observation of environment `env` asks for; returns the next action, or an error.
+
+    With `first` it begins an episode: there is nothing to learn from yet. The distances of the
+    observation serve three times: for the value of the state, for the slow annealer, and for the choice
+    of the next action.
+    """
+    if not math.isfinite(reward):
+        return BAD_REWARD
+    if not scale_observation(observation, units.centre, units.scale, scratch.x):
+        return BAD_OBSERVATION
+    n_cells, n_labels = counters[N_CELLS], counters[N_LABELS]
+    n_next = soft_association(
+        scratch.x,
+        book.location,
+        n_cells,
+        n_labels,
+        settings[SOFTNESS] * settings[TEMPERATURE],
+        book.label,
+        scratch.distance,
+        scratch.cells,
+        scratch.share,
+    )
+    if first:
+        memory.held[env] = 0
+    else:
+        counters[STEPS] += 1
+    if not first and counters[PHASE] == LEARNING:
+        counters[LEARNING_STEPS] += 1
+        learn_values(env, reward, terminated, settings, counters, figures, book, memory, n_next, scratch)
+    memory.x[env] = scratch.x
+    memory.active[env] = n_next
+    for k in range(n_next):
+        memory.cells[env, k] = scratch.cells[k]
+        memory.share[env, k] = scratch.share[k]
+    n_actions = scratch.values.shape[0]
+    if ended:
+        rows = n_actions * counters[N_BASIS]
+        row = (env + 1) * rows + 2 * n_actions
+        book.payload[row : row + rows, :n_cells] = 0.0
+    else:
+        choose(env, draws, settings, counters, book.payload, memory, scratch.values)
+    # A codebook for each action learns from observations with the action that follows.
+    if not first and counters[STEPS] >= figures[NEXT_SLOW] and (n_labels == 1 or not ended):
+        figures[NEXT_SLOW] = counters[STEPS] + slow_interval(settings, counters)
+        wanted = memory.action[env] if n_labels > 1 else 0
+        finished = learn_codebook(scratch.x, wanted, settings, counters, figures, book, scratch)
+        counters[LEVEL_DONE] = 1 if finished else 0
+    return memory.action[env]
+
+
+@kernel
 def step(
     env,
     observation,
@@ -400,49 +474,27 @@ def step(
     next_share,
     values,
 ):
-    """All that an observation of environment `env` asks for; returns the next action, or an error.
-
-    With `first` it begins an episode: there is nothing to learn from yet. The distances of the
-    observation serve three times: for the value of the state, for the slow annealer, and for the choice
-    of the next action.
-    """
+    """`observe`, for a call from Python."""
+    units = Units(centre, scale)
     book = Book(location, weight, label, axis, payload)
     memory = Memory(x, active, cells, share, action, held, exploratory)
     scratch = Scratch(next_x, distance, next_cells, next_share, values)
-    if not math.isfinite(reward):
-        return BAD_REWARD
-    if not scale_observation(observation, centre, scale, next_x):
-        return BAD_OBSERVATION
-    temperature = settings[SOFTNESS] * settings[TEMPERATURE]
-    n_cells, n_labels = counters[N_CELLS], counters[N_LABELS]
-    n_next = soft_association(
-        next_x, location, n_cells, n_labels, temperature, label, distance, next_cells, next_share
+    return observe(
+        env,
+        observation,
+        reward,
+        terminated,
+        ended,
+        first,
+        draws,
+        settings,
+        counters,
+        figures,
+        units,
+        book,
+        memory,
+        scratch,
     )
-    if first:
-        held[env] = 0
-    else:
-        counters[STEPS] += 1
-    if not first and counters[PHASE] == LEARNING:
-        counters[LEARNING_STEPS] += 1
-        learn_values(env, reward, terminated, settings, counters, figures, book, memory, n_next, scratch)
-    x[env] = next_x
-    active[env] = n_next
-    for k in range(n_next):
-        cells[env, k] = next_cells[k]
-        share[env, k] = next_share[k]
-    if ended:
-        rows = values.shape[0] * counters[N_BASIS]
-        row = (env + 1) * rows + 2 * values.shape[0]
-        payload[row : row + rows, :n_cells] = 0.0
-    else:
-        choose(env, draws, settings, counters, payload, memory, values)
-    # A codebook for each action learns from observations with the action that follows.
-    if not first and counters[STEPS] >= figures[NEXT_SLOW] and (n_labels == 1 or not ended):
-        figures[NEXT_SLOW] = counters[STEPS] + slow_interval(settings, counters)
-        wanted = action[env] if n_labels > 1 else 0
-        finished = learn_codebook(x[env], wanted, settings, counters, figures, book, scratch)
-        counters[LEVEL_DONE] = 1 if finished else 0
-    return action[env]
 
 
 @kernel
@@ -483,12 +535,16 @@ def run(
     next_share,
     values,
 ):
-    """Up to `n_steps` of a compiled environment and of `step`, as the loop in Python would make them.
+    """Up to `n_steps` of a compiled environment and of `observe`, as the loop in Python would make them.
 
     Comes back early when a temperature is finished, or starts or random numbers are used up; `clock` and
     `played` (the last reward, the return of the running episode) tell where, and are where it goes on.
-    Returns the steps made, or an error of `step`.
+    Returns the steps made, or an error of `observe`.
     """
+    units = Units(centre, scale)
+    book = Book(location, weight, label, axis, payload)
+    memory = Memory(x, active, cells, share, action, held, exploratory)
+    scratch = Scratch(next_x, distance, next_cells, next_share, values)
     encoded = np.empty(1)
     t = 0
     while t < n_steps and counters[LEVEL_DONE] == 0:
@@ -506,7 +562,7 @@ def run(
             played[0] = reward
             played[1] += reward
             t += 1
-        code = step(
+        code = observe(
             0,
             observation,
             reward,
@@ -517,25 +573,10 @@ def run(
             settings,
             counters,
             figures,
-            centre,
-            scale,
-            location,
-            weight,
-            label,
-            axis,
-            payload,
-            x,
-            active,
-            cells,
-            share,
-            action,
-            held,
-            exploratory,
-            next_x,
-            distance,
-            next_cells,
-            next_share,
-            values,
+            units,
+            book,
+            memory,
+            scratch,
         )
         clock[ROW] += 1
         if code < 0:
