@@ -8,7 +8,7 @@ from typing import Any, Literal
 class TwoTimescaleConfig:
     """Hyperparameters of `TwoTimescaleQ`; each is a keyword argument of it.
 
-    The defaults were chosen by trials on CartPole, MountainCar and Acrobot with seeds 100 to 109.
+    The defaults were chosen by trials on CartPole, MountainCar and Acrobot with seeds 100 to 115.
 
     Raises
     ------
