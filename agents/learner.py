@@ -300,7 +300,7 @@ class TwoTimescaleLearner:
             t_max=t_max,
             t_min=t_min,
             cooling=Cooling(config.cooling),
-            stepsize=Stepsize(),
+            stepsize=self._slow_stepsize(),
             max_codevectors=config.growth_cells,
             tol_converge=0.0,
             tol_merge=config.tol_merge,
@@ -330,12 +330,18 @@ class TwoTimescaleLearner:
         self.annealer.max_codevectors = self.config.max_cells
         self.annealer.done = False
 
+    def _slow_stepsize(self) -> Stepsize:
+        """What the kernel divides by, but for the flattening."""
+        return Stepsize(self.config.slow_a * max(1, self.n_cells), self.config.slow_b)
+
     def _finish_level(self) -> None:
         """A temperature is finished: merge, prune, cool, split, and look again."""
         assert self.annealer is not None
         self.annealer.distortion = self.distortion
         self.annealer.n_samples_seen += int(self._counters[kernels.SLOW_STEPS]) - 1
+        self.annealer.n = int(self._counters[kernels.SLOW_STEPS])
         self.annealer.end_level()
+        self.annealer.use_stepsize(self._slow_stepsize())
         growing = self._counters[kernels.PHASE] == kernels.GROWING
         grown = self._counters[kernels.STEPS] >= self.config.growth_steps
         if growing and (self.annealer.done or grown):
@@ -387,8 +393,8 @@ class TwoTimescaleLearner:
             "scale/seen": self.scale.seen[: self.scale.n_seen].copy(),
         }
         if self.annealer is not None:
-            self.annealer.n = int(self._counters[kernels.SLOW_STEPS])
             annealing = self.annealer.get_state()
+            annealing["n"] = int(self._counters[kernels.SLOW_STEPS])
             # A temperature here ends by its number of samples alone, and what was critical is history.
             del annealing["reference"]
             annealing["history"] = [[*record[:-1], []] for record in annealing["history"]]

@@ -307,6 +307,16 @@ class Annealer:
             if self.bifurcation == "perturb":
                 self._pairs.begin(book, self._learning_time())
 
+    def use_stepsize(self, stepsize: Stepsize) -> None:
+        """Take other stepsizes, at the beginning of a temperature.
+
+        Whoever runs the learning rule in a loop of their own, with stepsizes that depend on the number
+        of cells, tells them here: pairs are judged by their growth in the time of the rule.
+        """
+        self.stepsize = stepsize
+        if self._pairs.waiting:
+            self._pairs.begin(self.codebook, self._learning_time())
+
     def _go_on_when_done(self) -> None:
         moves = bifurcations.relocate(self.codebook) if self.harden else 0
         self.n_splits += moves

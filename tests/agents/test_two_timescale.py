@@ -204,6 +204,17 @@ def test_predicting_does_not_change_the_training():
     assert_same_learning(quiet, asked)
 
 
+@pytest.mark.parametrize("bifurcation", ["critical", "perturb"])
+def test_saving_does_not_change_the_training(bifurcation):
+    quiet = make_model("CartPole-v1", bifurcation=bifurcation)
+    saved = make_model("CartPole-v1", bifurcation=bifurcation)
+    for steps in (600, 1_000, 1_000, 1_000):
+        quiet.learn(steps, reset_num_timesteps=False)
+        saved.learn(steps, reset_num_timesteps=False)
+        saved.save(io.BytesIO())
+    assert_same_learning(quiet, saved)
+
+
 def test_stochastic_predictions_explore():
     model = make_model(IdentityEnv(), exploration_initial_eps=0.5, exploration_final_eps=0.5).learn(
         4_000
