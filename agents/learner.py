@@ -338,8 +338,10 @@ class TwoTimescaleLearner:
         """A temperature is finished: merge, prune, cool, split, and look again."""
         assert self.annealer is not None
         self.annealer.distortion = self.distortion
-        self.annealer.n_samples_seen += int(self._counters[kernels.SLOW_STEPS]) - 1
-        self.annealer.n = int(self._counters[kernels.SLOW_STEPS])
+        n = int(self._counters[kernels.SLOW_STEPS])
+        # At the last temperature n goes on from where the last look was.
+        self.annealer.n_samples_seen += n - self.annealer.n
+        self.annealer.n = n
         self.annealer.end_level()
         self.annealer.use_stepsize(self._slow_stepsize())
         growing = self._counters[kernels.PHASE] == kernels.GROWING

@@ -65,7 +65,6 @@ class Workspace:
         s[kernels.GAMMA] = config.gamma
         s[kernels.TRACE_DECAY] = config.trace_decay
         s[kernels.SOFTNESS] = config.softness
-        s[kernels.LEARNING_RATE] = config.learning_rate
         s[kernels.LEARNING_RATE_MIN] = config.learning_rate_min
         s[kernels.LEARNING_RATE_HALVING] = config.learning_rate_halving
         s[kernels.LEARNING_RATE_POWER] = config.learning_rate_power
