@@ -49,6 +49,29 @@ class Learner(Protocol):
     ) -> int:
         """Learn from a transition; returns the next action, which counts only if not `ended`."""
 
+    def play(
+        self,
+        env_step: Any,
+        env_reset: Any,
+        parameters: NDArray[np.float64],
+        starts: NDArray[np.float64],
+        time_limit: int,
+        n_steps: int,
+        clock: NDArray[np.int64],
+        *playground: NDArray[Any],
+    ) -> int:
+        """Learn from up to `n_steps` of a compiled environment; returns the steps made, or an error.
+
+        `playground` is what `playing.play` and `playing.turn` work on: played, state, observation,
+        returns, lengths.
+        """
+
+    def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
+        """Do what a kernel leaves to Python, or raise the error that its `code` stands for."""
+
+    def next_action(self, env: int) -> int:
+        """The action that was chosen for environment `env`."""
+
     def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         """The greedy actions for observations of shape (n, n_features)."""
 

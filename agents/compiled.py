@@ -11,7 +11,7 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.monitor import Monitor
 
-from oda_rl.agents import kernels
+from oda_rl.agents import playing
 from oda_rl.agents.stepping import finish_episodes
 from oda_rl.envs.dynamics import CompiledDynamics, StartBlock
 from oda_rl.envs.finding import get_elapsed_steps, hand_back
@@ -44,8 +44,8 @@ class CompiledRun:
         self.monitor = _find_monitor(env)
         self.state = dynamics.env.get_state()
         self.observation = np.array(model._last_obs[0], dtype=np.float64)  # type: ignore[index]
-        self.clock = np.zeros(kernels.N_CLOCK, dtype=np.int64)
-        self.clock[kernels.ELAPSED] = get_elapsed_steps(env)
+        self.clock = np.zeros(playing.N_CLOCK, dtype=np.int64)
+        self.clock[playing.ELAPSED] = get_elapsed_steps(env)
         begun = sum(self.monitor.rewards) if self.monitor else 0.0
         self.played = np.array([0.0, begun])
         self.returns, self.lengths = np.zeros(STARTS), np.zeros(STARTS, dtype=np.int64)
@@ -56,15 +56,14 @@ class CompiledRun:
         infos: list[dict[str, Any]] = []
         made = 0
         while made < n_steps:
-            work, clock = self.learner.workspace, self.clock
-            if clock[kernels.STARTS_USED] == STARTS:
+            clock = self.clock
+            if clock[playing.STARTS_USED] == STARTS:
                 self.starts.settle(STARTS)
                 self.starts = StartBlock(self.dynamics.env, STARTS)
-                clock[kernels.STARTS_USED] = 0
-            clock[kernels.ROW] = work.ready_row()
-            clock[kernels.EPISODES] = 0
+                clock[playing.STARTS_USED] = 0
+            clock[playing.EPISODES] = 0
             limit = self.dynamics.time_limit
-            made_now = kernels.run(
+            made_now = self.learner.play(
                 self.dynamics.step,
                 self.dynamics.reset,
                 self.dynamics.parameters,
@@ -77,12 +76,9 @@ class CompiledRun:
                 self.observation,
                 self.returns,
                 self.lengths,
-                work.block,
-                *self.learner.arrays,
             )
-            work.row = int(clock[kernels.ROW])
-            infos += [self._record(i) for i in range(clock[kernels.EPISODES])]
-            self.learner.settle(made_now, self.observation, self.played[0])
+            infos += [self._record(i) for i in range(clock[playing.EPISODES])]
+            self.learner.settle(made_now, self.observation, self.played[playing.REWARD])
             made += made_now
         if self.monitor:
             self.monitor.total_steps += n_steps
@@ -90,16 +86,18 @@ class CompiledRun:
 
     def hand_over(self) -> None:
         """Let the environment, its Monitor and its generator go on from here, step by step."""
-        if self.clock[kernels.BEGINNING]:
+        if self.clock[playing.BEGINNING]:
             # The draw that begins the episode is the learner's next; nothing else has happened.
             self.learner.begin(0, self.observation)
-            self.clock[kernels.BEGINNING] = 0
-        self.starts.settle(int(self.clock[kernels.STARTS_USED]))
-        elapsed = int(self.clock[kernels.ELAPSED])
+            self.clock[playing.BEGINNING] = 0
+        self.starts.settle(int(self.clock[playing.STARTS_USED]))
+        elapsed = int(self.clock[playing.ELAPSED])
         hand_back(self.env, self.state, elapsed)
         if self.monitor:
             # Only their sum and their number matter to it.
-            self.monitor.rewards = [float(self.played[1])] + [0.0] * (elapsed - 1) if elapsed else []
+            self.monitor.rewards = (
+                [float(self.played[playing.RETURN])] + [0.0] * (elapsed - 1) if elapsed else []
+            )
             self.monitor.needs_reset = False
 
     def _record(self, i: int) -> dict[str, Any]:
@@ -139,13 +137,13 @@ def run_compiled(
             chunk = min(chunk, total_timesteps - model.num_timesteps)
             infos = run.advance(chunk)
             model.num_timesteps += chunk
-            model.next_actions[0] = int(model.learner.workspace.action[0])  # type: ignore[attr-defined]
+            model.next_actions[0] = model.learner.next_action(0)
             dtype: Any = model.observation_space.dtype
             model._last_obs = run.observation.astype(dtype)[None]
             step = {
                 "actions": np.array([model.next_actions[0] + start]),
                 "new_obs": model._last_obs,
-                "rewards": np.array([run.played[0]], dtype=np.float32),
+                "rewards": np.array([run.played[playing.REWARD]], dtype=np.float32),
                 "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(1, dtype=bool),
                 "infos": infos or [{}],
             }
@@ -156,7 +154,7 @@ def run_compiled(
                 finish_episodes(model, callback, log_interval, step)
     finally:
         run.hand_over()
-        model.next_actions[0] = int(model.learner.workspace.action[0])  # type: ignore[attr-defined]
+        model.next_actions[0] = model.learner.next_action(0)
 
 
 def _count_calls(callback: BaseCallback, n: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oda_rl._jit import kernel
+from oda_rl.agents.playing import BEGINNING, ROW, play, turn, used_up
 from oda_rl.kernels import EXACT, SQUARED_EUCLIDEAN, associate, divergences, learn
 
 # Settings, float64
@@ -53,14 +54,6 @@ TD_ERROR = 1
 DISTORTION = 2
 COMMON_RATE = 3
 N_FIGURES = 4
-
-# Where a compiled run stands, int64
-ROW = 0
-STARTS_USED = 1
-EPISODES = 2
-ELAPSED = 3
-BEGINNING = 4
-N_CLOCK = 5
 
 # Phases
 GROWING = 0
@@ -546,20 +539,16 @@ def run(
     scratch = Scratch(next_x, distance, next_cells, next_share, values)
     encoded = np.empty(1)
     t = 0
-    while t < n_steps and counters[LEVEL_DONE] == 0:
-        beginning = clock[BEGINNING] == 1
-        if clock[ROW] == block.shape[0] or clock[STARTS_USED] == starts.shape[0]:
-            break
+    while t < n_steps and counters[LEVEL_DONE] == 0 and not used_up(clock, block, starts):
         reward = 0.0
         terminated = False
         ended = False
-        if not beginning:
+        first = clock[BEGINNING] == 1
+        if not first:
             encoded[0] = action[0]
-            reward, terminated = env_step(parameters, state, encoded, observation)
-            clock[ELAPSED] += 1
-            ended = terminated or clock[ELAPSED] >= time_limit
-            played[0] = reward
-            played[1] += reward
+            reward, terminated, ended = play(
+                env_step, parameters, time_limit, clock, played, state, encoded, observation
+            )
             t += 1
         code = observe(
             0,
@@ -567,7 +556,7 @@ def run(
             reward,
             terminated,
             ended,
-            beginning,
+            first,
             block[clock[ROW]],
             settings,
             counters,
@@ -577,19 +566,9 @@ def run(
             memory,
             scratch,
         )
-        clock[ROW] += 1
         if code < 0:
             return code
-        clock[BEGINNING] = 0
-        if ended:
-            returns[clock[EPISODES]] = played[1]
-            lengths[clock[EPISODES]] = clock[ELAPSED]
-            env_reset(parameters, state, starts[clock[STARTS_USED]], observation)
-            clock[EPISODES] += 1
-            clock[STARTS_USED] += 1
-            clock[ELAPSED] = 0
-            clock[BEGINNING] = 1
-            played[1] = 0.0
+        turn(env_reset, parameters, starts, ended, clock, played, state, observation, returns, lengths)
     return t
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents import kernels
+from oda_rl.agents import kernels, playing
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.scaling import SMALLEST, ObservationScale
 from oda_rl.agents.workspace import Workspace
@@ -221,6 +221,43 @@ class TwoTimescaleLearner:
         )
         self.settle(action, observation, reward)
         return action
+
+    def play(
+        self,
+        env_step: Any,
+        env_reset: Any,
+        parameters: NDArray[np.float64],
+        starts: NDArray[np.float64],
+        time_limit: int,
+        n_steps: int,
+        clock: NDArray[np.int64],
+        *playground: NDArray[Any],
+    ) -> int:
+        """Learn from up to `n_steps` of a compiled environment, in one call.
+
+        The arguments are those of `kernels.run`. Returns the steps made, or an error for `settle`, which
+        is to be called next.
+        """
+        work = self.workspace
+        clock[playing.ROW] = work.ready_row()
+        made: int = kernels.run(
+            env_step,
+            env_reset,
+            parameters,
+            starts,
+            time_limit,
+            n_steps,
+            clock,
+            *playground,
+            work.block,
+            *self.arrays,
+        )
+        work.row = int(clock[playing.ROW])
+        return made
+
+    def next_action(self, env: int) -> int:
+        """The action that was chosen for environment `env`."""
+        return int(self.workspace.action[env])
 
     def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
         """Do what a kernel leaves to Python: raise its error, or finish a temperature."""

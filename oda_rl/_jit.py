@@ -1,8 +1,8 @@
 """The one decorator for compiled code.
 
 Numba notices a change in the file of a cached function, but not in the files of the functions that it
-calls. `kernel` therefore puts a digest of the core kernels into every cache key, so that a kernel in
-another file is compiled anew when one of the core kernels changes.
+calls. `kernel` therefore puts a digest of those files into the cache key, so that a kernel is compiled
+anew when one that it may call changes.
 """
 
 import hashlib
@@ -17,20 +17,31 @@ from numba.core.caching import FunctionCache
 
 # Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
-CORE = ("kernels.py", "events.py", "batch.py")
 
 
 @cache
-def _core_digest() -> str:
-    digest = hashlib.sha256()
-    for name in CORE:
-        digest.update(Path(__file__).with_name(name).read_bytes())
-    return digest.hexdigest()
+def _digest(path: str) -> bytes:
+    return hashlib.sha256(Path(path).read_bytes()).digest()
+
+
+def _files(function: Callable[..., Any], found: set[str]) -> set[str]:
+    """The files of the kernels that a function can name, directly or through one of those."""
+    for other in function.__globals__.values():
+        called = getattr(other, "py_func", None)
+        if called is not None and called.__code__.co_filename not in found:
+            found.add(called.__code__.co_filename)
+            _files(called, found)
+    return found
 
 
 class _KernelCache(FunctionCache):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._function = function
+
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), _core_digest())
+        files = sorted(_files(self._function, {self._function.__code__.co_filename}))
+        return (*super()._index_key(sig, codegen), *(_digest(path) for path in files))
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
