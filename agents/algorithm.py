@@ -16,6 +16,7 @@ from stable_baselines3.common.utils import safe_mean
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
+from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
 from oda_rl.agents.compiled import run_compiled
 from oda_rl.agents.learner import BadTransitionError, load_kernels
 from oda_rl.agents.policies import CodebookPolicy
@@ -70,10 +71,16 @@ class Learner(Protocol):
         """Do what a kernel leaves to Python, or raise the error that its `code` stands for."""
 
     def next_action(self, env: int) -> int:
-        """The action that was chosen for environment `env`."""
+        """The action that was chosen for environment `env`; 0 if actions are continuous."""
 
-    def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
+    def command(self, env: int) -> NDArray[np.float64]:
+        """The point that was chosen for environment `env`, if actions are continuous."""
+
+    def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
         """The greedy actions for observations of shape (n, n_features)."""
+
+    def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """The same with a share of random ones."""
 
     def set_horizon(self, total_timesteps: int) -> None:
         """Tell how long the run will be."""
@@ -122,7 +129,7 @@ class OnlineAlgorithm(BaseAlgorithm):
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
     learner: Learner
     observation_space: spaces.Box
-    action_space: spaces.Discrete
+    actions: ActionCodec
 
     def __init__(
         self,
@@ -267,6 +274,12 @@ class OnlineAlgorithm(BaseAlgorithm):
         except BadTransitionError as error:
             raise self._name_step(error) from None
 
+    def decode(self, env: int, action: int) -> Any:
+        """What environment `env` takes for the learner's `action`."""
+        if self.actions.is_joint:
+            return self.actions.decode(self.learner.command(env))
+        return self.actions.decode(action)
+
     def _name_step(self, error: BadTransitionError) -> BadTransitionError:
         return BadTransitionError(
             f"{error} This was at step {self.num_timesteps} of the training; what was learned "
@@ -292,8 +305,8 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     # -- setting up ------------------------------------------------------------------------------
 
-    @staticmethod
-    def _make_env(env: GymEnv | str, verbose: int) -> GymEnv:
+    @classmethod
+    def _make_env(cls, env: GymEnv | str, verbose: int) -> GymEnv:
         made = maybe_make_env(env, verbose)
         if isinstance(made, gym.vector.VectorEnv):
             raise ValueError(
@@ -301,8 +314,13 @@ class OnlineAlgorithm(BaseAlgorithm):
                 "Stable-Baselines3 is accepted. Try stable_baselines3.common.env_util.make_vec_env."
             )
         check_observation_space(made.observation_space)
-        check_discrete_action_space(made.action_space)
+        cls._check_action_space(made.action_space)
         return made
+
+    @classmethod
+    def _check_action_space(cls, space: spaces.Space) -> None:
+        """Raise a ValueError if the agent has no use for this space."""
+        check_discrete_action_space(space)
 
     def _setup_model(self) -> None:
         self.set_random_seed(self.seed)
@@ -310,8 +328,9 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     def _build(self) -> None:
         load_kernels(str(self.observation_space.dtype))
+        self.actions = ActionCodec(self.action_space)
         self.learner = self._make_learner()
-        self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)
+        self.policy = self.policy_class(self.learner, self.observation_space, self.actions)
         self.next_actions = [0] * self.n_envs
 
     def set_random_seed(self, seed: int | None = None) -> None:
@@ -355,7 +374,7 @@ class OnlineAlgorithm(BaseAlgorithm):
             "env_id": self.env_id,
             "hyperparameters": self.config.to_dict(),
             "learner": learned,
-            "actions": [int(self.action_space.n), int(self.action_space.start)],
+            "action_space": describe_space(self.action_space),
             "dtype": str(space.dtype),
             "n_envs": self.n_envs,
             "seed": self.seed,
@@ -409,8 +428,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         model.observation_space = spaces.Box(
             arrays.pop("space/low"), arrays.pop("space/high"), dtype=np.dtype(config["dtype"]).type
         )
-        n, start = config["actions"]
-        model.action_space = spaces.Discrete(n, start=start)
+        model.action_space = restore_space(config["action_space"])
         model.n_envs = config["n_envs"]
         if env is not None:
             made = model._make_env(env, model.verbose)

@@ -128,7 +128,6 @@ def run_compiled(
     multiple of `callback_every`. `dones` and `infos` have an entry for each episode of the chunk.
     """
     run = CompiledRun(model, env, dynamics)
-    start = int(model.action_space.start)
     first = model.num_timesteps - callback.n_calls
     go_on = True
     try:
@@ -141,7 +140,7 @@ def run_compiled(
             dtype: Any = model.observation_space.dtype
             model._last_obs = run.observation.astype(dtype)[None]
             step = {
-                "actions": np.array([model.next_actions[0] + start]),
+                "actions": np.array([model.decode(0, model.next_actions[0])]),
                 "new_obs": model._last_obs,
                 "rewards": np.array([run.played[playing.REWARD]], dtype=np.float32),
                 "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(1, dtype=bool),

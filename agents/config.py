@@ -18,6 +18,12 @@ class TwoTimescaleConfig:
 
     gamma: float = 0.99
     """Discount factor, in [0, 1)."""
+    criterion: Literal["discounted", "average"] = "discounted"
+    """Maximise the discounted sum of rewards, or, for tasks that never end, their average over time."""
+    average_rate: float = 0.001
+    """Stepsize of the average reward, if that is the criterion."""
+    minimise: bool = False
+    """Take what the environment returns as a cost."""
     trace_decay: float = 0.9
     """Lambda of Watkins' Q(lambda): how far back an error reaches, in [0, 1]."""
     codebook: Literal["shared", "per_action"] = "shared"
@@ -51,14 +57,21 @@ class TwoTimescaleConfig:
     """While only the codebook grows, a random action is held for 1 to this many steps."""
     warmup_steps: int = 2000
     """Steps under random actions that tell the scale of the observations."""
-    growth_steps: int = 10_000
-    """Steps under random actions in which only the codebook grows, at most."""
-    growth_cells: int = 60
-    """Growing alone ends at this many cells."""
-    max_cells: int = 125
-    """Cells at most."""
+    growth_steps: int | None = None
+    """Steps under random actions in which only the codebook grows, at most; by default 10,000, and
+    60,000 if actions are continuous."""
+    growth_fraction: float = 0.2
+    """Growing alone ends at this fraction of the run at the latest."""
+    growth_cells: int | None = None
+    """Growing alone ends at this many cells; by default 60, and 300 if actions are continuous, but not
+    more than max_cells."""
+    max_cells: int | None = None
+    """Cells at most; by default 125, and 300 if actions are continuous."""
     observation_scale: tuple[float, ...] | None = None
     """A large change of each coordinate of an observation, in its own units; learned if not given."""
+    action_weight: float = 0.1
+    """Half the range of a continuous action, in units of the scaled observations: how much actions count
+    in the distance between pairs."""
     cooling: float = 0.8
     """Factor from one temperature to the next, in (0, 1)."""
     min_temperature: float = 1e-4
@@ -89,6 +102,8 @@ class TwoTimescaleConfig:
             object.__setattr__(self, "observation_scale", tuple(self.observation_scale))
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
+            if value is None and name in _BY_KIND:
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
         for name, choices in _CHOICES.items():
@@ -97,20 +112,45 @@ class TwoTimescaleConfig:
         scale = self.observation_scale
         if scale is not None and not all(0.0 < number < _INFINITY for number in scale):
             raise ValueError(f"observation_scale must be positive numbers, got {scale}.")
-        if self.max_cells < self.growth_cells:
+        if self.max_cells is not None and self.max_cells < (self.growth_cells or 0):
             raise ValueError(
                 f"max_cells must be at least growth_cells, got {self.max_cells} < {self.growth_cells}."
             )
+
+    def plan_growth(self, joint: bool) -> "GrowthPlan":
+        """How far the codebook grows, if actions are continuous or not."""
+        most = JOINT_GROWTH if joint else GROWTH
+        max_cells = self.max_cells or max(most.max_cells, self.growth_cells or 0)
+        return GrowthPlan(
+            steps=most.steps if self.growth_steps is None else self.growth_steps,
+            cells=self.growth_cells or min(most.cells, max_cells),
+            max_cells=max_cells,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class GrowthPlan:
+    """How far a codebook grows: alone for `steps` or until it has so many `cells`, and at all."""
+
+    steps: int
+    cells: int
+    max_cells: int
+
+
+# Where actions are continuous, cells that come late to a codebook of pairs disturb what was learned.
+GROWTH = GrowthPlan(steps=10_000, cells=60, max_cells=125)
+JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300)
+
 _INFINITY = float("inf")
 _TINY = 1e-12
+_BY_KIND = ("growth_steps", "growth_cells", "max_cells")
 _RANGES: dict[str, tuple[float, float]] = {
     "gamma": (0.0, 1.0 - _TINY),
+    "average_rate": (_TINY, 1.0),
     "trace_decay": (0.0, 1.0),
     "softness": (0.0, _INFINITY),
     "learning_rate": (_TINY, 1.0),
@@ -125,8 +165,10 @@ _RANGES: dict[str, tuple[float, float]] = {
     "growth_hold": (1, _INFINITY),
     "warmup_steps": (2, _INFINITY),
     "growth_steps": (0, _INFINITY),
+    "growth_fraction": (0.0, 1.0),
     "growth_cells": (1, _INFINITY),
     "max_cells": (1, _INFINITY),
+    "action_weight": (_TINY, _INFINITY),
     "cooling": (_TINY, 1.0 - _TINY),
     "min_temperature": (_TINY, 1.0),
     "samples_per_cell": (1, _INFINITY),
@@ -141,6 +183,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 _CHOICES = {
     "local_model": ("constant", "linear"),
+    "criterion": ("discounted", "average"),
     "codebook": ("shared", "per_action"),
     "learning_rate_by": ("cell", "global"),
     "bifurcation": ("critical", "perturb"),

@@ -4,11 +4,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
-from oda_rl.agents import kernels, playing
+from oda_rl.agents import behaviour, kernels, layout, playing
+from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.scaling import SMALLEST, ObservationScale
+from oda_rl.agents.sizes import Sizes
 from oda_rl.agents.workspace import Workspace
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
@@ -29,8 +32,10 @@ class TwoTimescaleLearner:
 
     Parameters
     ----------
-    n_features, n_actions, n_envs : int
-        Sizes of an observation, of the action space, and the number of environments that take turns.
+    n_observed, n_envs : int
+        Size of an observation, and the number of environments that take turns.
+    actions : ActionCodec
+        The actions. Numbered ones have a value each in every cell; points are part of the location.
     low, high : ndarray of shape (n_features,)
         Bounds of the observations; may be infinite.
     config : TwoTimescaleConfig
@@ -41,8 +46,8 @@ class TwoTimescaleLearner:
 
     def __init__(
         self,
-        n_features: int,
-        n_actions: int,
+        n_observed: int,
+        actions: ActionCodec,
         n_envs: int,
         low: NDArray[Any],
         high: NDArray[Any],
@@ -50,34 +55,31 @@ class TwoTimescaleLearner:
         seed: int | None = None,
     ) -> None:
         self.config = config
-        self.n_actions = n_actions
-        self.n_envs = n_envs
+        self.plan = config.plan_growth(actions.is_joint)
+        self.actions = actions
+        self.sizes = Sizes.of(n_observed, actions, n_envs, config)
         self.rng = np.random.default_rng(seed)
         # Acting outside of the training must not change the training.
         (self._acting_rng,) = self.rng.spawn(1)
         self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
-        # The value of a cell is a number, or an affine function of the observation.
-        self._n_basis = 1 + n_features if config.local_model == "linear" else 1
         self.codebook = Codebook(
-            n_features,
-            payload={
-                "q": (n_actions * self._n_basis, "mean"),
-                "visits": (n_actions, "count"),
-                "rate": (n_actions, "mean"),
-                "trace": (n_actions * self._n_basis * n_envs, "count"),
-                "density": (1, "count"),
-            },
-            capacity=2 * config.max_cells,
+            self.sizes.n_features, payload=self.sizes.payload, capacity=self.sizes.capacity
         )
-        # In a codebook for each action the action is the label.
-        self._n_labels = n_actions if config.codebook == "per_action" else 1
+        reach = np.full(self.sizes.n_joint, config.action_weight)
+        self._units = layout.Units(
+            centre=np.zeros(0),
+            scale=np.ones(0),
+            commands=actions.commands,
+            action_centre=actions.centre,
+            action_scale=actions.scale / reach,
+            action_reach=reach,
+        )
         self.annealer: Annealer | None = None
-        self.max_reward = -np.inf
         self.horizon = 1
-        self.workspace = Workspace(n_features, n_actions, n_envs, self.codebook.capacity, self.rng)
+        self.workspace = Workspace(self.sizes, self.rng)
         self._counters = self.workspace.counters
         self._figures = self.workspace.figures
-        self.workspace.fill(config, self.horizon, self._n_labels, self._n_basis)
+        self.workspace.fill(config, self.horizon)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -89,19 +91,25 @@ class TwoTimescaleLearner:
     @property
     def n_parameters(self) -> int:
         """Numbers stored to act: locations, Q values, the scale and a temperature."""
-        d = self.codebook.n_features
-        values = self._n_basis * (self.n_actions if self._n_labels == 1 else 1)
-        return self.n_cells * (d + values) + 2 * d + 1
+        values = self.sizes.n_basis * (self.sizes.n_actions if self.sizes.n_labels == 1 else 1)
+        n_scales = len(self.scale.centre) + len(self.actions.centre)
+        return self.n_cells * (self.codebook.n_features + values) + 2 * n_scales + 1
 
     @property
     def codevectors(self) -> NDArray[np.float64]:
-        """The codevectors in the environment's own units, of shape (n_cells, n_features)."""
-        return self.scale.restore(self.codebook.codevectors)
+        """The codevectors in the environment's own units, of shape (n_cells, n_features).
+
+        With continuous actions the last coordinates are those of the action.
+        """
+        found = self.codebook.codevectors
+        n = len(self.scale.centre)
+        action = found[:, n:] * self._units.action_scale + self.actions.centre
+        return np.hstack([self.scale.restore(found[:, :n]), action])
 
     @property
     def q_values(self) -> NDArray[np.float64]:
         """The Q values at the codevectors, of shape (n_cells, n_actions)."""
-        parts = self.codebook["q"].reshape(self.n_actions, self._n_basis, -1)
+        parts = self.codebook["q"].reshape(self.sizes.n_actions, self.sizes.n_basis, -1)
         slopes = parts[:, 1:]
         location = self.codebook.location[: slopes.shape[1], : self.n_cells]
         values: NDArray[np.float64] = parts[:, 0] + (slopes * location).sum(axis=1)
@@ -120,17 +128,17 @@ class TwoTimescaleLearner:
     @property
     def exploration_rate(self) -> float:
         """The share of random actions at present."""
-        if self._counters[kernels.PHASE] != kernels.LEARNING:
+        if self._counters[layout.PHASE] != layout.LEARNING:
             return 1.0
-        learned = self._counters[kernels.LEARNING_STEPS]
-        return float(kernels.exploration_rate(self.workspace.settings, learned))
+        learned = self._counters[layout.LEARNING_STEPS]
+        return float(behaviour.exploration_rate(self.workspace.settings, learned))
 
     def figures(self) -> dict[str, float]:
         """What an SB3 algorithm logs of itself."""
-        learned = int(self._counters[kernels.LEARNING_STEPS])
+        learned = int(self._counters[layout.LEARNING_STEPS])
         return {
             "rollout/exploration_rate": self.exploration_rate,
-            "train/td_error": float(self._figures[kernels.TD_ERROR]),
+            "train/td_error": float(self._figures[layout.TD_ERROR]),
             "train/learning_rate": self._mean_rate(),
             "train/n_updates": learned,
         }
@@ -138,14 +146,19 @@ class TwoTimescaleLearner:
     @property
     def distortion(self) -> float:
         """Running mean of the squared distance to the nearest codevector, in scaled units."""
-        return float(self._figures[kernels.DISTORTION])
+        return float(self._figures[layout.DISTORTION])
+
+    @property
+    def average_reward(self) -> float:
+        """The average reward that values are compared with; 0 unless the average is the criterion."""
+        return float(self._figures[layout.AVERAGE_REWARD])
 
     # -- learning --------------------------------------------------------------------------------
 
     def set_horizon(self, total_timesteps: int) -> None:
         """Tell how long the run will be: exploration falls over a fraction of it."""
         self.horizon = total_timesteps
-        self.workspace.fill(self.config, self.horizon, self._n_labels, self._n_basis)
+        self.workspace.fill(self.config, self.horizon)
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode of environment `env`.
@@ -168,7 +181,7 @@ class TwoTimescaleLearner:
             If the observation is not finite.
         """
         if self.annealer is None:
-            self.workspace.held[env] = 0
+            self.workspace.memory.held[env] = 0
             return self._scale(env, observation)
         return self._call(env, observation, 0.0, False, False, True)
 
@@ -202,8 +215,8 @@ class TwoTimescaleLearner:
         """
         if self.annealer is None:
             if not np.isfinite(reward):
-                self._complain(kernels.BAD_REWARD, observation, reward)
-            self.max_reward = max(self.max_reward, float(reward))
+                self._complain(layout.BAD_REWARD, observation, reward)
+            kernels.note_reward(self._sign * float(reward), terminated, self._figures)
             return self._scale(env, observation)
         return self._call(env, observation, reward, terminated, ended, False)
 
@@ -217,7 +230,7 @@ class TwoTimescaleLearner:
         first: bool,
     ) -> int:
         action: int = kernels.step(
-            env, observation, reward, terminated, ended, first, self.workspace.draw(), *self.arrays
+            env, observation, reward, terminated, ended, first, self.workspace.draw(), *self._plain
         )
         self.settle(action, observation, reward)
         return action
@@ -250,84 +263,92 @@ class TwoTimescaleLearner:
             clock,
             *playground,
             work.block,
-            *self.arrays,
+            *self._named,
         )
         work.row = int(clock[playing.ROW])
         return made
 
     def next_action(self, env: int) -> int:
         """The action that was chosen for environment `env`."""
-        return int(self.workspace.action[env])
+        return int(self.workspace.memory.action[env])
+
+    def command(self, env: int) -> NDArray[np.float64]:
+        """What was chosen for environment `env`, as a compiled environment takes it: for continuous
+        actions the point, in the environment's own units.
+        """
+        row: NDArray[np.float64] = self.workspace.memory.command[env]
+        return row
 
     def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
         """Do what a kernel leaves to Python: raise its error, or finish a temperature."""
         if code < 0:
             self._complain(code, observation, reward)
-        if self._counters[kernels.LEVEL_DONE]:
+        if self._counters[layout.LEVEL_DONE]:
             self._finish_level()
 
     # -- acting ----------------------------------------------------------------------------------
 
-    def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
-        """The greedy actions for observations of shape (n, n_features); ties go to the first.
+    def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """The greedy actions for observations of shape (n, n_observed); ties go to the first.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_joint)
+            Numbers from 0, or points in the environment's own units.
 
         Raises
         ------
         ValueError
             If an observation is not finite.
         """
-        actions = np.zeros(len(observations), dtype=np.int64)
+        n, joint = len(observations), self.actions.is_joint
+        actions = np.zeros((n, self.actions.commands.shape[1] if joint else 1))
         if self.annealer is None:  # nothing has been learned: one action is as good as another
-            return actions
-        book = self.codebook
-        finite = kernels.greedy_actions(
-            observations,
-            self.config.softness * self.annealer.temperature,
-            book.n_cells,
-            self._n_labels,
-            self._n_basis,
-            self.scale.centre,
-            self.scale.scale,
-            book.location,
-            book.label,
-            book.payload[: self.n_actions * self._n_basis],
-            actions,
-        )
-        if not finite:
+            actions += self.actions.centre if joint else 0.0
+        elif not kernels.greedy_actions(observations, actions, *self._named):
             raise ValueError("observation contains NaN or infinity.")
-        return actions
+        return actions if joint else actions[:, 0].astype(np.int64)
 
-    def explore(self, actions: NDArray[np.int64]) -> NDArray[np.int64]:
+    def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Replace a share of the actions by random ones: the exploration rate of the present."""
         rng = self._acting_rng
         random = rng.random(len(actions)) < self.exploration_rate
-        return np.where(random, rng.integers(self.n_actions, size=len(actions)), actions)
+        if not self.actions.is_joint:
+            return np.where(random, rng.integers(self.sizes.n_actions, size=len(actions)), actions)
+        points = rng.uniform(-1.0, 1.0, actions.shape) * self.actions.scale + self.actions.centre
+        return np.where(random[:, None], points, actions)
 
     # -- phases ----------------------------------------------------------------------------------
 
     def _scale(self, env: int, observation: NDArray[Any]) -> int:
         """The scaling phase: remember the observation, act at random."""
         if not np.isfinite(observation).all():
-            self._complain(kernels.BAD_OBSERVATION, observation, 0.0)
+            self._complain(layout.BAD_OBSERVATION, observation, 0.0)
         if self.scale.observe(observation):
             self._start_growing()
             return self.begin(env, observation)
-        return self.workspace.random_action(env, self.n_actions, self.config.growth_hold)
+        self.workspace.random_action(env, self._units, self.config.growth_hold)
+        return self.next_action(env)
 
     def _start_growing(self) -> None:
         """Freeze the scale and begin with one cell, just below its critical temperature."""
         book = self.codebook
         points = self.scale.freeze()
-        covariance = np.cov(points.T).reshape(book.n_features, book.n_features)
-        critical = book.divergence.critical_temperature(points.mean(axis=0), covariance)
+        n = points.shape[1]
+        centre = np.zeros(book.n_features)
+        centre[:n] = points.mean(axis=0)
+        # continuous actions were drawn uniformly
+        covariance = np.eye(book.n_features) * self.config.action_weight**2 / 3.0
+        covariance[:n, :n] = np.cov(points.T)
+        critical = book.divergence.critical_temperature(centre, covariance)
         critical = max(critical, SMALLEST)  # observations that never change have no critical one
-        for label in range(self._n_labels):
-            book.add(points.mean(axis=0), 1.0 / self._n_labels, label)
+        for label in range(self.sizes.n_labels):
+            book.add(centre, 1.0 / self.sizes.n_labels, label)
         self.annealer = self._make_annealer(critical, self.config.min_temperature * critical)
         values, vectors = np.linalg.eigh(covariance)
         book.axis[:, : len(book)] = 2.0 * values[-1] * vectors[:, -1:]
         book["density"][:] = 1.0 / len(book)
-        self._counters[kernels.PHASE] = kernels.GROWING
+        self._counters[layout.PHASE] = layout.GROWING
         self._begin_level()
 
     def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
@@ -338,7 +359,7 @@ class TwoTimescaleLearner:
             t_min=t_min,
             cooling=Cooling(config.cooling),
             stepsize=self._slow_stepsize(),
-            max_codevectors=config.growth_cells,
+            max_codevectors=self.plan.cells,
             tol_converge=0.0,
             tol_merge=config.tol_merge,
             min_weight=config.min_weight,
@@ -351,21 +372,31 @@ class TwoTimescaleLearner:
 
     def _start_learning(self) -> None:
         """Give every cell the optimistic value, and go on with Q-learning."""
-        best = self.config.optimism * max(0.0, self.max_reward) / (1.0 - self.config.gamma)
+        best = self.config.optimism * self._largest_value()
         book = self.codebook
         book["q"][:] = 0.0
-        intercepts = book["q"][:: self._n_basis]
+        intercepts = book["q"][:: self.sizes.n_basis]
         intercepts[:] = best
-        if self._n_labels > 1:
-            intercepts *= book.labels == np.arange(self.n_actions)[:, None]
+        if self.sizes.n_labels > 1:
+            intercepts *= book.labels == np.arange(self.sizes.n_actions)[:, None]
         book["visits"][:] = 0.0
         book["rate"][:] = self.config.learning_rate
         book["trace"][:] = 0.0
-        self._figures[kernels.COMMON_RATE] = self.config.learning_rate
-        self._counters[kernels.PHASE] = kernels.LEARNING
+        self._figures[layout.COMMON_RATE] = self.config.learning_rate
+        self._counters[layout.PHASE] = layout.LEARNING
         assert self.annealer is not None
-        self.annealer.max_codevectors = self.config.max_cells
+        self.annealer.max_codevectors = self.plan.max_cells
         self.annealer.done = False
+
+    def _largest_value(self) -> float:
+        """What the largest rewards seen would come to: for ever, or at once where they end an episode.
+
+        The rewards' average over time is compared with itself: values are about 0 then.
+        """
+        if self.config.criterion == "average":
+            return 0.0
+        again = float(self._figures[layout.BEST_REWARD]) / (1.0 - self.config.gamma)
+        return max(again, float(self._figures[layout.BEST_ENDING]))
 
     def _slow_stepsize(self) -> Stepsize:
         """What the kernel divides by, but for the flattening."""
@@ -375,14 +406,15 @@ class TwoTimescaleLearner:
         """A temperature is finished: merge, prune, cool, split, and look again."""
         assert self.annealer is not None
         self.annealer.distortion = self.distortion
-        n = int(self._counters[kernels.SLOW_STEPS])
+        n = int(self._counters[layout.SLOW_STEPS])
         # At the last temperature n goes on from where the last look was.
         self.annealer.n_samples_seen += n - self.annealer.n
         self.annealer.n = n
         self.annealer.end_level()
         self.annealer.use_stepsize(self._slow_stepsize())
-        growing = self._counters[kernels.PHASE] == kernels.GROWING
-        grown = self._counters[kernels.STEPS] >= self.config.growth_steps
+        growing = self._counters[layout.PHASE] == layout.GROWING
+        longest = min(self.plan.steps, self.config.growth_fraction * self.horizon)
+        grown = self._counters[layout.STEPS] >= longest
         if growing and (self.annealer.done or grown):
             self._start_learning()
         self._begin_level()
@@ -390,25 +422,19 @@ class TwoTimescaleLearner:
     def _begin_level(self) -> None:
         assert self.annealer is not None
         book = self.codebook
-        self._counters[kernels.LEVEL_DONE] = 0
-        self._counters[kernels.N_CELLS] = book.n_cells
-        self._counters[kernels.SLOW_STEPS] = self.annealer.n
-        self._counters[kernels.LEVEL_LENGTH] = self.annealer.level_length
+        self._counters[layout.LEVEL_DONE] = 0
+        self._counters[layout.N_CELLS] = book.n_cells
+        self._counters[layout.SLOW_STEPS] = self.annealer.n
+        self._counters[layout.LEVEL_LENGTH] = self.annealer.level_length
         work = self.workspace
-        work.settings[kernels.TEMPERATURE] = self.annealer.temperature
-        self.arrays = self.workspace.gather(book, self.scale)
-        for env in range(self.n_envs):
-            work.active[env] = kernels.soft_association(
-                work.x[env],
-                book.location,
-                book.n_cells,
-                self._n_labels,
-                self.config.softness * self.annealer.temperature,
-                book.label,
-                work.distance,
-                work.cells[env],
-                work.share[env],
-            )
+        work.settings[layout.TEMPERATURE] = self.annealer.temperature
+        self._units = self._units._replace(centre=self.scale.centre, scale=self.scale.scale)
+        self._book = layout.Book(book.location, book.weight, book.label, book.axis, book.payload)
+        own = (work.settings, work.counters, work.figures)
+        self._named = (*own, self._units, self._book, work.memory, work.scratch)
+        # The call at every step takes plain arrays: unpacking named tuples is slower.
+        self._plain = (*own, *self._units, *self._book, *work.memory, *work.scratch)
+        kernels.recall(*self._named)
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -418,9 +444,8 @@ class TwoTimescaleLearner:
         Episodes under way are not part of it: their traces are zero when learning goes on.
         """
         config: dict[str, Any] = {
-            "n_envs": self.n_envs,
+            "n_envs": self.sizes.n_envs,
             "horizon": self.horizon,
-            "max_reward": None if self.max_reward == -np.inf else self.max_reward,
             "counters": self._counters.tolist(),
             "figures": self._figures.tolist(),
             "generator": self.workspace.block_state,
@@ -433,7 +458,7 @@ class TwoTimescaleLearner:
         }
         if self.annealer is not None:
             annealing = self.annealer.get_state()
-            annealing["n"] = int(self._counters[kernels.SLOW_STEPS])
+            annealing["n"] = int(self._counters[layout.SLOW_STEPS])
             # A temperature here ends by its number of samples alone, and what was critical is history.
             del annealing["reference"]
             annealing["history"] = [[*record[:-1], []] for record in annealing["history"]]
@@ -441,19 +466,18 @@ class TwoTimescaleLearner:
             config["t_max"], config["t_min"] = self.annealer.t_max, self.annealer.t_min
             for name, array in self.codebook.get_state().items():
                 arrays[f"codebook/{name}"] = array
-            rows = self._trace_rows
+            rows = self.sizes.trace_rows
             arrays["codebook/payload"] = np.delete(arrays["codebook/payload"], rows, axis=0)
         return config, arrays
 
     def set_state(self, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from `get_state`; the number of environments may be another one."""
         self.horizon = config["horizon"]
-        self.max_reward = -np.inf if config["max_reward"] is None else config["max_reward"]
         self._counters[:] = config["counters"]
         self._figures[:] = config["figures"]
         self.workspace.resume(config["generator"], config["row"])
         self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
-        self.workspace.fill(self.config, self.horizon, self._n_labels, self._n_basis)
+        self.workspace.fill(self.config, self.horizon)
         if "annealer" not in config:
             self.annealer = None
             return
@@ -462,7 +486,7 @@ class TwoTimescaleLearner:
             for name, array in arrays.items()
             if name.startswith("codebook/")
         }
-        rows = self._trace_rows
+        rows = self.sizes.trace_rows
         silent = np.zeros((rows.stop - rows.start, state["payload"].shape[1]))
         state["payload"] = np.insert(state["payload"], [rows.start], silent, axis=0)
         self.codebook.set_state(state)
@@ -470,15 +494,13 @@ class TwoTimescaleLearner:
         # This also brings the generator, which the annealer shares, to where it was after the block.
         reference = self.codebook.location[:, : self.n_cells]
         self.annealer.set_state({**config["annealer"], "reference": reference})
-        if self._counters[kernels.PHASE] == kernels.LEARNING:
-            self.annealer.max_codevectors = self.config.max_cells
+        if self._counters[layout.PHASE] == layout.LEARNING:
+            self.annealer.max_codevectors = self.plan.max_cells
         self._begin_level()
 
     @property
-    def _trace_rows(self) -> slice:
-        rows = self.n_actions * self._n_basis
-        start = rows + 2 * self.n_actions
-        return slice(start, start + rows * self.n_envs)
+    def _sign(self) -> float:
+        return -1.0 if self.config.minimise else 1.0
 
     # -- small things ----------------------------------------------------------------------------
 
@@ -488,7 +510,7 @@ class TwoTimescaleLearner:
         return float((visits * rates).sum() / total) if total > 0 else self.config.learning_rate
 
     def _complain(self, code: int, observation: NDArray[Any], reward: float) -> None:
-        if code == kernels.BAD_REWARD:
+        if code == layout.BAD_REWARD:
             raise BadTransitionError(f"the environment returned the reward {reward}; it must be finite.")
         raise BadTransitionError(
             f"the environment returned the observation {np.asarray(observation)}; it must be finite."
@@ -511,7 +533,8 @@ def load_kernels(dtype: str) -> None:
         warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
     )
     bound = np.ones(1)
-    learner = TwoTimescaleLearner(1, 2, 1, -bound, bound, config, seed=0)
+    actions = ActionCodec(spaces.Discrete(2))
+    learner = TwoTimescaleLearner(1, actions, 1, -bound, bound, config, seed=0)
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1)).astype(dtype)
     learner.begin(0, points[0])
     for t, point in enumerate(points):

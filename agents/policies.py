@@ -6,6 +6,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from oda_rl.agents.actions import ActionCodec
+
 
 class CodebookPolicy:
     """The greedy policy of a learner, or its epsilon-greedy one.
@@ -16,18 +18,16 @@ class CodebookPolicy:
         Tells the greedy actions and the exploration rate.
     observation_space : gymnasium.spaces.Box
         Of shape (n_features,).
-    action_space : gymnasium.spaces.Discrete
-        The actions.
+    actions : ActionCodec
+        The actions of the environment.
     """
 
-    def __init__(
-        self, learner: Any, observation_space: spaces.Box, action_space: spaces.Discrete
-    ) -> None:
+    def __init__(self, learner: Any, observation_space: spaces.Box, actions: ActionCodec) -> None:
         self.learner = learner
         self.observation_space = observation_space
-        self.action_space = action_space
+        self.actions = actions
+        self.action_space = actions.space
         self._shape = observation_space.shape
-        self._start = int(action_space.start)
 
     def predict(
         self,
@@ -35,7 +35,7 @@ class CodebookPolicy:
         state: tuple[NDArray[Any], ...] | None = None,
         episode_start: NDArray[Any] | None = None,
         deterministic: bool = False,
-    ) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...] | None]:
+    ) -> tuple[NDArray[Any], tuple[NDArray[Any], ...] | None]:
         """Choose an action for an observation, or one for each of several.
 
         Parameters
@@ -49,7 +49,7 @@ class CodebookPolicy:
 
         Returns
         -------
-        actions : ndarray of shape () or (n_observations,)
+        actions : ndarray of shape action_space.shape or (n_observations, *action_space.shape)
         state : as given
 
         Raises
@@ -69,6 +69,5 @@ class CodebookPolicy:
         actions = self.learner.greedy(points)
         if not deterministic:
             actions = self.learner.explore(actions)
-        if self._start:
-            actions += self._start
+        actions = self.actions.decode_many(actions)
         return (actions[0] if single else actions), state

@@ -26,14 +26,13 @@ def run_single(
 
     With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
     """
-    start = int(model.action_space.start)
     action = model.next_actions[0]
     callback.on_rollout_start()
     go_on = True
     while go_on and model.num_timesteps < total_timesteps:
         if only_scaling and model.learner.is_scaled:
             break
-        taken = action + start
+        taken = model.decode(0, action)
         observation, reward, terminated, truncated, info = env.step(taken)
         ended = terminated or truncated
         model.num_timesteps += 1
@@ -67,11 +66,10 @@ def run_vectorised(
     log_interval: int | None,
 ) -> None:
     """Step several environments, which take turns at the learner."""
-    start = int(model.action_space.start)
     callback.on_rollout_start()
     go_on = True
     while go_on and model.num_timesteps < total_timesteps:
-        taken = np.array(model.next_actions) + start
+        taken = np.array([model.decode(e, action) for e, action in enumerate(model.next_actions)])
         observations, rewards, dones, infos = env.step(taken)
         new_obs = np.asarray(observations)
         model.num_timesteps += model.n_envs

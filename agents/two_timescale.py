@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from gymnasium import spaces
 from stable_baselines3.common.type_aliases import GymEnv
 
+from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.algorithm import OnlineAlgorithm
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.learner import TwoTimescaleLearner
@@ -94,10 +96,14 @@ class TwoTimescaleQ(OnlineAlgorithm):
             _init_setup_model=_init_setup_model,
         )
 
+    @classmethod
+    def _check_action_space(cls, space: spaces.Space) -> None:
+        ActionCodec(space)
+
     def _make_learner(self) -> TwoTimescaleLearner:
         return TwoTimescaleLearner(
             len(self.observation_space.low),
-            int(self.action_space.n),
+            self.actions,
             self.n_envs,
             self.observation_space.low,
             self.observation_space.high,

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents import kernels
+from oda_rl.agents import layout
 from oda_rl.agents.config import TwoTimescaleConfig
-from oda_rl.agents.scaling import ObservationScale
-from oda_rl.codebook import Codebook
+from oda_rl.agents.sizes import Sizes
 
 # Numbers are drawn in blocks: a call of the generator costs more than the kernel.
 BLOCK = 4096
@@ -19,95 +18,80 @@ class Workspace:
 
     Parameters
     ----------
-    n_features, n_actions, n_envs, capacity : int
-        Sizes of an observation, the action space, the environments that take turns, and the codebook.
+    sizes : Sizes
+        How large the arrays are.
     rng : Generator
         Draws the uniform numbers of the behaviour.
 
     Attributes
     ----------
     settings, counters, figures : ndarray
-        Indexed by the names in `kernels`.
-    x : ndarray of shape (n_envs, n_features)
-        The last observation of each environment, in scaled units.
-    active, cells, share : ndarray of shape (n_envs,), (n_envs, capacity), (n_envs, capacity)
-        The number of cells that speak for it, their indices and their shares.
-    action, held, exploratory : ndarray of shape (n_envs,)
-        The action chosen for it, for how many more steps it is held, and whether it is not greedy.
-    next_x, distance, next_cells, next_share, values : ndarray
+        Indexed by the names in `layout`.
+    memory : Memory
+        What is remembered of each environment.
+    scratch : Scratch
         Room for one step.
     """
 
-    def __init__(
-        self, n_features: int, n_actions: int, n_envs: int, capacity: int, rng: np.random.Generator
-    ) -> None:
-        self.settings = np.zeros(kernels.N_SETTINGS)
-        self.counters = np.zeros(kernels.N_COUNTERS, dtype=np.int64)
-        self.figures = np.zeros(kernels.N_FIGURES)
-        self.x = np.zeros((n_envs, n_features))
-        self.active = np.zeros(n_envs, dtype=np.int64)
-        self.cells = np.zeros((n_envs, capacity), dtype=np.int64)
-        self.share = np.zeros((n_envs, capacity))
-        self.action = np.zeros(n_envs, dtype=np.int64)
-        self.held = np.zeros(n_envs, dtype=np.int64)
-        self.exploratory = np.zeros(n_envs, dtype=np.bool_)
-        self.next_x = np.zeros(n_features)
-        self.distance = np.zeros(capacity)
-        self.next_cells = np.zeros(capacity, dtype=np.int64)
-        self.next_share = np.zeros(capacity)
-        self.values = np.zeros(n_actions)
+    def __init__(self, sizes: Sizes, rng: np.random.Generator) -> None:
+        n_envs, capacity, n_joint = sizes.n_envs, sizes.capacity, sizes.n_joint
+        n_location = sizes.n_features + sizes.n_products
+        self.settings = np.zeros(layout.N_SETTINGS)
+        self.counters = np.zeros(layout.N_COUNTERS, dtype=np.int64)
+        self.figures = np.zeros(layout.N_FIGURES)
+        self.memory = layout.Memory(
+            z=np.zeros((n_envs, n_location)),
+            share=np.zeros((n_envs, capacity)),
+            only=np.full(n_envs, -1),
+            norm=np.ones(n_envs),
+            trace_scale=np.ones(n_envs),
+            action=np.zeros(n_envs, dtype=np.int64),
+            command=np.zeros((n_envs, sizes.n_command)),
+            held=np.zeros(n_envs, dtype=np.int64),
+            exploratory=np.zeros(n_envs, dtype=np.bool_),
+        )
+        self.scratch = layout.Scratch(
+            z=np.zeros(n_location),
+            distance=np.zeros(capacity),
+            share=np.zeros(capacity),
+            values=np.zeros(sizes.n_actions),
+            local=np.zeros(capacity),
+            partial=np.zeros(capacity),
+            spare=np.zeros(capacity),
+            actions=np.zeros((n_joint, capacity)),
+            slopes=np.zeros((n_joint, capacity)),
+            cells=np.zeros(capacity, dtype=np.int64),
+            best=np.zeros(n_joint),
+            trial=np.zeros(n_joint),
+        )
+        self._sizes = sizes
         self._rng = rng
         self._draw_block()
 
-    def fill(self, config: TwoTimescaleConfig, horizon: int, n_labels: int, n_basis: int) -> None:
+    def fill(self, config: TwoTimescaleConfig, horizon: int) -> None:
         """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
         s, c = self.settings, self.counters
-        s[kernels.GAMMA] = config.gamma
-        s[kernels.TRACE_DECAY] = config.trace_decay
-        s[kernels.SOFTNESS] = config.softness
-        s[kernels.LEARNING_RATE_MIN] = config.learning_rate_min
-        s[kernels.LEARNING_RATE_HALVING] = config.learning_rate_halving
-        s[kernels.LEARNING_RATE_POWER] = config.learning_rate_power
-        s[kernels.EPSILON_START] = config.exploration_initial_eps
-        s[kernels.EPSILON_END] = config.exploration_final_eps
-        s[kernels.EPSILON_STEPS] = config.exploration_fraction * horizon
-        s[kernels.SLOW_EVERY] = config.slow_every
-        s[kernels.SLOW_DOUBLING] = config.slow_doubling
-        s[kernels.SLOW_A] = config.slow_a
-        s[kernels.SLOW_B] = config.slow_b
-        s[kernels.FLATTENING] = config.flattening
-        c[kernels.HOLD] = config.hold
-        c[kernels.GROWTH_HOLD] = config.growth_hold
-        c[kernels.N_LABELS] = n_labels
-        c[kernels.N_BASIS] = n_basis
-        c[kernels.RATE_BY_CELL] = config.learning_rate_by == "cell"
-
-    def gather(self, book: Codebook, scale: ObservationScale) -> tuple[NDArray[Any], ...]:
-        """The arrays of `kernels.step`, in its order."""
-        return (
-            self.settings,
-            self.counters,
-            self.figures,
-            scale.centre,
-            scale.scale,
-            book.location,
-            book.weight,
-            book.label,
-            book.axis,
-            book.payload,
-            self.x,
-            self.active,
-            self.cells,
-            self.share,
-            self.action,
-            self.held,
-            self.exploratory,
-            self.next_x,
-            self.distance,
-            self.next_cells,
-            self.next_share,
-            self.values,
-        )
+        s[layout.GAMMA] = config.gamma if config.criterion == "discounted" else 1.0
+        s[layout.AVERAGE_RATE] = 0.0 if config.criterion == "discounted" else config.average_rate
+        s[layout.SIGN] = -1.0 if config.minimise else 1.0
+        s[layout.TRACE_DECAY] = config.trace_decay
+        s[layout.SOFTNESS] = config.softness
+        s[layout.LEARNING_RATE_MIN] = config.learning_rate_min
+        s[layout.LEARNING_RATE_HALVING] = config.learning_rate_halving
+        s[layout.LEARNING_RATE_POWER] = config.learning_rate_power
+        s[layout.EPSILON_START] = config.exploration_initial_eps
+        s[layout.EPSILON_END] = config.exploration_final_eps
+        s[layout.EPSILON_STEPS] = config.exploration_fraction * horizon
+        s[layout.SLOW_EVERY] = config.slow_every
+        s[layout.SLOW_DOUBLING] = config.slow_doubling
+        s[layout.SLOW_A] = config.slow_a
+        s[layout.SLOW_B] = config.slow_b
+        s[layout.FLATTENING] = config.flattening
+        c[layout.HOLD] = config.hold
+        c[layout.GROWTH_HOLD] = config.growth_hold
+        c[layout.N_LABELS] = self._sizes.n_labels
+        c[layout.N_BASIS] = self._sizes.n_basis
+        c[layout.RATE_BY_CELL] = config.learning_rate_by == "cell"
 
     # -- random numbers --------------------------------------------------------------------------
 
@@ -124,15 +108,20 @@ class Workspace:
             self._draw_block()
         return self.row
 
-    def random_action(self, env: int, n_actions: int, hold: int) -> int:
-        """A random action of environment `env`, held as the behaviour holds them."""
+    def random_action(self, env: int, units: layout.Units, hold: int) -> None:
+        """Choose a random action of environment `env`, held as the behaviour holds them."""
         draws = self.draw()
-        if self.held[env] > 0:
-            self.held[env] -= 1
+        memory = self.memory
+        if memory.held[env] > 0:
+            memory.held[env] -= 1
+            return
+        memory.held[env] = int(draws[2] * hold)
+        if len(units.action_centre):
+            u = (2.0 * draws[layout.N_DRAWS :] - 1.0) * units.action_reach
+            memory.command[env] = (units.action_centre + units.action_scale * u).astype(np.float32)
         else:
-            self.action[env] = int(draws[1] * n_actions)
-            self.held[env] = int(draws[2] * hold)
-        return int(self.action[env])
+            memory.action[env] = int(draws[1] * len(self.scratch.values))
+            memory.command[env] = units.commands[memory.action[env]]
 
     def resume(self, state: dict[str, Any], row: int) -> None:
         """Go on drawing where the generator had this state before the block, and `row` was next."""
@@ -142,5 +131,5 @@ class Workspace:
 
     def _draw_block(self) -> None:
         self.block_state = self._rng.bit_generator.state
-        self.block = self._rng.random((BLOCK, kernels.N_DRAWS))
+        self.block = self._rng.random((BLOCK, self._sizes.n_draws))
         self.row = 0

@@ -17,6 +17,7 @@ from numba.core.caching import FunctionCache
 
 # Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 
 
 @cache
@@ -58,7 +59,47 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         The compiled function. Nothing is compiled until it is called. Where no folder for the cache can
         be written, it is compiled anew in every process instead.
     """
-    compiled = numba.njit(**OPTIONS)(function)
+    return _compile(function)
+
+
+def lean_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A `kernel` that makes no arrays, and does not count references to those that it is given.
+
+    A loop that runs a million times a second over a dozen arrays would spend most of its time counting.
+
+    Parameters
+    ----------
+    function : callable
+        As for `kernel`.
+
+    Returns
+    -------
+    callable
+        The compiled function.
+    """
+    return _compile(function, _nrt=False)
+
+
+def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A `lean_kernel` whose sums may be taken in any order, and whose numbers are all finite.
+
+    Loops with sums or minima become vector code only if the order is free.
+
+    Parameters
+    ----------
+    function : callable
+        As for `kernel`.
+
+    Returns
+    -------
+    callable
+        The compiled function.
+    """
+    return _compile(function, _nrt=False, fastmath=FREE_ORDER)
+
+
+def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    compiled = numba.njit(**OPTIONS, **options)(function)
     with suppress(RuntimeError):  # raised where numba finds no place to write to
         compiled._cache = _KernelCache(function)
     return compiled

@@ -33,6 +33,56 @@ class IdentityEnv(gym.Env):
         return self._observe(), reward, False, self.t >= self.length, {}
 
 
+class TrackEnv(gym.Env):
+    """The closer the action is to the observation, the larger the reward; the best is 0 each step."""
+
+    def __init__(self, low=(-2.0,), high=(2.0,), length=20):
+        self.low, self.high = np.array(low), np.array(high)
+        n = len(self.low)
+        self.observation_space = spaces.Box(-1.0, 1.0, (n,), np.float32)
+        self.action_space = spaces.Box(np.float32(low), np.float32(high), dtype=np.float32)
+        self.length = length
+
+    def _observe(self):
+        self.x = self.np_random.uniform(-1.0, 1.0, len(self.low)).astype(np.float32)
+        return self.x
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        wanted = 0.5 * (self.low + self.high) + 0.5 * (self.high - self.low) * self.x
+        reward = -float(((action - wanted) ** 2 / (self.high - self.low) ** 2).sum())
+        self.t += 1
+        return self._observe(), reward, False, self.t >= self.length, {}
+
+
+class PairEnv(gym.Env):
+    """Two switches; each is right if it is the sign of its own observation."""
+
+    def __init__(self, action_space, length=20):
+        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space = action_space
+        self.start = np.ravel(getattr(action_space, "start", 0))
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        self.x = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+        return self.x, {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        reward = float(np.mean((action - self.start == 1) == (self.x > 0.0)))
+        self.t += 1
+        self.x = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+        return self.x, reward, False, self.t >= self.length, {}
+
+
 class CorridorEnv(gym.Env):
     """Five rooms in a row; the last one pays and ends the episode. Unbounded observations."""
 

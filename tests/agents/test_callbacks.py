@@ -23,7 +23,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 
-QUICK = {"warmup_steps": 200, "growth_steps": 1000, "growth_cells": 10, "max_cells": 20}
+QUICK = {
+    "warmup_steps": 200,
+    "growth_steps": 1000,
+    "growth_cells": 10,
+    "max_cells": 20,
+    "growth_fraction": 1.0,
+}
 TAGS = {
     "oda/temperature",
     "oda/n_codevectors",

@@ -14,8 +14,14 @@ from stable_baselines3.common.monitor import Monitor
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
 
-QUICK = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
-TASKS = ["oda_rl/CartPole-v1", "oda_rl/MountainCar-v0", "oda_rl/Acrobot-v1"]
+QUICK = {
+    "warmup_steps": 200,
+    "growth_steps": 2000,
+    "growth_cells": 10,
+    "max_cells": 20,
+    "growth_fraction": 1.0,
+}
+TASKS = ["oda_rl/CartPole-v1", "oda_rl/MountainCar-v0", "oda_rl/Acrobot-v1", "oda_rl/Pendulum-v1"]
 
 
 def make_model(env="oda_rl/CartPole-v1", **options):

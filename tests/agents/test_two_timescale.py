@@ -5,7 +5,7 @@ import os
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import BrokenEnv, CorridorEnv, FixedEnv, IdentityEnv, SpacesEnv
+from environments import BrokenEnv, CorridorEnv, FixedEnv, IdentityEnv, PairEnv, SpacesEnv, TrackEnv
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.env_util import make_vec_env
@@ -16,7 +16,13 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from oda_rl import storage
 from oda_rl.agents import BadTransitionError, TwoTimescaleQ
 
-QUICK = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
+QUICK = {
+    "warmup_steps": 200,
+    "growth_steps": 2000,
+    "growth_cells": 10,
+    "max_cells": 20,
+    "growth_fraction": 1.0,
+}
 
 
 def make_model(env, **options):
@@ -58,6 +64,78 @@ def test_identity(codebook, softness, bifurcation, local_model):
     model.learn(12_000)
     mean, _ = evaluate_policy(model, Monitor(IdentityEnv()), 20)
     assert mean > 17.0, "of 20, with cells that may straddle a boundary; chance is 6.7"
+
+
+@pytest.mark.parametrize(
+    "action_space",
+    [spaces.MultiDiscrete([2, 2], start=[3, -1]), spaces.MultiBinary(2)],
+    ids=["MultiDiscrete", "MultiBinary"],
+)
+def test_combined_actions(action_space):
+    model = make_model(PairEnv(action_space), gamma=0.5).learn(12_000)
+    assert evaluate_policy(model, Monitor(PairEnv(action_space)), 20)[0] > 19.0
+    actions, _ = model.predict(np.zeros((5, 2), np.float32))
+    assert actions.shape == (5, 2)
+    assert actions.dtype == action_space.dtype
+
+
+@pytest.mark.parametrize("local_model", ["constant", "linear"])
+@pytest.mark.parametrize("softness", [0.0, 1.0])
+@pytest.mark.parametrize(("low", "high"), [((-2.0,), (2.0,)), ((0.0, -1.0), (1.0, 3.0))])
+def test_continuous_actions(low, high, softness, local_model):
+    """The right action is a function of the observation; always the middle costs 1.67 per coordinate."""
+    model = TwoTimescaleQ(
+        env=TrackEnv(low, high),
+        seed=0,
+        warmup_steps=200,
+        max_cells=80,
+        gamma=0.0,
+        action_weight=1.0,
+        softness=softness,
+        local_model=local_model,
+    )
+    model.learn(15_000)
+    mean, _ = evaluate_policy(model, Monitor(TrackEnv(low, high)), 20)
+    assert mean > -0.7 * len(low)
+    assert model.learner.codevectors.shape == (model.n_cells, 2 * len(low))
+    acted = model.learner.codevectors[:, len(low) :]
+    assert (acted >= low).all()
+    assert (acted <= high).all()
+
+
+def test_continuous_actions_from_a_file_and_from_several_environments(tmp_path):
+    def make():
+        return make_vec_env(TrackEnv, n_envs=3)
+
+    model = make_model(make()).learn(6_000)
+    model.save(tmp_path / "model.npz")
+    loaded = TwoTimescaleQ.load(tmp_path / "model.npz", env=make())
+    points = np.random.default_rng(0).uniform(-1, 1, (100, 1)).astype(np.float32)
+    actions, _ = model.predict(points, deterministic=True)
+    assert actions.shape == (100, 1)
+    assert actions.dtype == np.float32
+    np.testing.assert_array_equal(actions, loaded.predict(points, deterministic=True)[0])
+    loaded.learn(300, reset_num_timesteps=False)
+    explored, _ = model.predict(points)
+    assert all(model.action_space.contains(action) for action in explored)
+
+
+def test_costs_are_minimised():
+    class Costs(gym.RewardWrapper):
+        def reward(self, reward):
+            return -reward
+
+    model = make_model(Costs(IdentityEnv()), minimise=True, gamma=0.5).learn(12_000)
+    assert evaluate_policy(model, Monitor(IdentityEnv()), 20)[0] > 17.0
+
+
+def test_average_reward():
+    """A choice now of 1 for ever or of 0 for ever: the average and the differential values are known."""
+    model = make_model(
+        IdentityEnv(), criterion="average", average_rate=0.01, exploration_fraction=0.1
+    ).learn(30_000)
+    assert evaluate_policy(model, Monitor(IdentityEnv()), 20)[0] > 17.0
+    assert model.learner.average_reward == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize("learning_rate_by", ["cell", "global"])
@@ -375,9 +453,8 @@ TWO = spaces.Discrete(2)
         (spaces.Tuple((BOX, BOX)), TWO, r"Tuple.*flat Box.*FlattenObservation"),
         (spaces.Box(0, 255, (8, 8, 3), np.uint8), TWO, r"Box\(0, 255.*FlattenObservation.*images"),
         (spaces.Discrete(5), TWO, r"Discrete\(5\).*FlattenObservation"),
-        (BOX, spaces.MultiBinary(3), r"MultiBinary\(3\).*Discrete is accepted.*TransformAction"),
-        (BOX, spaces.MultiDiscrete([2, 2]), r"MultiDiscrete.*Discrete is accepted"),
-        (BOX, BOX, r"Action space Box.*DiscretizeAction"),
+        (BOX, spaces.Tuple((TWO, TWO)), r"Tuple.*is not supported; Discrete.*TransformAction"),
+        (BOX, spaces.Box(-np.inf, np.inf, (1,)), r"Action space Box.*must be bounded.*RescaleAction"),
     ],
 )
 def test_unsupported_spaces(observation_space, action_space, message):

@@ -1,0 +1,157 @@
+"""From what a learner chooses to what an environment takes, and back from a file."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+# More combinations than this have too few visits each.
+MAX_COMBINATIONS = 1024
+
+
+class ActionCodec:
+    """The actions of an environment as a learner knows them: numbered from 0, or points of a box.
+
+    Parameters
+    ----------
+    space : gymnasium.spaces.Discrete, MultiDiscrete, MultiBinary or Box
+        The combinations of a MultiDiscrete or MultiBinary space are numbered. A Box must be bounded.
+
+    Attributes
+    ----------
+    n_actions : int
+        Numbered actions; 1 if there are none.
+    commands : ndarray of shape (n_actions, size), float64
+        Each numbered action as `CompiledEnv.encode_action` gives it; of shape (0, size) for a Box.
+    centre, scale : ndarray of shape (n_joint,)
+        Middle and half range of each coordinate of a Box; empty otherwise.
+
+    Raises
+    ------
+    ValueError
+        If the space is not supported; the message says what is.
+
+    Examples
+    --------
+    >>> codec = ActionCodec(spaces.MultiDiscrete([2, 3]))
+    >>> codec.n_actions
+    6
+    >>> codec.decode(4)
+    array([1, 1])
+    """
+
+    def __init__(self, space: spaces.Space) -> None:
+        self.space = space
+        self.centre = self.scale = np.empty(0)
+        if isinstance(space, spaces.Box):
+            _check_bounded(space)
+            low, high = space.low.ravel().astype(float), space.high.ravel().astype(float)
+            self.centre, self.scale = 0.5 * (low + high), 0.5 * (high - low)
+            self.commands = np.empty((0, len(low)))
+            self._table: Any = None
+        elif isinstance(space, spaces.Discrete):
+            self.commands = np.arange(float(space.n))[:, None]
+            self._table = np.arange(space.n) + space.start
+        elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+            counts = _counts(space)
+            self.commands = np.array(list(np.ndindex(*counts)), dtype=np.float64)
+            start = np.ravel(getattr(space, "start", 0))
+            table = self.commands + start
+            self._table = table.reshape((-1, *space.shape)).astype(space.dtype)
+        else:
+            raise ValueError(
+                f"Action space {space} is not supported; Discrete, MultiDiscrete, MultiBinary and a "
+                "bounded Box are accepted. Wrap the environment in gymnasium.wrappers.TransformAction."
+            )
+        self.n_actions = max(1, len(self.commands))
+        self._start = int(space.start) if isinstance(space, spaces.Discrete) else 0
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether an action is a point, which becomes part of a codevector's location."""
+        return self._table is None
+
+    def decode(self, chosen: Any) -> Any:
+        """What the environment takes, from a number or from a point in the environment's own units."""
+        if isinstance(self.space, spaces.Discrete):
+            return chosen + self._start
+        if self._table is not None:
+            return self._table[chosen].copy()
+        return self._fit(chosen).reshape(self.space.shape)
+
+    def decode_many(self, chosen: NDArray[Any]) -> NDArray[Any]:
+        """The same for several, stacked."""
+        if self._table is not None:
+            found: NDArray[Any] = self._table[chosen]
+            return found
+        box: Any = self.space
+        return self._fit(chosen).reshape((len(chosen), *box.shape))
+
+    def _fit(self, points: ArrayLike) -> NDArray[Any]:
+        # centre + scale may round to a number just outside of the box
+        box: Any = self.space
+        points = np.asarray(points).reshape(-1, len(self.centre))
+        return np.clip(points.astype(box.dtype), box.low.ravel(), box.high.ravel())
+
+
+def _counts(space: spaces.MultiDiscrete | spaces.MultiBinary) -> tuple[int, ...]:
+    if isinstance(space, spaces.MultiBinary):
+        counts = (2,) * int(np.prod(space.shape))
+    else:
+        counts = tuple(int(n) for n in space.nvec.ravel())
+    total = int(np.prod(np.array(counts, dtype=float)))
+    if total > MAX_COMBINATIONS:
+        raise ValueError(
+            f"Action space {space} has {total} combinations; at most {MAX_COMBINATIONS} are accepted."
+        )
+    return counts
+
+
+def _check_bounded(space: spaces.Box) -> None:
+    if not np.issubdtype(space.dtype, np.floating) or space.low.size == 0:
+        raise ValueError(
+            f"Action space {space} is not supported; a Box must hold floating-point numbers."
+        )
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise ValueError(
+            f"Action space {space} is not supported; a Box of actions must be bounded. Wrap the "
+            "environment in gymnasium.wrappers.RescaleAction or ClipAction."
+        )
+    if not (space.low < space.high).all():
+        raise ValueError(f"Action space {space} is not supported; low must be below high.")
+
+
+def describe_space(space: spaces.Space) -> dict[str, Any]:
+    """A space of actions as JSON knows it; `restore_space` reads it."""
+    kind = type(space).__name__
+    if isinstance(space, spaces.Discrete):
+        return {"kind": kind, "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"kind": kind, "nvec": space.nvec.tolist(), "start": space.start.tolist()}
+    if isinstance(space, spaces.MultiBinary):
+        n = space.shape[0] if len(space.shape) == 1 else list(space.shape)
+        return {"kind": kind, "n": n}
+    assert isinstance(space, spaces.Box)
+    return {
+        "kind": kind,
+        "low": space.low.tolist(),
+        "high": space.high.tolist(),
+        "dtype": str(space.dtype),
+    }
+
+
+def restore_space(description: dict[str, Any]) -> spaces.Space:
+    """The space that `describe_space` described."""
+    fields = dict(description)
+    kind = fields.pop("kind")
+    if kind == "Box":
+        dtype = np.dtype(fields["dtype"])
+        return spaces.Box(
+            np.array(fields["low"], dtype), np.array(fields["high"], dtype), dtype=dtype.type
+        )
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(fields["nvec"], start=fields["start"])
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(fields["n"])
+    return spaces.Discrete(**fields)

@@ -1,0 +1,185 @@
+"""Which cells speak for an observation, and what they say of it. Loops over cells become vector code."""
+
+import math
+
+import numpy as np
+
+from oda_rl._jit import lean_kernel, vector_kernel
+
+# Cells with less than exp(-REACH) of the nearest one's share do not speak for an observation.
+REACH = 8.0
+
+
+@lean_kernel
+def scale_observation(observation, centre, scale, z):
+    """Fill `z` with the observation in scaled units. Returns False if a coordinate is not finite."""
+    for j in range(centre.shape[0]):
+        value = float(observation[j])
+        if not math.isfinite(value):
+            return False
+        z[j] = (value - centre[j]) / scale[j]
+    return True
+
+
+@vector_kernel
+def add_distances(z, first, last, location, n_cells, distance):
+    """Add to `distance` the squared distances along the coordinates from `first` to `last`."""
+    for j in range(first, last):
+        row = location[j]
+        for i in range(n_cells):
+            away = row[i] - z[j]
+            distance[i] += away * away
+
+
+@vector_kernel
+def smallest(numbers, n):
+    """The smallest of the first `n` numbers."""
+    found = np.inf
+    for i in range(n):
+        found = min(found, numbers[i])
+    return found
+
+
+@lean_kernel
+def index_of_largest(numbers):
+    """The first index at which the largest number stands."""
+    best = 0
+    for i in range(1, numbers.shape[0]):
+        if numbers[i] > numbers[best]:
+            best = i
+    return best
+
+
+@vector_kernel
+def fall(q):
+    """exp(-q) for q in [0, 8], to a relative error of 1e-10.
+
+    It is the 16th power of a short Taylor series: a loop over it becomes vector code, and takes a fifth
+    of the time of one over the library's function.
+    """
+    y = q * (1.0 / 16.0)
+    s = 1.0 / 362880.0 - y * (1.0 / 3628800.0)
+    s = 1.0 / 40320.0 - y * s
+    s = 1.0 / 5040.0 - y * s
+    s = 1.0 / 720.0 - y * s
+    s = 1.0 / 120.0 - y * s
+    s = 1.0 / 24.0 - y * s
+    s = 1.0 / 6.0 - y * s
+    s = 0.5 - y * s
+    s = 1.0 - y * s
+    s = 1.0 - y * s
+    s *= s
+    s *= s
+    s *= s
+    return s * s
+
+
+@vector_kernel
+def shares_of_all(distance, n_cells, temperature, share):
+    """Fill `share` with p(mu_i | z), without regard to labels."""
+    nearest = smallest(distance, n_cells)
+    inverse = 1.0 / temperature
+    total = 0.0
+    for i in range(n_cells):
+        away = (distance[i] - nearest) * inverse
+        part = fall(min(away, REACH)) * (1.0 if away <= REACH else 0.0)
+        share[i] = part
+        total += part
+    inverse = 1.0 / total
+    for i in range(n_cells):
+        share[i] *= inverse
+
+
+@lean_kernel
+def shares_of_label(distance, label, wanted, n_cells, temperature, share):
+    """Fill `share` with p(mu_i | z) where a cell has the wanted label; other entries stay."""
+    nearest = -1
+    for i in range(n_cells):
+        if label[i] == wanted and (nearest < 0 or distance[i] < distance[nearest]):
+            nearest = i
+    total = 0.0
+    for i in range(n_cells):
+        if label[i] == wanted:
+            share[i] = 0.0
+            if temperature > 0.0:
+                away = (distance[i] - distance[nearest]) / temperature
+                if away <= REACH:
+                    share[i] = fall(away)
+            elif i == nearest:
+                share[i] = 1.0
+            total += share[i]
+    for i in range(n_cells):
+        if label[i] == wanted:
+            share[i] /= total
+
+
+@lean_kernel
+def associate(distance, label, n_labels, n_cells, temperature, share):
+    """Find the shares p(mu_i | z) within each label; at temperature 0 the nearest cell has all.
+
+    The weights rho are left out: with them the cells that are visited most would speak for their
+    neighbours. There is one label, or one for each action. Fills `share`, and returns -1; but if one
+    cell alone speaks, it returns that cell, and the shares of the others mean nothing.
+    """
+    if n_labels > 1:
+        for wanted in range(n_labels):
+            shares_of_label(distance, label, wanted, n_cells, temperature, share)
+        return -1
+    if temperature > 0.0:
+        shares_of_all(distance, n_cells, temperature, share)
+        return -1
+    least = smallest(distance, n_cells)
+    nearest = 0
+    while distance[nearest] > least:
+        nearest += 1
+    share[nearest] = 1.0
+    return nearest
+
+
+@vector_kernel
+def dot(a, b, n):
+    """Sum of the first n products."""
+    total = 0.0
+    for i in range(n):
+        total += a[i] * b[i]
+    return total
+
+
+@lean_kernel
+def expected_value(z, share, only, n_cells, q, base, n_basis):
+    """Q(z) = sum_i p(mu_i | z) (b_i + w_i z); b is row `base` of `q`, and w, if there is one, follows.
+
+    The value of a cell is an affine function of z itself and not of z - mu, so that it stays what it is
+    when its cell moves or splits.
+    """
+    if only >= 0:
+        value = q[base, only]
+        for j in range(n_basis - 1):
+            value += q[base + 1 + j, only] * z[j]
+        return value
+    value = dot(share, q[base], n_cells)
+    for j in range(n_basis - 1):
+        value += dot(share, q[base + 1 + j], n_cells) * z[j]
+    return value
+
+
+@lean_kernel
+def action_values(z, share, only, n_cells, q, n_basis, values):
+    """Fill `values` with Q(z, a) for each action.
+
+    In a codebook for each action a cell has no value for the others: its rows are 0 there.
+    """
+    for a in range(values.shape[0]):
+        values[a] = expected_value(z, share, only, n_cells, q, a * n_basis, n_basis)
+
+
+@vector_kernel
+def leverage(distance, share, only, n_cells, temperature, n_basis):
+    """Sum of squares of the features p_i and, for linear cells, p_i (z - mu_i) / sqrt(T)."""
+    linear = 1.0 / temperature if n_basis > 1 else 0.0
+    if only >= 0:
+        return 1.0 + distance[only] * linear
+    total = 0.0
+    for i in range(n_cells):
+        total += share[i] * share[i] * (1.0 + distance[i] * linear)
+    return total

@@ -1,0 +1,59 @@
+import json
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
+
+SPACES = [
+    spaces.Discrete(4, start=-1),
+    spaces.MultiDiscrete([2, 3]),
+    spaces.MultiDiscrete([[2, 2], [2, 3]], start=[[1, 0], [0, 5]]),
+    spaces.MultiBinary(3),
+    spaces.MultiBinary((2, 2)),
+    spaces.Box(np.float32([-2.0, 0.0]), np.float32([2.0, 0.5])),
+    spaces.Box(-1.0, 3.0, (2, 2), np.float64),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_decoded_actions_are_in_the_space(space):
+    codec = ActionCodec(space)
+    if codec.is_joint:
+        rng = np.random.default_rng(0)
+        chosen = codec.centre + codec.scale * rng.uniform(-1.0, 1.0, (50, len(codec.centre)))
+    else:
+        chosen = np.arange(codec.n_actions)
+    decoded = [codec.decode(one) for one in chosen]
+    assert all(space.contains(action) for action in decoded)
+    assert len({np.asarray(action).tobytes() for action in decoded}) == len(chosen)
+    np.testing.assert_array_equal(codec.decode_many(chosen), np.array(decoded))
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_spaces_survive_a_file(space):
+    assert restore_space(json.loads(json.dumps(describe_space(space)))) == space
+
+
+def test_the_edge_of_a_box_stays_inside():
+    space = spaces.Box(np.float32([0.1]), np.float32([0.3]))
+    codec = ActionCodec(space)
+    for u in (-1.0, 1.0):
+        assert space.contains(codec.decode(codec.centre + codec.scale * u))
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (spaces.Box(-np.inf, np.inf, (1,)), "must be bounded"),
+        (spaces.Box(0, 3, (2,), np.int64), "floating-point"),
+        (spaces.Box(1.0, 1.0, (2,)), "low must be below high"),
+        (spaces.MultiDiscrete([50, 50]), "2500 combinations; at most 1024"),
+        (spaces.MultiBinary(30), "combinations"),
+        (spaces.Tuple([spaces.Discrete(2)]), "Discrete, MultiDiscrete, MultiBinary and a bounded Box"),
+    ],
+)
+def test_unsupported_spaces(space, message):
+    with pytest.raises(ValueError, match=message):
+        ActionCodec(space)
