@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def run_single(
     With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
     """
     action = model.next_actions[0]
+    watched = not _sees_nothing(callback)
     callback.on_rollout_start()
     go_on = True
     while go_on and model.num_timesteps < total_timesteps:
@@ -44,6 +45,9 @@ def run_single(
             action = model.begin(0, observation)
         model.next_actions[0] = action
         model._last_obs = observation[None]
+        if not watched and not ended:
+            callback.n_calls += 1
+            continue
         step = {
             "actions": np.array([taken]),
             "new_obs": model._last_obs,
@@ -91,6 +95,11 @@ def run_vectorised(
         go_on = callback.on_step()
         if dones.any():
             finish_episodes(model, callback, log_interval, step)
+
+
+def _sees_nothing(callback: BaseCallback) -> bool:
+    """Whether this is what SB3 makes of `callback=None`: then nobody needs to be told of a step."""
+    return type(callback) is ConvertCallback and callback.callback is None
 
 
 def finish_episodes(
