@@ -8,7 +8,20 @@ from typing import Any, Literal
 class TwoTimescaleConfig:
     """Hyperparameters of `TwoTimescaleQ`; each is a keyword argument of it.
 
-    The defaults were chosen by trials on CartPole, MountainCar and Acrobot with seeds 100 to 115.
+    The defaults were chosen by trials on CartPole, MountainCar, Acrobot and Pendulum, with seeds from 100.
+
+    Notes
+    -----
+    The fast stepsize alpha falls as the power `learning_rate_power` of the visits, down to
+    `learning_rate_min`. The slow one, beta, is 1 / (slow_a K + slow_b n) at the n-th update of a
+    temperature, and updates become rarer: their n grows with the logarithm of time. So per step of the
+    environment beta falls as 1 / (t log t), and beta / alpha tends to 0 for every power below 1 (the
+    condition of Theorem 6 of the paper that `TwoTimescaleQ` names).
+
+    - *Decaying*, for convergence: a power in (0.5, 1) and `learning_rate_min=0`; the stepsizes' sum is
+      infinite, that of their squares is not.
+    - *Constant*, to follow a task that changes: `learning_rate_power=0`, `slow_b=0`, and a large
+      `slow_doubling`; `slow_every` then sets the ratio of the two timescales.
 
     Raises
     ------

@@ -271,12 +271,11 @@ def observe(
             )
         else:
             note_reward(reward, terminated, figures)
-    if ended:
-        n_actions = scratch.values.shape[0]
-        row, after = trace_rows(env, n_actions, counters[N_BASIS])
+    if first or ended:
+        row, after = trace_rows(env, scratch.values.shape[0], counters[N_BASIS])
         scale_rows(book.payload[row:after], counters[N_CELLS], 0.0)
         memory.trace_scale[env] = 1.0
-    else:
+    if not ended:
         if joint:
             temperature = value_temperature(settings)
             choose_joint(
