@@ -7,6 +7,8 @@ are 1 and the others 0: their indices tell all. The Fourier basis is dense.
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from oda_rl._jit import bare_kernel
 
 # Kinds of features
@@ -52,9 +54,10 @@ class Scratch(NamedTuple):
 def to_unit(observation, source, low, inverse, u):
     """Fill `u` with the coordinates in [0, 1]. Returns False if one is not finite."""
     for j in range(u.shape[0]):
-        value = float(observation[source[j, 0]])
+        value = np.float64(observation[source[j, 0]])
         if source[j, 1] >= 0:
-            value = math.atan2(float(observation[source[j, 1]]), value)
+            # `float` would leave a number of single precision, and its angle, as it is.
+            value = math.atan2(np.float64(observation[source[j, 1]]), value)
         if not math.isfinite(value):
             return False
         u[j] = min(max((value - low[j]) * inverse[j], 0.0), 1.0)

@@ -56,6 +56,7 @@ def observe(
     taken = memory.action[env]
     if first:
         memory.held[env] = 0
+        forget_traces(env, kind, memory)  # of an episode that was left before its end
     else:
         counters[STEPS] += 1
         counters[LEARNING_STEPS] += 1 if learning else 0
