@@ -196,8 +196,10 @@ class SOMConfig(SparseConfig):
 class TileCodingConfig(SparseConfig):
     """Hyperparameters of `TileCodingSarsa`; each is a keyword argument of it."""
 
-    trace_decay: float = 0.95
-    """Lambda: how far back an error reaches, in [0, 1]."""
+    learning_rate: float = 0.3
+    """Share of its error that a value is corrected by at a first visit, in (0, 1]."""
+    learning_rate_min: float = 0.001
+    """The stepsize at the end of the run, or the least one if it falls with the visits."""
     tilings: int = 8
     """Tilings, each displaced against the others."""
     tiles: int | tuple[int, ...] | None = None

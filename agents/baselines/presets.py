@@ -17,21 +17,32 @@ _ACROBOT: dict[str, Any] = {"angles": ((0, 1), (2, 3))}
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "CartPole": {
         "UniformGridQ": {"bins": (2, 2, 5, 5), **_CART_POLE},
-        "SOMQ": {"n_cells": (2, 2, 5, 5), **_CART_POLE},
+        "SOMQ": {"n_cells": (2, 2, 5, 5), "gamma": 0.995, **_CART_POLE},
         "TileCodingSarsa": {"tiles": (3, 3, 6, 6), **_CART_POLE},
         "FourierSarsa": {"order": 3, **_CART_POLE},
     },
     "MountainCar": {
         "UniformGridQ": {"bins": 12},
         "SOMQ": {"n_cells": (12, 12)},
-        "TileCodingSarsa": {"tiles": 10, "gamma": 0.995},
+        "TileCodingSarsa": {
+            "tiles": 10,
+            "gamma": 0.995,
+            "trace_decay": 0.95,
+            "learning_rate": 0.1,
+            "learning_rate_min": 0.01,
+        },
         "FourierSarsa": {"order": 5},
     },
     "Acrobot": {
         "UniformGridQ": {"bins": (4, 4, 3, 3), "update": "sarsa", "hold": 1, **_ACROBOT},
         "SOMQ": {"n_cells": (4, 4, 3, 3), "update": "sarsa", **_ACROBOT},
         "TileCodingSarsa": {"tiles": 6, **_ACROBOT},
-        "FourierSarsa": {"order": 3, **_ACROBOT},
+        "FourierSarsa": {
+            "order": 3,
+            "learning_rate": 0.02,
+            "learning_rate_min": 0.0002,
+            **_ACROBOT,
+        },
     },
 }
 """By the name of the environment, without namespace, version and "Friction", and of the algorithm."""
@@ -54,8 +65,8 @@ def preset(algorithm: str, env_id: str) -> dict[str, Any]:
 
     Examples
     --------
-    >>> preset("TileCodingSarsa", "oda_rl/MountainCar-v0")
-    {'tiles': 10, 'gamma': 0.995}
+    >>> preset("FourierSarsa", "oda_rl/MountainCar-v0")
+    {'order': 5}
     """
     name = gym.envs.registration.parse_env_id(env_id)[1].removesuffix("Friction")
     return dict(PRESETS.get(name, {}).get(algorithm, {}))
