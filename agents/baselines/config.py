@@ -111,8 +111,9 @@ class LinearConfig:
 class SparseConfig(LinearConfig):
     """Hyperparameters of the baselines that have a few active features at a time."""
 
-    traces: Literal["replacing", "accumulating"] = "replacing"
-    """A trace is set to 1 at each visit, or raised by 1."""
+    traces: Literal["replacing", "clearing", "accumulating"] = "replacing"
+    """A trace is set to 1 at each visit; so it is, and those of the other actions to 0; or it is raised
+    by 1."""
     learning_rate_by: Literal["run", "visits"] = "run"
     """The stepsize falls along a line over the run, or for each weight with its visits."""
     learning_rate_halving: float = 100.0
@@ -127,7 +128,7 @@ class SparseConfig(LinearConfig):
     }
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         **LinearConfig.choices,
-        "traces": ("replacing", "accumulating"),
+        "traces": ("replacing", "clearing", "accumulating"),
         "learning_rate_by": ("run", "visits"),
     }
 

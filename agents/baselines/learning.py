@@ -41,7 +41,7 @@ LEARNING_STEPS = 2
 HOLD = 3
 WARMUP_HOLD = 4
 SARSA = 5
-REPLACING = 6
+TRACES = 6
 RATE_BY_VISITS = 7
 MAP_STEPS = 8
 MAP_EVERY = 9
@@ -50,6 +50,11 @@ N_COUNTERS = 10
 # Running figures, float64
 TD_ERROR = 0
 N_FIGURES = 1
+
+# Kinds of traces
+ACCUMULATING = 0
+REPLACING = 1
+CLEARING = 2
 
 # What `observe` returns instead of an action
 BAD_OBSERVATION = -1
@@ -175,11 +180,15 @@ def mark_sparse(env, taken, n_actions, settings, counters, weights, memory):
     trace, listed = memory.trace[env], memory.listed[env]
     n = memory.n_listed[env]
     for k in range(memory.index.shape[1]):
-        i = memory.index[env, k] * n_actions + taken
+        first = memory.index[env, k] * n_actions
+        i = first + taken
         if trace[i] == 0.0:
             listed[n] = i
             n += 1
-        trace[i] = 1.0 if counters[REPLACING] == 1 else trace[i] + 1.0
+        if counters[TRACES] == CLEARING:
+            for a in range(n_actions):
+                trace[first + a] = 0.0
+        trace[i] = trace[i] + 1.0 if counters[TRACES] == ACCUMULATING else 1.0
         if counters[RATE_BY_VISITS] == 1:
             weights.visits[i] += 1.0
             slope = settings[LEARNING_RATE_POWER] / (settings[LEARNING_RATE_HALVING] + weights.visits[i])

@@ -18,7 +18,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "CartPole": {
         "UniformGridQ": {"bins": (2, 2, 5, 5), **_CART_POLE},
         "SOMQ": {"n_cells": (2, 2, 5, 5), "gamma": 0.995, **_CART_POLE},
-        "TileCodingSarsa": {"tiles": (3, 3, 6, 6), **_CART_POLE},
+        "TileCodingSarsa": {"tiles": (3, 3, 6, 6), "traces": "clearing", **_CART_POLE},
         "FourierSarsa": {"order": 3, **_CART_POLE},
     },
     "MountainCar": {
@@ -28,8 +28,10 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "tiles": 10,
             "gamma": 0.995,
             "trace_decay": 0.95,
-            "learning_rate": 0.1,
-            "learning_rate_min": 0.01,
+            "traces": "clearing",
+            "learning_rate": 0.8,
+            "learning_rate_min": 0.08,
+            "exploration_initial_eps": 0.0,
         },
         "FourierSarsa": {"order": 5},
     },

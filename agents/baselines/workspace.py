@@ -10,6 +10,12 @@ from oda_rl.agents.baselines.config import LinearConfig, SOMConfig, SparseConfig
 from oda_rl.agents.baselines.features import Features
 from oda_rl.agents.workspace import BLOCK
 
+TRACES = {
+    "accumulating": learning.ACCUMULATING,
+    "replacing": learning.REPLACING,
+    "clearing": learning.CLEARING,
+}
+
 
 class Workspace:
     """Settings, counters, weights, and what is remembered of each environment.
@@ -105,7 +111,7 @@ class Workspace:
         if isinstance(config, SparseConfig):
             s[learning.LEARNING_RATE_HALVING] = config.learning_rate_halving
             s[learning.LEARNING_RATE_POWER] = config.learning_rate_power
-            c[learning.REPLACING] = config.traces == "replacing"
+            c[learning.TRACES] = TRACES[config.traces]
             c[learning.RATE_BY_VISITS] = config.learning_rate_by == "visits"
         if isinstance(config, SOMConfig):
             longest = float(self.features.lattice.max())

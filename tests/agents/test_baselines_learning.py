@@ -51,10 +51,13 @@ class Twin:
             values = following @ self.w
             target += c.gamma * (values[next_action] if c.update == "sarsa" else values.max())
         error = target - x @ self.w[:, action]
-        if getattr(c, "traces", "accumulating") == "replacing":
-            self.e[x > 0, action] = 1.0
-        else:
+        traces = getattr(c, "traces", "accumulating")
+        if traces == "clearing":
+            self.e[x > 0] = 0.0
+        if traces == "accumulating":
             self.e[:, action] += x
+        else:
+            self.e[x > 0, action] = 1.0
         gain = np.ones_like(self.w)
         if features.is_dense:
             gain *= features.gain[:, None]
@@ -75,6 +78,7 @@ CASES = [
     (UniformGridConfig, {"bins": 4, "learning_rate_by": "visits", "learning_rate_halving": 3.0}),
     (SOMConfig, {"n_cells": 9, "update": "sarsa", "map_rate_final": 1e-9}),
     (TileCodingConfig, {"tiles": 3, "trace_decay": 0.5}),
+    (TileCodingConfig, {"tiles": 2, "traces": "clearing", "learning_rate_by": "visits"}),
     (TileCodingConfig, {"tiles": (2, 3), "tilings": 4, "update": "watkins"}),
     (FourierConfig, {"order": 2, "learning_rate": 0.1}),
     (FourierConfig, {"order": 3, "coupled": 1, "update": "watkins"}),
