@@ -1,7 +1,9 @@
 """The baselines as SB3 algorithms."""
 
+from functools import cache
 from typing import Any, ClassVar
 
+import numpy as np
 from stable_baselines3.common.type_aliases import GymEnv
 
 from oda_rl.agents.algorithm import OnlineAlgorithm
@@ -12,7 +14,7 @@ from oda_rl.agents.baselines.config import (
     TileCodingConfig,
     UniformGridConfig,
 )
-from oda_rl.agents.baselines.learner import LinearLearner, load_kernels
+from oda_rl.agents.baselines.learner import LinearLearner
 from oda_rl.agents.policies import CodebookPolicy
 
 
@@ -207,3 +209,16 @@ class FourierSarsa(LinearAlgorithm):
     """
 
     config_class = FourierConfig
+
+
+@cache
+def load_kernels(dtype: str) -> None:
+    """Have the compiled code ready for observations of this dtype, before anything is learned."""
+    bound = np.ones(1)
+    config = UniformGridConfig(bins=2, warmup_steps=2)
+    learner = LinearLearner(1, 2, 1, -bound, bound, config, seed=0)
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (4, 1)).astype(dtype)
+    learner.begin(0, points[0])
+    for point in points:
+        learner.step(0, point, 0.0, False, False)
+    learner.greedy(points)

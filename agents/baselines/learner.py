@@ -1,6 +1,5 @@
 """The learner of the baselines: linear Sarsa(lambda) or Q(lambda) over any of their features."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -347,16 +346,3 @@ class LinearLearner:
         if "map/location" in arrays:
             self.features.location[:] = arrays["map/location"]
         self._gather()
-
-
-@cache
-def load_kernels(dtype: str) -> None:
-    """Have the compiled code ready for observations of this dtype, before anything is learned."""
-    bound = np.ones(1)
-    config = UniformGridConfig(bins=2, warmup_steps=2)
-    learner = LinearLearner(1, 2, 1, -bound, bound, config, seed=0)
-    points = np.random.default_rng(0).uniform(-1.0, 1.0, (4, 1)).astype(dtype)
-    learner.begin(0, points[0])
-    for point in points:
-        learner.step(0, point, 0.0, False, False)
-    learner.greedy(points)

@@ -73,6 +73,7 @@ class ObservationRange:
                 f"coordinate; got {self.lower[plain]} and {self.upper[plain]}."
             )
         self.is_known = False
+        self.warmup_steps = warmup_steps
         self.seen = np.empty((warmup_steps, n))
         self.n_seen = 0
         self.low, self.inverse = np.zeros(len(plain)), np.ones(len(plain))
@@ -121,6 +122,7 @@ class ObservationRange:
             self._fix()
         else:
             self.n_seen = len(seen)
+            self.seen = np.empty((self.warmup_steps, self.seen.shape[1]))
             self.seen[: self.n_seen] = seen
 
     def _choose(

@@ -3,6 +3,7 @@
 import io
 import json
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from environments import BrokenEnv, CorridorEnv, IdentityEnv
@@ -14,6 +15,7 @@ from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import SOMQ, BadTransitionError, FourierSarsa, TileCodingSarsa, UniformGridQ
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 
 ALL = [UniformGridQ, SOMQ, TileCodingSarsa, FourierSarsa]
 each = pytest.mark.parametrize("kind", ALL)
@@ -134,6 +136,15 @@ def test_several_environments_and_callbacks(tmp_path, kind):
     model.save(tmp_path / "model.npz")
     loaded = kind.load(tmp_path / "model.npz", env="CartPole-v1")
     loaded.learn(500, reset_num_timesteps=False)
+
+
+@each
+def test_the_agents_own_callbacks(kind):
+    best = KeepBestCallback(Monitor(gym.make("oda_rl/CartPole-v1")), n_eval_episodes=2, eval_freq=500)
+    model = make_model(kind, "oda_rl/CartPole-v1")
+    model.learn(3_000, callback=[CodebookCallback(), best], callback_every=500)
+    assert best.best_mean_reward > 0
+    model.learn(500, reset_num_timesteps=False)
 
 
 @each

@@ -168,6 +168,20 @@ def test_range_from_the_user_the_space_or_what_is_seen():
     assert np.isfinite(learner.range.inverse).all()
 
 
+def test_back_into_the_warm_up():
+    learner = make_learner([-np.inf], [np.inf], bins=2)
+    learner.begin(0, np.zeros(1))
+    state = learner.get_state()
+    for _ in range(2):
+        for x in (3.0, 4.0, 5.0, 6.0):
+            learner.step(0, np.array([x]), 0.0, False, False)
+        assert learner.is_scaled
+        upper = learner.range.upper[0]
+        learner.set_state(*state)
+        assert not learner.is_scaled
+    assert upper == 5.5
+
+
 def test_angles_take_the_place_of_cosine_and_sine():
     learner = make_learner([-1.0] * 3, [1.0] * 3, bins=(2, 4), angles=((0, 2),))
     assert learner.n_cells == 8
