@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.base_class import BaseAlgorithm, maybe_make_env
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
@@ -149,7 +149,7 @@ class OnlineAlgorithm(BaseAlgorithm):
                 "An environment is given by name: env=..."
             )
         if env is not None:
-            env = self._make_env(env, verbose)
+            env = self._make_env(env)
         super().__init__(
             policy,  # type: ignore[arg-type]
             env,
@@ -171,6 +171,11 @@ class OnlineAlgorithm(BaseAlgorithm):
     def _make_learner(self) -> Learner:
         """A learner for the spaces, the number of environments, the configuration and the seed."""
         raise NotImplementedError
+
+    @staticmethod
+    def _load_kernels(dtype: str) -> None:
+        """Have the compiled code of the learner ready for observations of this dtype."""
+        load_kernels(dtype)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -306,8 +311,9 @@ class OnlineAlgorithm(BaseAlgorithm):
     # -- setting up ------------------------------------------------------------------------------
 
     @classmethod
-    def _make_env(cls, env: GymEnv | str, verbose: int) -> GymEnv:
-        made = maybe_make_env(env, verbose)
+    def _make_env(cls, env: GymEnv | str) -> GymEnv:
+        # SB3 would ask for pictures, which some environments pay for at every step
+        made = gym.make(env) if isinstance(env, str) else env
         if isinstance(made, gym.vector.VectorEnv):
             raise ValueError(
                 "env is a gymnasium.vector environment; a gymnasium.Env, its id, or a VecEnv of "
@@ -327,7 +333,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         self._build()
 
     def _build(self) -> None:
-        load_kernels(str(self.observation_space.dtype))
+        self._load_kernels(str(self.observation_space.dtype))
         self.actions = ActionCodec(self.action_space)
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.actions)
@@ -431,7 +437,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         model.action_space = restore_space(config["action_space"])
         model.n_envs = config["n_envs"]
         if env is not None:
-            made = model._make_env(env, model.verbose)
+            made = model._make_env(env)
             model.n_envs = made.num_envs if isinstance(made, VecEnv) else 1
             model.set_env(made)
         if "seed" in options:  # otherwise the environment goes on with the generator that it has

@@ -53,8 +53,8 @@ class CodebookCallback(BaseCallback):
 
     def _record(self) -> None:
         learner: Any = self.model.learner  # type: ignore[attr-defined]
-        annealer = learner.annealer
-        if annealer is None:
+        annealer = getattr(learner, "annealer", None)
+        if annealer is None:  # not yet, or never: the baselines have none
             return
         self.logger.record("oda/temperature", annealer.temperature)
         self.logger.record("oda/n_codevectors", learner.n_cells)

@@ -1,5 +1,6 @@
 """The hyperparameters of the agents, as the command line and the model file know them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -8,7 +9,7 @@ from typing import Any, Literal
 class TwoTimescaleConfig:
     """Hyperparameters of `TwoTimescaleQ`; each is a keyword argument of it.
 
-    The defaults were chosen by trials on CartPole, MountainCar, Acrobot and Pendulum, with seeds from 100.
+    The defaults were chosen by trials on CartPole, MountainCar, Acrobot and Pendulum, seeds from 100.
 
     Notes
     -----
@@ -113,15 +114,8 @@ class TwoTimescaleConfig:
     def __post_init__(self) -> None:
         if self.observation_scale is not None:  # JSON has lists
             object.__setattr__(self, "observation_scale", tuple(self.observation_scale))
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
-            if value is None and name in _BY_KIND:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}.")
+        check_ranges(self, _RANGES)
+        check_choices(self, _CHOICES)
         scale = self.observation_scale
         if scale is not None and not all(0.0 < number < _INFINITY for number in scale):
             raise ValueError(f"observation_scale must be positive numbers, got {scale}.")
@@ -158,9 +152,26 @@ class GrowthPlan:
 GROWTH = GrowthPlan(steps=10_000, cells=60, max_cells=125)
 JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300)
 
+
+def check_ranges(config: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Raise a ValueError that names the first field which is no number in its range, nor left open."""
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        if value is None and config.__dataclass_fields__[name].default is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
+
+
+def check_choices(config: Any, choices: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise a ValueError that names the first field which is none of its choices."""
+    for name, allowed in choices.items():
+        if getattr(config, name) not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, got {getattr(config, name)!r}.")
+
+
 _INFINITY = float("inf")
 _TINY = 1e-12
-_BY_KIND = ("growth_steps", "growth_cells", "max_cells")
 _RANGES: dict[str, tuple[float, float]] = {
     "gamma": (0.0, 1.0 - _TINY),
     "average_rate": (_TINY, 1.0),
