@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rich.console import Console
 from rich.table import Table
 
@@ -76,6 +77,19 @@ def read_kept(log_dir: Path) -> list[Point]:
     return sorted(points, key=lambda point: (point.env_id, point.algorithm, point.numbers))
 
 
+def number_axis(axes: Axes) -> None:
+    """A logarithmic x axis with plain numbers on it, and a light frame."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.tick_params(labelsize=8)
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
 def draw_task(axes: Axes, task: Task, points: list[Point]) -> None:
     """One panel: IQM of the return, with its interval, against numbers stored."""
     for algorithm, (colour, marker) in LOOKS.items():
@@ -104,13 +118,9 @@ def draw_task(axes: Axes, task: Task, points: list[Point]) -> None:
             word, (1, y), (-2, 2), xycoords=("axes fraction", "data"), textcoords="offset points",
             ha="right", fontsize=7, color="#666666",
         )  # fmt: skip
-    axes.set_xscale("log")
     axes.margins(x=0.2, y=0.15)
+    number_axis(axes)
     axes.set_title(f"{task.name}, {task.steps:,} steps", fontsize=10)
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 def draw_points(points: list[Point]) -> Figure:

@@ -201,7 +201,8 @@ def carry_out(
     )
     title = f"{plan.algorithm} on {short_name(plan.env_id)}, seeds"
     interrupted = False
-    with Progress(*columns, console=console, transient=True) as progress:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         bar = progress.add_task(title, total=len(seeds), completed=len(runs))
         try:
             for run in _run_missing(plan, missing, jobs, folder):

@@ -29,6 +29,7 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.picture import number_axis
 from benchmarks.runs import Plan, Run, carry_out, find_preset, make_model
 from benchmarks.statistics import bootstrap_interval, interquartile_mean
 
@@ -143,13 +144,9 @@ def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
         )
         axes.plot(x, y, MARKERS[method] + "-", color=COLOURS[method], ms=5, lw=1.3, label=title)
     axes.axhline(N_T, color="#888888", lw=0.8, ls="--", zorder=1)
-    axes.set_xscale("log")
+    number_axis(axes)
     axes.set_ylim(0, 1.06 * N_T)
     axes.set_xlabel("aggregate states K" if against == "cells" else "numbers stored to act")
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 def draw(results: list[Result], steps: int) -> Figure:
