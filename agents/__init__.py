@@ -7,8 +7,17 @@ except ModuleNotFoundError as error:
         "the agents need Stable-Baselines3; install them with: pip install 'oda_rl[agents]'"
     ) from error
 
+from oda_rl.agents.baselines import SOMQ, FourierSarsa, TileCodingSarsa, UniformGridQ
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.learner import BadTransitionError
 from oda_rl.agents.two_timescale import TwoTimescaleQ
 
-__all__ = ["BadTransitionError", "TwoTimescaleConfig", "TwoTimescaleQ"]
+__all__ = [
+    "SOMQ",
+    "BadTransitionError",
+    "FourierSarsa",
+    "TileCodingSarsa",
+    "TwoTimescaleConfig",
+    "TwoTimescaleQ",
+    "UniformGridQ",
+]

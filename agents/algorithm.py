@@ -165,6 +165,11 @@ class OnlineAlgorithm(BaseAlgorithm):
         """A learner for the spaces, the number of environments, the configuration and the seed."""
         raise NotImplementedError
 
+    @staticmethod
+    def _load_kernels(dtype: str) -> None:
+        """Have the compiled code of the learner ready for observations of this dtype."""
+        load_kernels(dtype)
+
     # -- looking ---------------------------------------------------------------------------------
 
     @property
@@ -309,7 +314,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         self._build()
 
     def _build(self) -> None:
-        load_kernels(str(self.observation_space.dtype))
+        self._load_kernels(str(self.observation_space.dtype))
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.action_space)
         self.next_actions = [0] * self.n_envs

@@ -1,5 +1,6 @@
 """The hyperparameters of the agents, as the command line and the model file know them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -87,13 +88,8 @@ class TwoTimescaleConfig:
     def __post_init__(self) -> None:
         if self.observation_scale is not None:  # JSON has lists
             object.__setattr__(self, "observation_scale", tuple(self.observation_scale))
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}.")
+        check_ranges(self, _RANGES)
+        check_choices(self, _CHOICES)
         scale = self.observation_scale
         if scale is not None and not all(0.0 < number < _INFINITY for number in scale):
             raise ValueError(f"observation_scale must be positive numbers, got {scale}.")
@@ -105,6 +101,21 @@ class TwoTimescaleConfig:
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
         return asdict(self)
+
+
+def check_ranges(config: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Raise a ValueError that names the first field which is no number in its range."""
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
+
+
+def check_choices(config: Any, choices: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise a ValueError that names the first field which is none of its choices."""
+    for name, allowed in choices.items():
+        if getattr(config, name) not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, got {getattr(config, name)!r}.")
 
 
 _INFINITY = float("inf")

@@ -4,7 +4,7 @@ An agent's own loop calls `play`, learns from what comes back, and calls `turn`.
 loop everything that it needs to go on stands in `clock` and `played`.
 """
 
-from oda_rl._jit import kernel
+from oda_rl._jit import bare_kernel
 
 # Where a compiled run stands, int64
 ROW = 0
@@ -20,13 +20,13 @@ RETURN = 1
 N_PLAYED = 2
 
 
-@kernel
+@bare_kernel
 def used_up(clock, block, starts):
     """Whether the loop must go back to Python for random numbers or for starts of episodes."""
     return clock[ROW] == block.shape[0] or clock[STARTS_USED] == starts.shape[0]
 
 
-@kernel
+@bare_kernel
 def play(env_step, parameters, time_limit, clock, played, state, action, observation):
     """Make one step of the environment. Returns the reward, whether terminated, and whether ended."""
     reward, terminated = env_step(parameters, state, action, observation)
@@ -36,7 +36,7 @@ def play(env_step, parameters, time_limit, clock, played, state, action, observa
     return reward, terminated, terminated or clock[ELAPSED] >= time_limit
 
 
-@kernel
+@bare_kernel
 def turn(env_reset, parameters, starts, ended, clock, played, state, observation, returns, lengths):
     """Count the random numbers of a step; if the episode `ended`, record it and begin the next."""
     clock[ROW] += 1

@@ -44,13 +44,15 @@ class _KernelCache(FunctionCache):
         return (*super()._index_key(sig, codegen), *(_digest(path) for path in files))
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a free function on its first call and keep the machine code on disk.
 
     Parameters
     ----------
     function : callable
         A function over arrays and numbers, without validation.
+    **options
+        For numba, besides those that all kernels have.
 
     Returns
     -------
@@ -58,7 +60,17 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         The compiled function. Nothing is compiled until it is called. Where no folder for the cache can
         be written, it is compiled anew in every process instead.
     """
-    compiled = numba.njit(**OPTIONS)(function)
+    compiled = numba.njit(**{**OPTIONS, **options})(function)
     with suppress(RuntimeError):  # raised where numba finds no place to write to
         compiled._cache = _KernelCache(function)
     return compiled
+
+
+def bare_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a kernel that makes no arrays, only views of those that it is given.
+
+    Such a kernel need not count references to arrays. To count them takes an atomic operation for every
+    array that is passed on, which in a loop of small kernels costs more than all the arithmetic. NumPy's
+    reductions (`array.max()`) do not compile in it.
+    """
+    return kernel(function, _nrt=False)
