@@ -64,7 +64,7 @@ def code_version(algorithm: str) -> str:
         return stable_baselines3.__version__
     digest = hashlib.sha1()
     for package in (oda_rl, oda_rl.agents, oda_rl.envs):
-        for path in sorted(Path(str(package.__file__)).parent.glob("*.py")):
+        for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:8]
 
