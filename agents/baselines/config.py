@@ -32,8 +32,9 @@ class LinearConfig:
     """The stepsize at the end of the run, or the least one if it falls with the visits."""
     learning_rate_fraction: float = 1.0
     """Fraction of the run over which the stepsize falls along a line."""
-    initial_value: float = 0.0
-    """All values at the beginning; larger than what can be earned makes the agent explore."""
+    initial_value: float | None = None
+    """All values at the beginning; if not given, the largest reward of the warm-up for ever, or 0 if
+    none is positive. What is more than can be earned makes the agent explore."""
     exploration_initial_eps: float = 0.1
     """Share of random actions when learning begins."""
     exploration_final_eps: float = 0.0
@@ -51,7 +52,7 @@ class LinearConfig:
     """Pairs of coordinates that are the cosine and the sine of an angle, counted from 0. The angle takes
     their place, after the other coordinates."""
     warmup_steps: int = 1000
-    """Steps under random actions that tell the range of coordinates whose bounds are unknown."""
+    """Steps under random actions that tell the rewards, and the range of coordinates without bounds."""
     warmup_hold: int = 10
     """In the warm-up a random action is held for 1 to this many steps."""
 
@@ -61,7 +62,6 @@ class LinearConfig:
         "learning_rate": (_TINY, 1.0),
         "learning_rate_min": (0.0, 1.0),
         "learning_rate_fraction": (0.0, 1.0),
-        "initial_value": (-1e12, 1e12),
         "exploration_initial_eps": (0.0, 1.0),
         "exploration_final_eps": (0.0, 1.0),
         "exploration_fraction": (0.0, 1.0),
@@ -78,6 +78,8 @@ class LinearConfig:
         object.__setattr__(self, "angles", tuple(tuple(pair) for pair in self.angles))
         check_ranges(self, self.ranges)
         check_choices(self, self.choices)
+        if self.initial_value is not None:
+            check_ranges(self, {"initial_value": (-1e12, 1e12)})
         self._check_coordinates()
 
     def _check_coordinates(self) -> None:

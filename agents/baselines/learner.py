@@ -68,6 +68,7 @@ class LinearLearner:
             config.angles,
         )
         self.features = make_features(config, self.range.is_angle, placing_rng)
+        self.max_reward = -np.inf
         self.horizon = 1
         self.workspace = Workspace(self.features, config, n_features, n_actions, n_envs, rng)
         self.workspace.fill(config, self.horizon)
@@ -89,9 +90,16 @@ class LinearLearner:
         return int(numbers)
 
     @property
+    def initial_value(self) -> float:
+        """What all values are when learning begins."""
+        if self.config.initial_value is not None:
+            return self.config.initial_value
+        return max(0.0, self.max_reward) / (1.0 - self.config.gamma)
+
+    @property
     def n_touched(self) -> int:
         """Weights that have ever been moved."""
-        start = self.workspace.initial_weights(self.config.initial_value)
+        start = self.workspace.initial_weights(self.initial_value)
         return int(np.count_nonzero(self.workspace.weight != start))
 
     @property
@@ -172,6 +180,7 @@ class LinearLearner:
         if not self.is_scaled:
             if not np.isfinite(reward):
                 self.settle(learning.BAD_REWARD, observation, reward)
+            self.max_reward = max(self.max_reward, float(reward))
             return self._warm_up(env, observation)
         return self._call(env, observation, reward, terminated, ended, False)
 
@@ -243,6 +252,7 @@ class LinearLearner:
             self.settle(learning.BAD_OBSERVATION, observation, 0.0)
         if self.range.observe(observation):
             self.range.freeze()
+            self.workspace.weight[:] = self.workspace.initial_weights(self.initial_value)
             self._gather()
             return self.begin(env, observation)
         return self.workspace.random_action(env, self.n_actions, int(self.config.warmup_hold))
@@ -298,6 +308,8 @@ class LinearLearner:
         """
         work = self.workspace
         config: dict[str, Any] = {
+            "is_scaled": self.is_scaled,
+            "max_reward": None if self.max_reward == -np.inf else self.max_reward,
             "horizon": self.horizon,
             "counters": work.counters.tolist(),
             "figures": work.figures.tolist(),
@@ -324,7 +336,10 @@ class LinearLearner:
         work.figures[:] = config["figures"]
         work.resume(config["generator"], config["row"])
         work.fill(self.config, self.horizon)
-        self.range.set_state(arrays["range/lower"], arrays["range/upper"], arrays["range/seen"])
+        self.max_reward = -np.inf if config["max_reward"] is None else config["max_reward"]
+        self.range.set_state(
+            config["is_scaled"], arrays["range/lower"], arrays["range/upper"], arrays["range/seen"]
+        )
         work.weight[:] = arrays["weights/weight"]
         for name, array in (("gain", work.gain), ("visits", work.visits)):
             if f"weights/{name}" in arrays:
@@ -338,8 +353,10 @@ class LinearLearner:
 def load_kernels(dtype: str) -> None:
     """Have the compiled code ready for observations of this dtype, before anything is learned."""
     bound = np.ones(1)
-    learner = LinearLearner(1, 2, 1, -bound, bound, UniformGridConfig(bins=2), seed=0)
+    config = UniformGridConfig(bins=2, warmup_steps=2)
+    learner = LinearLearner(1, 2, 1, -bound, bound, config, seed=0)
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (4, 1)).astype(dtype)
     learner.begin(0, points[0])
-    learner.step(0, points[1], 0.0, False, False)
+    for point in points:
+        learner.step(0, point, 0.0, False, False)
     learner.greedy(points)

@@ -17,6 +17,8 @@ MARGIN = 0.1
 class ObservationRange:
     """Lower and upper end of each coordinate: from the user, from the space, or seen in a warm-up.
 
+    The warm-up takes place whether or not there is something unknown: it also tells the rewards.
+
     Coordinates are the entries of an observation that belong to no angle, and then the angles.
 
     Parameters
@@ -24,7 +26,7 @@ class ObservationRange:
     low, high : ndarray of shape (n_features,)
         Bounds of the observation space; may be infinite.
     warmup_steps : int
-        Observations to learn from, if there is something to learn.
+        Observations of the warm-up.
     given_low, given_high : sequence of n_features floats, optional
         The user's; an infinite one is none.
     angles : sequence of pairs of int
@@ -37,7 +39,7 @@ class ObservationRange:
     low, inverse : ndarray of shape (n_coordinates,)
         A coordinate is taken as (value - low) * inverse.
     is_known : bool
-        Whether no warm-up is needed (any more).
+        Whether the warm-up is over.
 
     Raises
     ------
@@ -70,12 +72,10 @@ class ObservationRange:
                 "observation_low must be below observation_high, or the space's bound, in each "
                 f"coordinate; got {self.lower[plain]} and {self.upper[plain]}."
             )
-        self.is_known = bool(np.all(np.isfinite(self.lower) & np.isfinite(self.upper)))
-        self.seen = np.empty((0 if self.is_known else warmup_steps, n))
+        self.is_known = False
+        self.seen = np.empty((warmup_steps, n))
         self.n_seen = 0
         self.low, self.inverse = np.zeros(len(plain)), np.ones(len(plain))
-        if self.is_known:
-            self._fix()
 
     @property
     def is_angle(self) -> NDArray[np.bool_]:
@@ -107,12 +107,16 @@ class ObservationRange:
         return u / self.inverse + self.low
 
     def set_state(
-        self, lower: NDArray[np.float64], upper: NDArray[np.float64], seen: NDArray[np.float64]
+        self,
+        is_known: bool,
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        seen: NDArray[np.float64],
     ) -> None:
         """Go on with these ends, and the observations of an unfinished warm-up."""
         self.lower, self.upper = lower.copy(), upper.copy()
-        self.is_known = bool(np.all(np.isfinite(lower) & np.isfinite(upper)))
-        if self.is_known:
+        self.is_known = is_known
+        if is_known:
             self.seen, self.n_seen = np.empty((0, self.seen.shape[1])), 0
             self._fix()
         else:

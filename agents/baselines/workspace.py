@@ -50,7 +50,7 @@ class Workspace:
         self.counters = np.zeros(learning.N_COUNTERS, dtype=np.int64)
         self.figures = np.zeros(learning.N_FIGURES)
         n_weights = features.n_features * n_actions
-        self.weight = self.initial_weights(config.initial_value)
+        self.weight = np.zeros(n_weights)
         by_visits = isinstance(config, SparseConfig) and config.learning_rate_by == "visits"
         self.gain = np.ones(n_weights) if by_visits else features.gain
         self.visits = np.zeros(n_weights if by_visits else 1)
