@@ -178,6 +178,25 @@ def table_of(results: list[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def verdicts_of(results: list[Result]) -> str:
+    """For each K of the others, a line that compares with the finest of ours of no more cells."""
+    ours = [result for result in results if result.method == OURS]
+    lines = []
+    for other in (result for result in results if result.method != OURS):
+        # The median K of seeds is no whole number
+        finest = max(
+            (r for r in ours if r.cells <= 1.05 * other.cells), key=lambda r: r.cells, default=None
+        )
+        if finest is not None:
+            word = "better" if finest.timesteps > other.timesteps else "no better"
+            name = TITLES.get(other.method, other.method)
+            lines.append(
+                f"ours with K = {finest.cells:.0f}: {finest.timesteps:.1f}, {word} than "
+                f"{name} with K = {other.cells:.0f}: {other.timesteps:.1f}"
+            )
+    return "\n".join(lines) + "\n"
+
+
 def main(args: Args) -> None:
     """Run everything and write it down."""
     console = Console()
@@ -186,7 +205,7 @@ def main(args: Args) -> None:
     if not results:
         console.print("Nothing has been run.")
         return
-    table = table_of(results)
+    table = f"{table_of(results)}\n{verdicts_of(results)}"
     (args.out / "table.md").write_text(table)
     figure = draw(results, args.total_timesteps)
     for suffix in ("png", "pdf"):
