@@ -25,6 +25,7 @@ import oda_rl
 import oda_rl.agents
 import oda_rl.envs
 from benchmarks.tasks import short_name
+from oda_rl.agents import baselines
 from sb3_zoo import make_zoo_agent
 
 EVALUATION_SEED = 1_000_000
@@ -71,11 +72,8 @@ def code_version(algorithm: str) -> str:
 
 def find_preset(algorithm: str, env_id: str) -> dict[str, Any]:
     """The options that `oda_rl.agents.baselines` has for an algorithm on a task, if any."""
-    try:
-        from oda_rl.agents import baselines
-    except ImportError:
-        return {}
-    return dict(getattr(baselines, "PRESETS", {}).get(algorithm, {}).get(short_name(env_id), {}))
+    find = getattr(baselines, "preset", None)
+    return dict(find(algorithm, env_id)) if find else {}
 
 
 def make_model(plan: Plan, seed: int) -> BaseAlgorithm:
