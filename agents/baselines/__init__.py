@@ -8,8 +8,10 @@ from oda_rl.agents.baselines.config import (
     UniformGridConfig,
 )
 from oda_rl.agents.baselines.learner import DivergenceError
+from oda_rl.agents.baselines.presets import PRESETS, preset
 
 __all__ = [
+    "PRESETS",
     "SOMQ",
     "DivergenceError",
     "FourierConfig",
@@ -19,4 +21,5 @@ __all__ = [
     "TileCodingSarsa",
     "UniformGridConfig",
     "UniformGridQ",
+    "preset",
 ]

@@ -1,4 +1,7 @@
-"""The hyperparameters of the baselines."""
+"""The hyperparameters of the baselines.
+
+The defaults were chosen by trials on CartPole, MountainCar and Acrobot with seeds 100 to 107.
+"""
 
 from dataclasses import asdict, dataclass
 from operator import ge
@@ -135,8 +138,10 @@ class UniformGridConfig(SparseConfig):
 
     update: Literal["sarsa", "watkins"] = "watkins"
     """Watkins' Q(lambda) learns the value of the greedy policy, Sarsa(lambda) that of its behaviour."""
+    hold: int = 5
+    """A random action is held for 1 to this many steps."""
     bins: int | tuple[int, ...] | None = None
-    """Bins of every coordinate, or of each; if not given, up to 12 with 1000 cells at most."""
+    """Bins of every coordinate, or of each; if not given, up to 12 with 700 cells at most."""
 
     def __post_init__(self) -> None:
         check_counts(self, "bins", 1)
@@ -149,16 +154,18 @@ class SOMConfig(SparseConfig):
 
     update: Literal["sarsa", "watkins"] = "watkins"
     """Watkins' Q(lambda) learns the value of the greedy policy, Sarsa(lambda) that of its behaviour."""
-    n_cells: int | tuple[int, ...] = 100
-    """Cells on a plane lattice as square as can be, or the counts along each side of the lattice. One
-    with as many sides as there are coordinates begins as a uniform grid."""
-    map_steps: int = 10_000
-    """Steps under random actions in which only the map learns, and unfolds."""
+    hold: int = 5
+    """A random action is held for 1 to this many steps."""
+    n_cells: int | tuple[int, ...] = 144
+    """Cells at most, or the counts along each side of the lattice. A lattice with as many sides as there
+    are coordinates, which one number makes, begins as a uniform grid; another one in disorder."""
+    map_steps: int = 0
+    """Steps under random actions in which only the map learns, and unfolds; a uniform grid need not."""
     map_every: int = 4
     """Steps from one update of the map to the next: it is slower than the values."""
     map_rate: float = 0.5
     """Stepsize of the map when it begins to unfold, in (0, 1]."""
-    map_rate_final: float = 0.02
+    map_rate_final: float = 0.005
     """Stepsize of the map when it has; from there it falls to 0."""
     map_fraction: float = 0.5
     """Fraction of the run over which it does."""
@@ -189,6 +196,8 @@ class SOMConfig(SparseConfig):
 class TileCodingConfig(SparseConfig):
     """Hyperparameters of `TileCodingSarsa`; each is a keyword argument of it."""
 
+    trace_decay: float = 0.95
+    """Lambda: how far back an error reaches, in [0, 1]."""
     tilings: int = 8
     """Tilings, each displaced against the others."""
     tiles: int | tuple[int, ...] | None = None
@@ -198,6 +207,7 @@ class TileCodingConfig(SparseConfig):
     ranges: ClassVar[dict[str, tuple[float, float]]] = {**SparseConfig.ranges, "tilings": (1, 1024)}
 
     def __post_init__(self) -> None:
+        check_counts(self, "tilings", 1)
         check_counts(self, "tiles", 1)
         super().__post_init__()
 
@@ -206,6 +216,10 @@ class TileCodingConfig(SparseConfig):
 class FourierConfig(LinearConfig):
     """Hyperparameters of `FourierSarsa`; each is a keyword argument of it."""
 
+    learning_rate: float = 0.01
+    """Share of its error that a value is corrected by at first, without traces, in (0, 1]."""
+    learning_rate_min: float = 0.001
+    """The stepsize at the end of the run."""
     order: int = 3
     """Half waves over the range of a coordinate, at most."""
     coupled: int | None = None
@@ -215,9 +229,9 @@ class FourierConfig(LinearConfig):
     ranges: ClassVar[dict[str, tuple[float, float]]] = {**LinearConfig.ranges, "order": (1, 100)}
 
     def __post_init__(self) -> None:
+        check_counts(self, "order", 1)
+        check_counts(self, "coupled", 1)
         super().__post_init__()
-        if self.coupled is not None:
-            check_ranges(self, {"coupled": (1, _INFINITY)})
 
 
 def check_counts(config: Any, name: str, least: int) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from math import comb, isqrt, prod
+from math import comb, prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from oda_rl.agents.baselines.config import (
 MOST_CELLS = 5_000_000
 MOST_FUNCTIONS = 20_000
 # What is taken if the user does not say
-USUAL_BINS, USUAL_CELLS = 12, 1000
+USUAL_BINS, USUAL_CELLS = 12, 700
 USUAL_TILES, USUAL_TILE_CELLS = 10, 100_000
 USUAL_FUNCTIONS = 1000
 
@@ -93,11 +93,11 @@ def make_features(
         If there would be too many, or a count is not given for each coordinate.
     """
     if isinstance(config, UniformGridConfig):
-        bins = _per_coordinate("bins", config.bins, len(periodic), USUAL_BINS, USUAL_CELLS, 0)
+        bins = _per_coordinate("bins", config.bins, _usual_bins(len(periodic)), len(periodic))
         return make_tiles(bins, 1, np.ones(len(periodic), dtype=bool), "bins")
     if isinstance(config, TileCodingConfig):
-        most = USUAL_TILE_CELLS // config.tilings
-        tiles = _per_coordinate("tiles", config.tiles, len(periodic), USUAL_TILES, most, 1)
+        usual = _usual_tiles(len(periodic), config.tilings)
+        tiles = _per_coordinate("tiles", config.tiles, usual, len(periodic))
         return make_tiles(tiles, config.tilings, periodic, "tiles")
     if isinstance(config, SOMConfig):
         return make_map(config.n_cells, len(periodic), rng)
@@ -127,7 +127,7 @@ def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], n
 
 def make_map(shape: int | tuple[int, ...], n_coordinates: int, rng: np.random.Generator) -> Features:
     """Cells on a lattice, before it has learned anything."""
-    sides = _square(shape) if isinstance(shape, int) else shape
+    sides = _even_sides(shape, n_coordinates) if isinstance(shape, int) else shape
     cells = prod(sides)
     _check_size("n_cells", shape, cells, "cells", MOST_CELLS // max(n_coordinates, 1))
     lattice = np.array(list(product(*(range(n) for n in sides))), dtype=np.float64).T
@@ -177,18 +177,33 @@ def make_fourier(order: int, coupled: int | None, n_coordinates: int) -> Feature
     return Features(encoding.FOURIER, n, n, norm, gain=gain, size=size, parent=parent)
 
 
-def _square(n_cells: int) -> tuple[int, int]:
-    """The sides of a rectangle of so many cells that is as square as can be."""
-    side = next(k for k in range(isqrt(n_cells), 0, -1) if n_cells % k == 0)
-    return side, n_cells // side
+def _even_sides(n_cells: int, n: int) -> tuple[int, ...]:
+    """The counts along `n` sides that differ by no more than 1 and give no more than `n_cells`."""
+    least = 1
+    while (least + 1) ** n <= n_cells:
+        least += 1
+    sides = [least] * n
+    for j in reversed(range(n)):
+        if prod(sides) // least * (least + 1) <= n_cells:
+            sides[j] += 1
+    return tuple(sides)
+
+
+def _usual_bins(n: int) -> int:
+    return next((k for k in range(USUAL_BINS, 2, -1) if k**n <= USUAL_CELLS), 2)
+
+
+def _usual_tiles(n: int, tilings: int) -> int:
+    most = USUAL_TILE_CELLS // tilings
+    return next((k for k in range(USUAL_TILES, 2, -1) if (k + 1) ** n <= most), 2)
 
 
 def _per_coordinate(
-    name: str, given: int | tuple[int, ...] | None, n: int, usual: int, most: int, extra: int
+    name: str, given: int | tuple[int, ...] | None, usual: int, n: int
 ) -> tuple[int, ...]:
-    """One count for each coordinate: as given, or the largest that gives no more than `most` cells."""
+    """One count for each coordinate: as given, or the usual one."""
     if given is None:
-        given = next((k for k in range(usual, 2, -1) if (k + extra) ** n <= most), 2)
+        given = usual
     counts = (given,) * n if isinstance(given, int) else given
     if len(counts) != n:
         raise ValueError(
