@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.picture import draw_kept
-from benchmarks.runs import Plan, Run, carry_out, find_preset, make_model, write_csv
+from benchmarks.runs import Plan, Run, carry_out, make_model, write_csv
 from benchmarks.statistics import first_pass_and_hold, interquartile_mean
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
 from oda_rl.agents import TwoTimescaleConfig
+from oda_rl.agents.baselines import preset
 
 
 @dataclass
@@ -76,7 +77,7 @@ def make_plan(args: Agent, env_id: str) -> Plan:
     task = find_task(env_id)
     steps = args.total_timesteps or (task.steps if task else DEFAULT_STEPS)
     ours = args.algorithm == "TwoTimescaleQ"
-    options = args.agent.to_dict() if ours else find_preset(args.algorithm, env_id)
+    options = args.agent.to_dict() if ours else preset(args.algorithm, env_id)
     return Plan(args.algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
 
 

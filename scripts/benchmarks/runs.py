@@ -25,7 +25,6 @@ import oda_rl
 import oda_rl.agents
 import oda_rl.envs
 from benchmarks.tasks import short_name
-from oda_rl.agents import baselines
 from sb3_zoo import make_zoo_agent
 
 EVALUATION_SEED = 1_000_000
@@ -68,12 +67,6 @@ def code_version(algorithm: str) -> str:
         for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:8]
-
-
-def find_preset(algorithm: str, env_id: str) -> dict[str, Any]:
-    """The options that `oda_rl.agents.baselines` has for an algorithm on a task, if any."""
-    find = getattr(baselines, "preset", None)
-    return dict(find(algorithm, env_id)) if find else {}
 
 
 def make_model(plan: Plan, seed: int) -> BaseAlgorithm:

@@ -30,8 +30,10 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.picture import number_axis
-from benchmarks.runs import Plan, Run, carry_out, find_preset, make_model
+from benchmarks.runs import Plan, Run, carry_out, make_model
 from benchmarks.statistics import bootstrap_interval, interquartile_mean
+
+from oda_rl.agents.baselines import preset
 
 ENV_ID = "oda_rl/CartPoleFriction-v0"
 N_T = 1000
@@ -90,9 +92,9 @@ def make_settings(args: Args, method: str) -> list[tuple[str, dict[str, Any]]]:
         grown = {"max_cells": args.max_cells}
         return [(f"T_min {t:g}", {"min_temperature": t, **grown}) for t in args.t_min]
     limits = {"observation_low": [-x for x in RANGE], "observation_high": list(RANGE)}
-    preset = {**limits, **find_preset(method, ENV_ID)}
+    options = {**limits, **preset(method, ENV_ID)}
     name = "bins" if method == "UniformGridQ" else "n_cells"
-    return [(f"{n}^4", {**preset, name: [n] * 4}) for n in args.bins]
+    return [(f"{n}^4", {**options, name: [n] * 4}) for n in args.bins]
 
 
 def to_result(method: str, setting: str, runs: list[Run]) -> Result:
