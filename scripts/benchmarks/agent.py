@@ -165,14 +165,15 @@ def show_costs(done: list[tuple[Task, Outcome]], console: Console) -> None:
     for task, outcome in done:
         passes = outcome.passes()
         cells = int(outcome.values("cells").max())
+        ours = outcome.plan.algorithm == "TwoTimescaleQ"
         table.add_row(
             task.name,
             f"{outcome.plan.total_timesteps:,}",
             steps_text(float(np.median([first for first, _ in passes]))),
             f"{np.median([hold for _, hold in passes]):.2f}",
-            f"{cells}" if cells else "-",
-            f"{task.cells}",
-            yes(cells <= task.cells) if cells else "",
+            f"{cells:,}" if cells else "-",
+            f"{task.cells}" if ours else "",
+            yes(cells <= task.cells) if ours else "",
             f"{np.median(outcome.values('numbers')):,.0f}",
             f"{np.median(outcome.values('seconds')):.1f}",
         )

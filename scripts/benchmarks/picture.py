@@ -103,7 +103,7 @@ def draw_task(axes: Axes, task: Task, points: list[Point]) -> None:
             [point.numbers for point in mine],
             iqm,
             spread,
-            fmt=marker,
+            fmt=marker + ":",
             color=colour,
             ms=8 if ours else 6,
             lw=1.2,
@@ -115,8 +115,8 @@ def draw_task(axes: Axes, task: Task, points: list[Point]) -> None:
     axes.axhline(task.reach, color="#888888", lw=0.9, ls=":", zorder=1)
     for y, word in ((task.aim, f"aim {task.aim:g}"), (task.reach, f"reach {task.reach:g}")):
         axes.annotate(
-            word, (1, y), (-2, 2), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha="right", fontsize=7, color="#666666",
+            word, (1, y), (3, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+            va="center", fontsize=7, color="#666666",
         )  # fmt: skip
     axes.margins(x=0.2, y=0.15)
     number_axis(axes)
@@ -130,7 +130,7 @@ def draw_points(points: list[Point]) -> Figure:
         found = [p for p in points if p.env_id == task.name and p.steps == task.steps]
         if found:
             shown[task] = found
-    columns = min(3, len(shown))
+    columns = 3 if len(shown) > 4 else min(2, len(shown))
     rows = -(-len(shown) // columns)
     figure, panels = plt.subplots(
         rows,
@@ -148,10 +148,15 @@ def draw_points(points: list[Point]) -> Figure:
         axes.set_visible(False)
     for row in panels:
         row[0].set_ylabel("return, IQM over seeds")
-    for axes in panels[-1]:
+    for axes in panels.flat[max(len(shown) - columns, 0) : len(shown)]:
         axes.set_xlabel("numbers stored to act")
     figure.legend(
-        labels.values(), labels.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8
+        labels.values(),
+        labels.keys(),
+        loc="outside lower center",
+        ncols=min(len(labels), 3 * columns - 1),
+        frameon=False,
+        fontsize=8,
     )
     return figure
 
