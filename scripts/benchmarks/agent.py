@@ -16,6 +16,7 @@ from benchmarks.statistics import first_pass_and_hold, interquartile_mean
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
 from oda_rl.agents import TwoTimescaleConfig
 from oda_rl.agents.baselines import preset
+from presets import find_preset
 
 
 @dataclass
@@ -34,6 +35,8 @@ class Agent:
     """Seeds to run. The defaults of the agent were chosen on seeds 100 to 115."""
     threshold: float | None = None
     """Return that counts as solved; the environment's own if not given."""
+    preset: bool = False
+    """For ours: the options that `presets.py` has for the environment, whatever the flags below say."""
     eval_freq: int = 5_000
     """Steps between evaluations of 20 greedy episodes."""
     eval_episodes: int = 100
@@ -76,8 +79,12 @@ def make_plan(args: Agent, env_id: str) -> Plan:
     """What is to be run for one environment."""
     task = find_task(env_id)
     steps = args.total_timesteps or (task.steps if task else DEFAULT_STEPS)
-    ours = args.algorithm == "TwoTimescaleQ"
-    options = args.agent.to_dict() if ours else preset(args.algorithm, env_id)
+    if args.algorithm != "TwoTimescaleQ":
+        options = preset(args.algorithm, env_id)
+    elif args.preset:
+        options = TwoTimescaleConfig(**find_preset(env_id)).to_dict()
+    else:
+        options = args.agent.to_dict()
     return Plan(args.algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
 
 

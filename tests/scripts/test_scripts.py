@@ -204,6 +204,16 @@ def test_an_interrupted_benchmark_keeps_its_runs(tmp_path):
     assert "Traceback" not in output
 
 
+def test_benchmark_of_lunar_lander_with_its_preset(tmp_path):
+    pytest.importorskip("Box2D")
+    code, output = benchmark(tmp_path, "--env-id", "LunarLander-v3", "--preset")
+    assert code == 0, output
+    (kept, _) = sorted(tmp_path.glob("LunarLander-v3/*/seed-*.json"))
+    options = json.loads(kept.read_text())["plan"]["options"]
+    assert options["optimism"] == 0
+    assert options["max_cells"] > 20
+
+
 def test_aggregation(tmp_path):
     code, output = run(
         "scripts/reproduce/aggregation.py",
