@@ -5,12 +5,20 @@ python scripts/benchmark.py agent --env-id LunarLander-v3 --preset
 
 from typing import Any
 
+# Chosen by short searches on seeds 100 to 102.
 PRESETS: dict[str, dict[str, Any]] = {
     "LunarLander-v3": {
         "max_cells": 250,
         "growth_cells": 100,
+        # The largest reward, 100 for landing, comes once.
         "optimism": 0.0,
-        "hold": 4,
+        "trace_decay": 0.95,
+        # Who does not try held actions learns to hover, not to land.
+        "hold": 6,
+        "exploration_initial_eps": 0.3,
+        "exploration_final_eps": 0.03,
+        "exploration_fraction": 0.9,
+        # Far smaller than the bounds of the space
         "observation_scale": (0.6, 0.8, 0.8, 0.8, 0.6, 0.8, 1.5, 1.5),
     },
 }
