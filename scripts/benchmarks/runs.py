@@ -102,8 +102,12 @@ class Evaluation:
         observations = np.array([env.reset()[0] for env in self.envs])
         returns = np.zeros(len(self.envs))
         going = list(range(len(self.envs)))
+        scaler = model.get_vec_normalize_env()
         while going:
-            actions, _ = model.predict(observations[going], deterministic=True)
+            seen = observations[going]
+            if scaler is not None:
+                seen = scaler.normalize_obs(seen)
+            actions, _ = model.predict(seen, deterministic=True)
             still = []
             for i, action in zip(going, actions, strict=True):
                 observations[i], reward, terminated, truncated, _ = self.envs[i].step(action)

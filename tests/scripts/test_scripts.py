@@ -182,6 +182,12 @@ def test_benchmark_of_all_tasks_and_its_picture(tmp_path):
     assert (tmp_path / "return_by_numbers.png").stat().st_size > 10_000
 
 
+def test_benchmark_of_an_agent_of_sb3(tmp_path):
+    code, output = benchmark(tmp_path, "--env-id", "oda_rl/MountainCar-v0", "--algorithm", "PPO")
+    assert code == 0, output
+    assert "-200.0" in output
+
+
 def test_benchmark_says_what_cannot_be_run(tmp_path):
     code, output = benchmark(tmp_path, "--env-id", "Acrobot-v1", "--algorithm", "DQN")
     assert code == 1
