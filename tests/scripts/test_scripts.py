@@ -137,36 +137,114 @@ def test_help_explains_itself(script):
         assert "--total-timesteps" in output
 
 
-def test_benchmark_agent():
-    code, output = run(
-        "scripts/benchmark.py",
-        "agent",
-        "--total-timesteps",
-        3000,
-        "--seeds",
-        0,
-        1,
-        "--eval-freq",
-        1000,
-        "--eval-episodes",
-        2,
-        "--jobs",
-        1,
-        "--growth-cells",
-        10,
-        "--max-cells",
-        20,
-    )
+BRIEFLY = [
+    *("--total-timesteps", 3000, "--seeds", 0, 1, "--eval-freq", 1000, "--eval-episodes", 2),
+    *("--jobs", 1, "--growth-cells", 10, "--max-cells", 20),
+]
+
+
+def benchmark(folder, *arguments):
+    return run("scripts/benchmark.py", "agent", "--log-dir", folder, *BRIEFLY, *arguments)
+
+
+def test_benchmark_of_one_task(tmp_path):
+    code, output = benchmark(tmp_path, "--env-id", "CartPole-v1")
     assert code == 0, output
     assert "IQM" in output
+    assert str(tmp_path / "TwoTimescaleQ.csv") in output.replace("\n", "")
+    kept = sorted(tmp_path.glob("CartPole-v1/TwoTimescaleQ-*/seed-*.json"))
+    assert len(kept) == 2
+    # What is kept is not made again: a table of what somebody wrote there.
+    changed = json.loads(kept[0].read_text())
+    changed["run"]["mean"] = 123.4
+    kept[0].write_text(json.dumps(changed))
+    assert "123.4" in benchmark(tmp_path, "--env-id", "CartPole-v1")[1]
+    assert "123.4" not in benchmark(tmp_path, "--env-id", "CartPole-v1", "--fresh")[1]
+
+
+def test_benchmark_of_all_tasks_and_its_picture(tmp_path):
+    code, output = benchmark(tmp_path)
+    assert code == 0, output
+    for name in ("CartPole-v1", "CartPoleFriction-v0", "Acrobot-v1", "MountainCar-v0"):
+        assert output.count(f" {name} ") == 2
+    for name in ("Pendulum-v1", "MountainCarContinuous-v0"):  # in the tables, or why they are not
+        assert name in output
+    assert not list(tmp_path.glob("*.png"))
+    code, output = run("scripts/benchmark.py", "agent", "--log-dir", tmp_path, "--plot")
+    assert code == 0, output
+    assert "No runs of the table's tasks" in output  # at their numbers of steps
+    for path in tmp_path.glob("*/*/seed-*.json"):
+        kept = json.loads(path.read_text())
+        kept["plan"]["total_timesteps"] = 500_000
+        path.write_text(json.dumps(kept))
+    code, output = run("scripts/benchmark.py", "agent", "--log-dir", tmp_path, "--plot")
+    assert code == 0, output
+    assert (tmp_path / "return_by_numbers.png").stat().st_size > 10_000
+
+
+def test_benchmark_of_an_agent_of_sb3(tmp_path):
+    code, output = benchmark(tmp_path, "--env-id", "oda_rl/MountainCar-v0", "--algorithm", "PPO")
+    assert code == 0, output
+    assert "-200.0" in output
+
+
+def test_benchmark_says_what_cannot_be_run(tmp_path):
+    code, output = benchmark(tmp_path, "--env-id", "Acrobot-v1", "--algorithm", "DQN")
+    assert code == 1
+    assert "left out: no hyperparameters for DQN" in output
+    assert "Traceback" not in output
+
+
+def test_an_interrupted_benchmark_keeps_its_runs(tmp_path):
+    arguments = ("agent", "--log-dir", tmp_path, *BRIEFLY, "--seeds", *range(200))
+    process = start("scripts/benchmark.py", *arguments, "--env-id", "oda_rl/CartPole-v1")
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.rglob("seed-1.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "Interrupted" in output
+    assert "IQM" in output
+    assert "Traceback" not in output
+
+
+def test_benchmark_of_lunar_lander_with_its_preset(tmp_path):
+    pytest.importorskip("Box2D")
+    code, output = benchmark(tmp_path, "--env-id", "LunarLander-v3", "--preset")
+    assert code == 0, output
+    (kept, _) = sorted(tmp_path.glob("LunarLander-v3/*/seed-*.json"))
+    options = json.loads(kept.read_text())["plan"]["options"]
+    assert options["optimism"] == 0
+    assert options["max_cells"] > 20
+
+
+def test_aggregation(tmp_path):
+    code, output = run(
+        "scripts/reproduce/aggregation.py",
+        *("--out", tmp_path, "--methods", "TwoTimescaleQ", "--t-min", 0.3, 0.1, "--seeds", 0, 1),
+        *("--total-timesteps", 13_000, "--eval-episodes", 2, "--jobs", 1),
+    )
+    assert code == 0, output
+    assert str(tmp_path) in output
+    assert (tmp_path / "timesteps.png").stat().st_size > 10_000
+    assert "T_min 0.3" in (tmp_path / "table.md").read_text()
 
 
 def test_benchmark_statistics():
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
-        import benchmark
+        from benchmarks import statistics, tasks
     finally:
         sys.path.pop(0)
-    assert benchmark.interquartile_mean([1.0, 2.0, 3.0, 100.0]) == 2.5
-    assert benchmark.first_pass_and_hold([1.0, 5.0, 2.0, 5.0], 5.0) == (1, pytest.approx(2 / 3))
-    assert benchmark.first_pass_and_hold([1.0], 5.0) == (None, 0.0)
+    assert statistics.interquartile_mean([1.0, 2.0, 3.0, 100.0]) == 2.5
+    assert statistics.first_pass_and_hold([1.0, 5.0, 2.0, 5.0], 5.0) == (1, pytest.approx(2 / 3))
+    assert statistics.first_pass_and_hold([1.0], 5.0) == (None, 0.0)
+    low, high = statistics.bootstrap_interval([1.0, 2.0, 3.0, 4.0] * 5)
+    assert 1.5 < low < 2.5 < high < 3.5
+    assert statistics.bootstrap_interval([7.0]) == (7.0, 7.0)
+    assert tasks.find_task("CartPole-v1") is tasks.find_task("oda_rl/CartPole-v1") is tasks.TASKS[0]
+    assert tasks.find_threshold("oda_rl/Pendulum-v1") == -200
+    assert tasks.find_threshold("CartPole-v1") == 475
+    assert tasks.find_threshold("Blackjack-v1") == float("inf")

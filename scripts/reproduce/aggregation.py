@@ -1,0 +1,221 @@
+"""Reproduce the paper's figure on state aggregation: timesteps balanced against aggregate states.
+
+python scripts/reproduce/aggregation.py
+
+Fig. 5 of "Annealing Optimization for Progressive Learning with Stochastic Approximation": the cart-pole
+with friction, N_t = 1000. Three methods learn for the same number of steps: Q-learning on a uniform grid
+with 2 to 5 bins for each of the four coordinates, Q-learning on a self-organising map of as many cells,
+and the agent that grows its codebook, with several minimum temperatures. What counts is the average
+number of timesteps over greedy episodes of the last policy, of which each seed has one: its IQM over
+seeds, with a 95 % bootstrap interval. As cells of different methods hold different amounts, the same is
+drawn against the numbers stored to act. Writes a picture and a table into `--out`.
+"""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import tyro
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.picture import number_axis
+from benchmarks.runs import Plan, Run, carry_out, make_model
+from benchmarks.statistics import bootstrap_interval, interquartile_mean
+
+from oda_rl.agents.baselines import preset
+
+ENV_ID = "oda_rl/CartPoleFriction-v0"
+N_T = 1000
+# What grid and SOM divide up: the bounds of failure, and rates hardly exceeded. They do worse on the
+# bounds of the space, and on those of the paper. Ours is not told any.
+RANGE = (2.4, 3.0, 0.2095, 3.5)
+OURS = "TwoTimescaleQ"
+TITLES = {"UniformGridQ": "uniform grid", "SOMQ": "SOM", OURS: "ODA (ours)"}
+COLOURS = {"UniformGridQ": "#555555", "SOMQ": "#0072b2", OURS: "#d62728"}
+MARKERS = {"UniformGridQ": "s", "SOMQ": "D", OURS: "o"}
+
+
+@dataclass
+class Args:
+    """Reproduce the paper's figure on state aggregation (Fig. 5): timesteps against aggregate states."""
+
+    out: Path = Path("logs/aggregation")
+    """Where picture and table are written, and every run when it ends."""
+    total_timesteps: int = 300_000
+    """Environment steps of each run, the same for all methods."""
+    seeds: tuple[int, ...] = tuple(range(10))
+    """Seeds to run."""
+    bins: tuple[int, ...] = (2, 3, 4, 5)
+    """Bins of each coordinate for the uniform grid; the SOM has as many cells."""
+    t_min: tuple[float, ...] = (0.1, 0.06, 0.05, 0.04, 0.03, 0.01, 0.003)
+    """Minimum temperatures of ours, as fractions of the first critical one."""
+    max_cells: int = 625
+    """Cells of ours at most: enough that the minimum temperature decides."""
+    methods: tuple[str, ...] = field(default_factory=lambda: tuple(TITLES))
+    """Classes of oda_rl.agents to compare."""
+    eval_episodes: int = 100
+    """Greedy episodes at the end."""
+    jobs: int = 2
+    """Processes."""
+    fresh: bool = False
+    """Make the runs again that the same code has made already."""
+
+
+class Result(NamedTuple):
+    """One setting of one method."""
+
+    method: str
+    setting: str
+    cells: float
+    numbers: float
+    timesteps: float
+    low: float
+    high: float
+    worst: float
+    seeds: int
+
+
+def make_settings(args: Args, method: str) -> list[tuple[str, dict[str, Any]]]:
+    """The settings of a method: a name, and its options."""
+    if method == OURS:
+        grown = {"max_cells": args.max_cells}
+        return [(f"T_min {t:g}", {"min_temperature": t, **grown}) for t in args.t_min]
+    limits = {"observation_low": [-x for x in RANGE], "observation_high": list(RANGE)}
+    options = {**limits, **preset(method, ENV_ID)}
+    name = "bins" if method == "UniformGridQ" else "n_cells"
+    return [(f"{n}^4", {**options, name: [n] * 4}) for n in args.bins]
+
+
+def to_result(method: str, setting: str, runs: list[Run]) -> Result:
+    """What table and picture say of the runs of one setting."""
+    means = [run["mean"] for run in runs]
+    return Result(
+        method,
+        setting,
+        float(np.median([run["cells"] for run in runs])),
+        float(np.median([run["numbers"] for run in runs])),
+        interquartile_mean(means),
+        *bootstrap_interval(means),
+        min(means),
+        len(runs),
+    )
+
+
+def run_all(args: Args, console: Console) -> list[Result]:
+    """All settings of all methods, or those that Ctrl-C leaves."""
+    results = []
+    for method in args.methods:
+        for setting, options in make_settings(args, method):
+            steps = args.total_timesteps
+            plan = Plan(method, ENV_ID, steps, steps, args.eval_episodes, options)
+            try:
+                make_model(plan, 0)
+            except ValueError as error:
+                console.print(f"{TITLES.get(method, method)} is left out: {error}", highlight=False)
+                break
+            console.print(f"{TITLES.get(method, method)}, {setting}", highlight=False)
+            runs, interrupted = carry_out(
+                plan, args.seeds, args.jobs, args.out / "runs", args.fresh, console
+            )
+            if runs:
+                results.append(to_result(method, setting, runs))
+            if interrupted:
+                console.print("Interrupted. The same command makes only the runs that are missing.")
+                return results
+    return results
+
+
+def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
+    """Average timesteps against `cells` or `numbers`, with intervals."""
+    for method, title in TITLES.items():
+        mine = [result for result in results if result.method == method]
+        if not mine:
+            continue
+        mine.sort(key=lambda result: getattr(result, against))
+        y = np.array([result.timesteps for result in mine])
+        x = [getattr(result, against) for result in mine]
+        axes.fill_between(
+            x, [r.low for r in mine], [r.high for r in mine], color=COLOURS[method], alpha=0.15, lw=0
+        )
+        axes.plot(x, y, MARKERS[method] + "-", color=COLOURS[method], ms=5, lw=1.3, label=title)
+    axes.axhline(N_T, color="#888888", lw=0.8, ls="--", zorder=1)
+    number_axis(axes)
+    axes.set_ylim(0, 1.06 * N_T)
+    axes.set_xlabel("aggregate states K" if against == "cells" else "numbers stored to act")
+
+
+def draw(results: list[Result], steps: int) -> Figure:
+    """Both panels."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.9), sharey=True, layout="constrained")
+    draw_panel(left, results, "cells")
+    draw_panel(right, results, "numbers")
+    left.set_ylabel(f"average timesteps of {N_T}, IQM over seeds")
+    left.legend(frameon=False, fontsize=9)
+    figure.suptitle(f"Cart-pole with friction, {steps:,} steps; bands: 95 % bootstrap", fontsize=10)
+    return figure
+
+
+def table_of(results: list[Result]) -> str:
+    """All results, as Markdown."""
+    lines = [
+        "| method | setting | K | numbers | average timesteps | 95 % interval | worst seed | seeds |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    lines += [
+        f"| {TITLES.get(r.method, r.method)} | {r.setting} | {r.cells:.0f} | {r.numbers:,.0f} "
+        f"| {r.timesteps:.1f} | {r.low:.1f} to {r.high:.1f} | {r.worst:.1f} | {r.seeds} |"
+        for r in results
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def verdicts_of(results: list[Result]) -> str:
+    """For each K of the others, a line that compares with the finest of ours of no more cells."""
+    ours = [result for result in results if result.method == OURS]
+    lines = []
+    for other in (result for result in results if result.method != OURS):
+        # The median K of seeds is no whole number
+        finest = max(
+            (r for r in ours if r.cells <= 1.05 * other.cells), key=lambda r: r.cells, default=None
+        )
+        if finest is not None:
+            word = "better" if finest.timesteps > other.timesteps else "no better"
+            name = TITLES.get(other.method, other.method)
+            lines.append(
+                f"ours with K = {finest.cells:.0f}: {finest.timesteps:.1f}, {word} than "
+                f"{name} with K = {other.cells:.0f}: {other.timesteps:.1f}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main(args: Args) -> None:
+    """Run everything and write it down."""
+    console = Console()
+    args.out.mkdir(parents=True, exist_ok=True)
+    results = run_all(args, console)
+    if not results:
+        console.print("Nothing has been run.")
+        return
+    table = f"{table_of(results)}\n{verdicts_of(results)}"
+    (args.out / "table.md").write_text(table)
+    figure = draw(results, args.total_timesteps)
+    for suffix in ("png", "pdf"):
+        figure.savefig(args.out / f"timesteps.{suffix}", dpi=150)
+    plt.close(figure)
+    print(table)
+    print(f"written to {args.out}: timesteps.png, timesteps.pdf, table.md, and every run under runs")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))
