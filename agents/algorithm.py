@@ -73,9 +73,6 @@ class Learner(Protocol):
     def next_action(self, env: int) -> int:
         """The action that was chosen for environment `env`; 0 if actions are continuous."""
 
-    def command(self, env: int) -> NDArray[np.float64]:
-        """The point that was chosen for environment `env`, if actions are continuous."""
-
     def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
         """The greedy actions for observations of shape (n, n_features)."""
 
@@ -281,8 +278,6 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     def decode(self, env: int, action: int) -> Any:
         """What environment `env` takes for the learner's `action`."""
-        if self.actions.is_joint:
-            return self.actions.decode(self.learner.command(env))
         return self.actions.decode(action)
 
     def _name_step(self, error: BadTransitionError) -> BadTransitionError:

@@ -71,6 +71,8 @@ class TwoTimescaleQ(OnlineAlgorithm):
     True
     """
 
+    learner: TwoTimescaleLearner
+
     def __init__(
         self,
         policy: str | type[CodebookPolicy] = "CodebookPolicy",
@@ -99,6 +101,10 @@ class TwoTimescaleQ(OnlineAlgorithm):
     @classmethod
     def _check_action_space(cls, space: spaces.Space) -> None:
         ActionCodec(space)
+
+    def decode(self, env: int, action: int) -> Any:
+        """What environment `env` takes: a numbered action, or the point that was chosen."""
+        return self.actions.decode(self.learner.command(env) if self.actions.is_joint else action)
 
     def _make_learner(self) -> TwoTimescaleLearner:
         return TwoTimescaleLearner(

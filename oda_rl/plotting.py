@@ -23,13 +23,14 @@ def plot_codebook(
     codevectors : array-like of shape (n_codevectors, n_features)
         In the units that are to be shown.
     labels : array-like of shape (n_codevectors,)
-        Integers from 0: classes, or greedy actions.
+        Integers from 0: classes, or greedy actions. Other numbers, such as continuous actions, are shown
+        on a scale of colours.
     weights : array-like of shape (n_codevectors,)
         Probabilities, or visits.
     dimensions : (int, int), default=(0, 1)
         Which to draw, horizontally and vertically.
     feature_names, label_names : sequence of str, optional
-        Names for the axes and the legend.
+        Names for the axes and the legend; for a scale of colours, `label_names` has its one name.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -54,6 +55,19 @@ def plot_codebook(
     classes, share = np.asarray(labels), np.asarray(weights, dtype=float)
     area = 15.0 + 250.0 * share / max(share.max(initial=0.0), 1e-12)
     ax = ax if ax is not None else plt.subplots(layout="constrained")[1]
+    ax.set_xlabel(names[dimensions[0]])
+    ax.set_ylabel(names[dimensions[1]])
+    if not np.issubdtype(classes.dtype, np.integer):
+        style: Any = {
+            "s": area,
+            "c": classes,
+            "cmap": "viridis",
+            "edgecolors": "white",
+            "linewidths": 0.5,
+        }
+        scale = ax.scatter(*points[:, dimensions].T, alpha=0.8, **style)
+        ax.figure.colorbar(scale, ax=ax, label=label_names[0] if label_names else "action")
+        return ax
     for label in np.unique(classes):
         own = classes == label
         name = label_names[label] if label_names else f"action {label}"
@@ -66,8 +80,6 @@ def plot_codebook(
             color=f"C{label}",
             label=name,
         )
-    ax.set_xlabel(names[dimensions[0]])
-    ax.set_ylabel(names[dimensions[1]])
     legend = ax.legend(loc="best", frameon=False)
     for handle in legend.legend_handles:
         handle.set_sizes([40.0])

@@ -42,7 +42,7 @@ class Args:
     """Train a two-timescale agent on a Gymnasium environment and evaluate its greedy policy."""
 
     env_id: str = "CartPole-v1"
-    """Environment with a flat Box observation and a Discrete action space."""
+    """Environment with a flat Box observation and Discrete, MultiDiscrete or Box actions."""
     total_timesteps: int = 200_000
     """Environment steps to train for."""
     seed: int = 0
@@ -131,15 +131,22 @@ def draw(folder: Path, model: TwoTimescaleQ, keeper: KeepBestCallback | None) ->
         evaluations = (keeper.evaluations_timesteps, np.mean(keeper.evaluations_results, axis=1))
     plot_learning_curve(np.cumsum(lengths), returns, *evaluations, ax=left)
     left.set_title(f"{model.env_id}: learning")
-    learner: Any = model.learner
-    last = learner.codevectors.shape[1] - 1
+    learner = model.learner
+    n = learner.sizes.n_observed
+    points = learner.codevectors[:, :n]
+    if model.actions.is_joint:
+        actions = learner.greedy(points)[:, 0]
+        names = ["greedy action"]
+    else:
+        actions = learner.q_values.argmax(axis=1)
+        names = action_names(model.env_id, model.actions.n_actions)
     plot_codebook(
-        learner.codevectors,
-        learner.q_values.argmax(axis=1),
+        points,
+        actions,
         learner.codebook["visits"].sum(axis=0),
-        dimensions=(max(last - 1, 0), last),
-        feature_names=observation_names(model.env_id, last + 1),
-        label_names=action_names(model.env_id, learner.n_actions),
+        dimensions=(max(n - 2, 0), n - 1),
+        feature_names=observation_names(model.env_id, n),
+        label_names=names,
         ax=right,
     )
     right.set_title(f"{model.n_cells} cells: greedy action, and area by visits")

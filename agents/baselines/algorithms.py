@@ -94,7 +94,7 @@ class LinearAlgorithm(OnlineAlgorithm):
     def _make_learner(self) -> LinearLearner:
         return LinearLearner(
             len(self.observation_space.low),
-            int(self.action_space.n),
+            self.actions.n_actions,
             self.n_envs,
             self.observation_space.low,
             self.observation_space.high,
