@@ -40,6 +40,16 @@ def smallest(numbers, n):
     return found
 
 
+@vector_kernel
+def index_of_smallest(numbers, n):
+    """The first index at which the smallest of the first `n` numbers stands."""
+    least = smallest(numbers, n)
+    found = np.inf
+    for i in range(n):
+        found = min(found, float(i) if numbers[i] == least else np.inf)
+    return int(found)
+
+
 @lean_kernel
 def index_of_largest(numbers):
     """The first index at which the largest number stands."""
@@ -128,10 +138,7 @@ def associate(distance, label, n_labels, n_cells, temperature, share):
     if temperature > 0.0:
         shares_of_all(distance, n_cells, temperature, share)
         return -1
-    least = smallest(distance, n_cells)
-    nearest = 0
-    while distance[nearest] > least:
-        nearest += 1
+    nearest = index_of_smallest(distance, n_cells)
     share[nearest] = 1.0
     return nearest
 
@@ -145,32 +152,62 @@ def dot(a, b, n):
     return total
 
 
+@vector_kernel
+def four_dots(a, b, c, d, e, n):
+    """Sums of products of `a` with each of the others: `a` is read once."""
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    for i in range(n):
+        first += a[i] * b[i]
+        second += a[i] * c[i]
+        third += a[i] * d[i]
+        fourth += a[i] * e[i]
+    return first, second, third, fourth
+
+
 @lean_kernel
-def expected_value(z, share, only, n_cells, q, base, n_basis):
+def average_rows(share, only, q, first, last, n_cells, sums):
+    """Fill `sums` from `first` to `last` with what the cells say together in these rows of `q`."""
+    if only >= 0:
+        for r in range(first, last):
+            sums[r] = q[r, only]
+        return
+    r = first
+    while r + 4 <= last:
+        sums[r], sums[r + 1], sums[r + 2], sums[r + 3] = four_dots(
+            share, q[r], q[r + 1], q[r + 2], q[r + 3], n_cells
+        )
+        r += 4
+    while r < last:
+        sums[r] = dot(share, q[r], n_cells)
+        r += 1
+
+
+@lean_kernel
+def expected_value(z, share, only, n_cells, q, base, n_basis, sums):
     """Q(z) = sum_i p(mu_i | z) (b_i + w_i z); b is row `base` of `q`, and w, if there is one, follows.
 
     The value of a cell is an affine function of z itself and not of z - mu, so that it stays what it is
     when its cell moves or splits.
     """
-    if only >= 0:
-        value = q[base, only]
-        for j in range(n_basis - 1):
-            value += q[base + 1 + j, only] * z[j]
-        return value
-    value = dot(share, q[base], n_cells)
+    average_rows(share, only, q, base, base + n_basis, n_cells, sums)
+    value = sums[base]
     for j in range(n_basis - 1):
-        value += dot(share, q[base + 1 + j], n_cells) * z[j]
+        value += sums[base + 1 + j] * z[j]
     return value
 
 
 @lean_kernel
-def action_values(z, share, only, n_cells, q, n_basis, values):
+def action_values(z, share, only, n_cells, q, n_basis, values, sums):
     """Fill `values` with Q(z, a) for each action.
 
     In a codebook for each action a cell has no value for the others: its rows are 0 there.
     """
-    for a in range(values.shape[0]):
-        values[a] = expected_value(z, share, only, n_cells, q, a * n_basis, n_basis)
+    n_actions = values.shape[0]
+    average_rows(share, only, q, 0, n_actions * n_basis, n_cells, sums)
+    for a in range(n_actions):
+        values[a] = sums[a * n_basis]
+        for j in range(n_basis - 1):
+            values[a] += sums[a * n_basis + 1 + j] * z[j]
 
 
 @vector_kernel

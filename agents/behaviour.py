@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oda_rl._jit import lean_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.association import add_distances, dot, index_of_largest, shares_of_all, smallest
 from oda_rl.agents.layout import (
     EPSILON_END,
@@ -41,7 +41,7 @@ def argmax_random(values, draw):
     return 0
 
 
-@lean_kernel
+@inline_kernel
 def exploration_rate(settings, learning_steps):
     """Epsilon, falling linearly and then constant."""
     start = settings[EPSILON_START]
@@ -50,7 +50,7 @@ def exploration_rate(settings, learning_steps):
     return start + progress * (end - start)
 
 
-@lean_kernel
+@inline_kernel
 def begins_random(draw, settings, counters):
     """Whether a random action begins now, and how long such actions are held at most.
 
@@ -64,7 +64,7 @@ def begins_random(draw, settings, counters):
     return draw < epsilon * 2.0 / (1.0 + hold), hold
 
 
-@lean_kernel
+@inline_kernel
 def choose(env, draws, settings, counters, values, units, memory):
     """Choose the behaviour's action of environment `env`: epsilon-greedy, random actions held."""
     random, hold = begins_random(draws[0], settings, counters)
@@ -80,7 +80,7 @@ def choose(env, draws, settings, counters, values, units, memory):
         memory.command[env, j] = units.commands[memory.action[env], j]
 
 
-@lean_kernel
+@inline_kernel
 def look_around(n_observed, temperature, n_cells, n_basis, q, location, scratch):
     """Gather the cells that speak for the observation, whatever the action; returns their number.
 
@@ -138,7 +138,7 @@ def value_at(action, n_near, temperature, scratch):
     return value
 
 
-@lean_kernel
+@inline_kernel
 def best_action(draw, reach, temperature, n_near, scratch):
     """Search the action of largest Q(x, u), after `look_around`; leaves it in `scratch.best`, returns Q.
 
@@ -177,7 +177,7 @@ def best_action(draw, reach, temperature, n_near, scratch):
     return value
 
 
-@lean_kernel
+@inline_kernel
 def choose_joint(
     env, draws, settings, counters, temperature, best_value, n_near, units, memory, scratch
 ):
@@ -211,7 +211,7 @@ def choose_joint(
     spread(n_near, counters[N_CELLS], scratch)
 
 
-@lean_kernel
+@inline_kernel
 def spread(n_near, n_cells, scratch):
     """Put the shares of the gathered cells where those cells stand in the codebook."""
     for k in range(n_near):

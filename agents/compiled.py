@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.monitor import Monitor
 
 from oda_rl.agents import playing
-from oda_rl.agents.stepping import finish_episodes
+from oda_rl.agents.stepping import finish_episodes, sees_nothing
 from oda_rl.envs.dynamics import CompiledDynamics, StartBlock
 from oda_rl.envs.finding import get_elapsed_steps, hand_back
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Starts of episodes drawn at once
 STARTS = 256
+# Steps between two returns to Python if nobody looks
+UNWATCHED = 50_000
 NO_LIMIT = np.iinfo(np.int64).max
 
 
@@ -129,10 +131,13 @@ def run_compiled(
     """
     run = CompiledRun(model, env, dynamics)
     first = model.num_timesteps - callback.n_calls
+    # Each return to Python costs as much as a hundred steps: none is made if nobody looks or reads.
+    unwatched = sees_nothing(callback) and not model.logger.output_formats
+    every = max(callback_every, UNWATCHED) if unwatched else callback_every
     go_on = True
     try:
         while go_on and model.num_timesteps < total_timesteps:
-            chunk = callback_every - (model.num_timesteps - first) % callback_every
+            chunk = every - (model.num_timesteps - first) % every
             chunk = min(chunk, total_timesteps - model.num_timesteps)
             infos = run.advance(chunk)
             model.num_timesteps += chunk

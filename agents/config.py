@@ -63,7 +63,7 @@ class TwoTimescaleConfig:
     """Share of random actions when learning begins."""
     exploration_final_eps: float = 0.01
     """Share of random actions at the end."""
-    exploration_fraction: float = 0.3
+    exploration_fraction: float = 0.1
     """Fraction of the run over which the share of random actions falls."""
     hold: int = 2
     """While values are learned, a random action is held for 1 to this many steps."""

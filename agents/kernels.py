@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from oda_rl._jit import lean_kernel
+from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.association import (
     action_values,
     add_distances,
@@ -63,7 +63,7 @@ MAX_EMPHASIS = 10.0
 MAX_STEPSIZE = 0.5
 
 
-@lean_kernel
+@inline_kernel
 def learn_codebook(x, wanted, settings, counters, figures, book, scratch):
     """One step of the slow annealer at `x` among the cells of label `wanted`.
 
@@ -96,7 +96,7 @@ def learn_codebook(x, wanted, settings, counters, figures, book, scratch):
     return n + 1 >= counters[LEVEL_LENGTH]
 
 
-@lean_kernel
+@inline_kernel
 def slow_interval(settings, counters):
     """Steps until the next slow update: ever more, so that the codebook is quasi-static for Q."""
     if counters[PHASE] == GROWING:
@@ -104,7 +104,7 @@ def slow_interval(settings, counters):
     return settings[SLOW_EVERY] * (1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING])
 
 
-@lean_kernel
+@inline_kernel
 def measure(n_cells, book, scratch):
     """Find the distances of `scratch.z` from all codevectors."""
     for i in range(n_cells):
@@ -112,7 +112,7 @@ def measure(n_cells, book, scratch):
     add_distances(scratch.z, 0, book.location.shape[0], book.location, n_cells, scratch.distance)
 
 
-@lean_kernel
+@inline_kernel
 def look(settings, counters, book, scratch):
     """See which cells speak for the observation in `scratch.z`, and what the actions are worth.
 
@@ -128,11 +128,13 @@ def look(settings, counters, book, scratch):
         settings[SOFTNESS] * settings[TEMPERATURE],
         scratch.share,
     )
-    action_values(scratch.z, scratch.share, only, n_cells, book.payload, n_basis, scratch.values)
+    action_values(
+        scratch.z, scratch.share, only, n_cells, book.payload, n_basis, scratch.values, scratch.sums
+    )
     return only
 
 
-@lean_kernel
+@inline_kernel
 def look_joint(draw, settings, counters, units, book, scratch):
     """See which cells speak for the observation in `scratch.z`, and what its best action is.
 
@@ -156,7 +158,7 @@ def look_joint(draw, settings, counters, units, book, scratch):
     return n_near, best_action(draw, units.action_reach, temperature, n_near, scratch)
 
 
-@lean_kernel
+@inline_kernel
 def remember(env, only, n_observed, settings, counters, book, memory, scratch):
     """Keep what the next step will learn from: the location, and the cells that speak for the action."""
     n_cells, n_basis, taken = counters[N_CELLS], counters[N_BASIS], memory.action[env]
@@ -207,14 +209,14 @@ def recall(settings, counters, figures, units, book, memory, scratch):
         remember(env, only, n_observed, settings, counters, book, memory, scratch)
 
 
-@lean_kernel
+@inline_kernel
 def note_reward(reward, terminated, figures):
     """Remember the largest reward that can be had again and again, and the largest that ends all."""
     which = BEST_ENDING if terminated else BEST_REWARD
     figures[which] = max(figures[which], reward)
 
 
-@lean_kernel
+@inline_kernel
 def observe(
     env,
     observation,
@@ -333,6 +335,7 @@ def step(
     distance,
     next_share,
     values,
+    sums,
     local,
     partial,
     spare,
@@ -347,7 +350,19 @@ def step(
     book = Book(location, weight, label, axis, payload)
     memory = Memory(z, share, only, norm, trace_scale, action, command, held, exploratory)
     scratch = Scratch(
-        next_z, distance, next_share, values, local, partial, spare, actions, slopes, cells, best, trial
+        next_z,
+        distance,
+        next_share,
+        values,
+        sums,
+        local,
+        partial,
+        spare,
+        actions,
+        slopes,
+        cells,
+        best,
+        trial,
     )
     return observe(
         env,

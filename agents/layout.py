@@ -110,6 +110,7 @@ class Scratch(NamedTuple):
     distance: Any
     share: Any
     values: Any
+    sums: Any
     local: Any
     partial: Any
     spare: Any

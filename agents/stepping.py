@@ -27,7 +27,7 @@ def run_single(
     With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
     """
     action = model.next_actions[0]
-    watched = not _sees_nothing(callback)
+    watched = not sees_nothing(callback)
     callback.on_rollout_start()
     go_on = True
     while go_on and model.num_timesteps < total_timesteps:
@@ -97,7 +97,7 @@ def run_vectorised(
             finish_episodes(model, callback, log_interval, step)
 
 
-def _sees_nothing(callback: BaseCallback) -> bool:
+def sees_nothing(callback: BaseCallback) -> bool:
     """Whether this is what SB3 makes of `callback=None`: then nobody needs to be told of a step."""
     return type(callback) is ConvertCallback and callback.callback is None
 

@@ -1,6 +1,6 @@
 """The fast timescale: one step of Q(lambda) over soft aggregate states."""
 
-from oda_rl._jit import lean_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.association import expected_value
 from oda_rl.agents.layout import (
     AVERAGE_RATE,
@@ -154,7 +154,7 @@ def trace_rows(env, n_actions, n_basis):
     return first, first + rows
 
 
-@lean_kernel
+@inline_kernel
 def fade(env, traces, n_cells, settings, memory):
     """Let the traces decay; after an exploratory action they are cut (Watkins).
 
@@ -172,7 +172,7 @@ def fade(env, traces, n_cells, settings, memory):
         memory.trace_scale[env] = 1.0
 
 
-@lean_kernel
+@inline_kernel
 def count_visit(taken, share, only, settings, counters, figures, visits, rate):
     """Count a visit of the cells that speak, and lower the stepsize: their own, or the common one."""
     n_cells = counters[N_CELLS]
@@ -192,7 +192,7 @@ def count_visit(taken, share, only, settings, counters, figures, visits, rate):
             visits[taken, i] += share[i]
 
 
-@lean_kernel
+@inline_kernel
 def learn_values(env, reward, best_next, n_observed, settings, counters, figures, book, memory, scratch):
     """One step of Watkins' Q(lambda) over soft aggregate states; `best_next` is the next state's value.
 
@@ -214,7 +214,7 @@ def learn_values(env, reward, best_next, n_observed, settings, counters, figures
     base = taken * n_basis
 
     target = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * best_next
-    error = target - expected_value(z, share, only, n_cells, q, base, n_basis)
+    error = target - expected_value(z, share, only, n_cells, q, base, n_basis, scratch.sums)
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
     fade(env, traces, n_cells, settings, memory)
     count_visit(taken, share, only, settings, counters, figures, visits, rate)
@@ -241,7 +241,7 @@ def learn_values(env, reward, best_next, n_observed, settings, counters, figures
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
 
 
-@lean_kernel
+@inline_kernel
 def value_temperature(settings):
     """The temperature at which cells overlap for Q; with the nearest cell alone, the annealing's own."""
     softness = settings[SOFTNESS]

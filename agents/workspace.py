@@ -10,7 +10,7 @@ from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.sizes import Sizes
 
 # Numbers are drawn in blocks: a call of the generator costs more than the kernel.
-BLOCK = 4096
+BLOCK = 8192
 
 
 class Workspace:
@@ -55,6 +55,7 @@ class Workspace:
             distance=np.zeros(capacity),
             share=np.zeros(capacity),
             values=np.zeros(sizes.n_actions),
+            sums=np.zeros(sizes.n_actions * sizes.n_basis),
             local=np.zeros(capacity),
             partial=np.zeros(capacity),
             spare=np.zeros(capacity),

@@ -80,6 +80,25 @@ def lean_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compile(function, _nrt=False)
 
 
+def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A `lean_kernel` that becomes part of the kernel which calls it.
+
+    For those that take named tuples of arrays: handing over a dozen arrays by value costs as much as
+    the work of a step.
+
+    Parameters
+    ----------
+    function : callable
+        As for `kernel`.
+
+    Returns
+    -------
+    callable
+        The compiled function.
+    """
+    return _compile(function, _nrt=False, forceinline=True)
+
+
 def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `lean_kernel` whose sums may be taken in any order, and whose numbers are all finite.
 
