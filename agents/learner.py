@@ -108,11 +108,17 @@ class TwoTimescaleLearner:
 
     @property
     def q_values(self) -> NDArray[np.float64]:
-        """The Q values at the codevectors, of shape (n_cells, n_actions)."""
-        parts = self.codebook["q"].reshape(self.sizes.n_actions, self.sizes.n_basis, -1)
-        slopes = parts[:, 1:]
-        location = self.codebook.location[: slopes.shape[1], : self.n_cells]
-        values: NDArray[np.float64] = parts[:, 0] + (slopes * location).sum(axis=1)
+        """The Q values at the codevectors, of shape (n_cells, n_actions).
+
+        With continuous actions a cell has one: that of its own action.
+        """
+        sizes, found = self.sizes, self.codebook.codevectors.T
+        parts = self.codebook["q"].reshape(sizes.n_actions, sizes.n_basis, -1)
+        if not sizes.linear:
+            return parts[:, 0].T
+        observed, acted = found[: sizes.n_observed], found[sizes.n_observed :]
+        products = (acted[:, None] * observed).reshape(sizes.n_products, self.n_cells)
+        values: NDArray[np.float64] = parts[:, 0] + (parts[:, 1:] * np.vstack([found, products])).sum(1)
         return values.T
 
     @property

@@ -308,6 +308,14 @@ def test_steps_with_continuous_actions(local_model):
         np.testing.assert_allclose(book["q"], q, rtol=1e-5, atol=1e-7)  # u has been a float32
 
 
+def test_values_at_the_codevectors():
+    learner = make_joint_learner(local_model="linear", softness=0.0)
+    book = learner.codebook
+    book["q"][:] = np.random.default_rng(0).normal(size=book["q"].shape)
+    for mu, q, value in zip(book.codevectors, book["q"].T, learner.q_values, strict=True):
+        assert value == pytest.approx([q @ [1.0, *mu, mu[2] * mu[0], mu[2] * mu[1]]])
+
+
 def test_the_greedy_action_is_the_best():
     """Against all actions tried one by one, for a Q that is concave in the action."""
     learner = make_joint_learner(local_model="linear", softness=1.0, max_cells=60)
