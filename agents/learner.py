@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from oda_rl.agents import behaviour, kernels, layout, playing
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleConfig
-from oda_rl.agents.scaling import SMALLEST, ObservationScale
+from oda_rl.agents.scaling import ObservationScale
 from oda_rl.agents.sizes import Sizes
+from oda_rl.agents.slow import SlowTimescale
 from oda_rl.agents.workspace import Workspace
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
-from oda_rl.schedule import Cooling, Stepsize
 
 
 class BadTransitionError(ValueError):
@@ -55,16 +55,13 @@ class TwoTimescaleLearner:
         seed: int | None = None,
     ) -> None:
         self.config = config
-        self.plan = config.plan_growth(actions.is_joint)
         self.actions = actions
         self.sizes = Sizes.of(n_observed, actions, n_envs, config)
         self.rng = np.random.default_rng(seed)
         # Acting outside of the training must not change the training.
         (self._acting_rng,) = self.rng.spawn(1)
         self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
-        self.codebook = Codebook(
-            self.sizes.n_features, payload=self.sizes.payload, capacity=self.sizes.capacity
-        )
+        self.slow = SlowTimescale(self.sizes, config, self.rng)
         reach = np.full(self.sizes.n_joint, config.action_weight)
         self._units = layout.Units(
             centre=np.zeros(0),
@@ -74,7 +71,6 @@ class TwoTimescaleLearner:
             action_scale=actions.scale / reach,
             action_reach=reach,
         )
-        self.annealer: Annealer | None = None
         self.horizon = 1
         self.workspace = Workspace(self.sizes, self.rng)
         self._counters = self.workspace.counters
@@ -82,6 +78,16 @@ class TwoTimescaleLearner:
         self.workspace.fill(config, self.horizon)
 
     # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def codebook(self) -> Codebook:
+        """The cells, in scaled units."""
+        return self.slow.codebook
+
+    @property
+    def annealer(self) -> Annealer | None:
+        """What moves them and lets them split; None during the warm-up."""
+        return self.slow.annealer
 
     @property
     def n_cells(self) -> int:
@@ -337,44 +343,10 @@ class TwoTimescaleLearner:
         return self.next_action(env)
 
     def _start_growing(self) -> None:
-        """Freeze the scale and begin with one cell, just below its critical temperature."""
-        book = self.codebook
-        points = self.scale.freeze()
-        n = points.shape[1]
-        centre = np.zeros(book.n_features)
-        centre[:n] = points.mean(axis=0)
-        # continuous actions were drawn uniformly
-        covariance = np.eye(book.n_features) * self.config.action_weight**2 / 3.0
-        covariance[:n, :n] = np.cov(points.T)
-        critical = book.divergence.critical_temperature(centre, covariance)
-        critical = max(critical, SMALLEST)  # observations that never change have no critical one
-        for label in range(self.sizes.n_labels):
-            book.add(centre, 1.0 / self.sizes.n_labels, label)
-        self.annealer = self._make_annealer(critical, self.config.min_temperature * critical)
-        values, vectors = np.linalg.eigh(covariance)
-        book.axis[:, : len(book)] = 2.0 * values[-1] * vectors[:, -1:]
-        book["density"][:] = 1.0 / len(book)
+        """Freeze the scale and begin to anneal."""
+        self.slow.begin(self.scale.freeze())
         self._counters[layout.PHASE] = layout.GROWING
         self._begin_level()
-
-    def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
-        config = self.config
-        return Annealer(
-            self.codebook,
-            t_max=t_max,
-            t_min=t_min,
-            cooling=Cooling(config.cooling),
-            stepsize=self._slow_stepsize(),
-            max_codevectors=self.plan.cells,
-            tol_converge=0.0,
-            tol_merge=config.tol_merge,
-            min_weight=config.min_weight,
-            perturbation=config.perturbation,
-            bifurcation=config.bifurcation,
-            check_every=config.samples_per_cell,
-            max_samples=config.samples_per_cell,
-            seed=self.rng,
-        )
 
     def _start_learning(self) -> None:
         """Give every cell the optimistic value, and go on with Q-learning."""
@@ -390,9 +362,7 @@ class TwoTimescaleLearner:
         book["trace"][:] = 0.0
         self._figures[layout.COMMON_RATE] = self.config.learning_rate
         self._counters[layout.PHASE] = layout.LEARNING
-        assert self.annealer is not None
-        self.annealer.max_codevectors = self.plan.max_cells
-        self.annealer.done = False
+        self.slow.go_on()
 
     def _largest_value(self) -> float:
         """What the largest rewards seen would come to: for ever, or at once where they end an episode.
@@ -404,24 +374,11 @@ class TwoTimescaleLearner:
         again = float(self._figures[layout.BEST_REWARD]) / (1.0 - self.config.gamma)
         return max(again, float(self._figures[layout.BEST_ENDING]))
 
-    def _slow_stepsize(self) -> Stepsize:
-        """What the kernel divides by, but for the flattening."""
-        return Stepsize(self.config.slow_a * max(1, self.n_cells), self.config.slow_b)
-
     def _finish_level(self) -> None:
-        """A temperature is finished: merge, prune, cool, split, and look again."""
-        assert self.annealer is not None
-        self.annealer.distortion = self.distortion
-        n = int(self._counters[layout.SLOW_STEPS])
-        # At the last temperature n goes on from where the last look was.
-        self.annealer.n_samples_seen += n - self.annealer.n
-        self.annealer.n = n
-        self.annealer.end_level()
-        self.annealer.use_stepsize(self._slow_stepsize())
+        """A temperature is finished: let the codebook change, and look again."""
+        self.slow.end_level(int(self._counters[layout.SLOW_STEPS]), self.distortion)
         growing = self._counters[layout.PHASE] == layout.GROWING
-        longest = min(self.plan.steps, self.config.growth_fraction * self.horizon)
-        grown = self._counters[layout.STEPS] >= longest
-        if growing and (self.annealer.done or grown):
+        if growing and self.slow.is_grown(int(self._counters[layout.STEPS]), self.horizon):
             self._start_learning()
         self._begin_level()
 
@@ -462,18 +419,9 @@ class TwoTimescaleLearner:
             "scale/scale": self.scale.scale.copy(),
             "scale/seen": self.scale.seen[: self.scale.n_seen].copy(),
         }
-        if self.annealer is not None:
-            annealing = self.annealer.get_state()
-            annealing["n"] = int(self._counters[layout.SLOW_STEPS])
-            # A temperature here ends by its number of samples alone, and what was critical is history.
-            del annealing["reference"]
-            annealing["history"] = [[*record[:-1], []] for record in annealing["history"]]
-            config["annealer"] = annealing
-            config["t_max"], config["t_min"] = self.annealer.t_max, self.annealer.t_min
-            for name, array in self.codebook.get_state().items():
-                arrays[f"codebook/{name}"] = array
-            rows = self.sizes.trace_rows
-            arrays["codebook/payload"] = np.delete(arrays["codebook/payload"], rows, axis=0)
+        annealing, codebook = self.slow.get_state(int(self._counters[layout.SLOW_STEPS]))
+        config.update(annealing)
+        arrays.update(codebook)
         return config, arrays
 
     def set_state(self, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -484,25 +432,9 @@ class TwoTimescaleLearner:
         self.workspace.resume(config["generator"], config["row"])
         self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
         self.workspace.fill(self.config, self.horizon)
-        if "annealer" not in config:
-            self.annealer = None
-            return
-        state = {
-            name.removeprefix("codebook/"): array
-            for name, array in arrays.items()
-            if name.startswith("codebook/")
-        }
-        rows = self.sizes.trace_rows
-        silent = np.zeros((rows.stop - rows.start, state["payload"].shape[1]))
-        state["payload"] = np.insert(state["payload"], [rows.start], silent, axis=0)
-        self.codebook.set_state(state)
-        self.annealer = self._make_annealer(config["t_max"], config["t_min"])
-        # This also brings the generator, which the annealer shares, to where it was after the block.
-        reference = self.codebook.location[:, : self.n_cells]
-        self.annealer.set_state({**config["annealer"], "reference": reference})
-        if self._counters[layout.PHASE] == layout.LEARNING:
-            self.annealer.max_codevectors = self.plan.max_cells
-        self._begin_level()
+        self.slow.set_state(config, arrays, self._counters[layout.PHASE] == layout.LEARNING)
+        if self.annealer is not None:
+            self._begin_level()
 
     @property
     def _sign(self) -> float:
