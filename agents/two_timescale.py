@@ -16,9 +16,14 @@ class TwoTimescaleQ(OnlineAlgorithm):
     """Q-learning over the cells of a codebook that an annealer makes finer while it learns.
 
     Two stochastic approximations run at once. The fast one is Watkins' Q(lambda) over soft aggregate
-    states, Q(x, a) = sum_i p(mu_i | x) Q_i(a). The slow one is online deterministic annealing of the
+    states, Q(x, a) = sum_i p(mu_i | x) Q_i(x, a). The slow one is online deterministic annealing of the
     observations, which moves the codevectors mu_i and splits a cell when the temperature falls below its
-    critical one; the new cells inherit the Q values. For flat Box observations and Discrete actions.
+    critical one; the new cells inherit the Q values.
+
+    Observations are flat Boxes, bounded or not. Discrete, MultiDiscrete and MultiBinary actions are
+    numbered, and a cell has a value for each. The point of a bounded Box of actions is part of a
+    codevector's location; the greedy one is found by moving from the best cell's action between its
+    neighbours.
 
     Parameters
     ----------
