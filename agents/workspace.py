@@ -1,19 +1,14 @@
 """The arrays that the compiled step works on, and the random numbers that it uses."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from oda_rl.agents import layout
 from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.draws import DrawBlock
 from oda_rl.agents.sizes import Sizes
 
-# Numbers are drawn in blocks: a call of the generator costs more than the kernel.
-BLOCK = 8192
 
-
-class Workspace:
+class Workspace(DrawBlock):
     """Settings, counters, running figures, and what is remembered of each environment.
 
     Parameters
@@ -66,8 +61,7 @@ class Workspace:
             trial=np.zeros(n_joint),
         )
         self._sizes = sizes
-        self._rng = rng
-        self._draw_block()
+        super().__init__(rng, sizes.n_draws)
 
     def fill(self, config: TwoTimescaleConfig, horizon: int) -> None:
         """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
@@ -96,19 +90,6 @@ class Workspace:
 
     # -- random numbers --------------------------------------------------------------------------
 
-    def draw(self) -> NDArray[np.float64]:
-        """The uniform numbers for one choice."""
-        row = self.ready_row()
-        draws: NDArray[np.float64] = self.block[row]
-        self.row += 1
-        return draws
-
-    def ready_row(self) -> int:
-        """The row of `block` that is to be used next; a new block is drawn if there is none."""
-        if self.row == BLOCK:
-            self._draw_block()
-        return self.row
-
     def random_action(self, env: int, units: layout.Units, hold: int) -> None:
         """Choose a random action of environment `env`, held as the behaviour holds them."""
         draws = self.draw()
@@ -123,14 +104,3 @@ class Workspace:
         else:
             memory.action[env] = int(draws[1] * len(self.scratch.values))
             memory.command[env] = units.commands[memory.action[env]]
-
-    def resume(self, state: dict[str, Any], row: int) -> None:
-        """Go on drawing where the generator had this state before the block, and `row` was next."""
-        self._rng.bit_generator.state = state
-        self._draw_block()
-        self.row = row
-
-    def _draw_block(self) -> None:
-        self.block_state = self._rng.bit_generator.state
-        self.block = self._rng.random((BLOCK, self._sizes.n_draws))
-        self.row = 0

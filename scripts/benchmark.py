@@ -8,6 +8,8 @@ python scripts/benchmark.py speed                          # steps per second, t
 python scripts/benchmark.py partition                      # the partitioner against k-means
 """
 
+import sys
+
 import tyro
 from benchmarks.agent import Agent, run_agent
 from benchmarks.partition import Partition, run_partition
@@ -17,7 +19,8 @@ from rich.console import Console
 
 def main(args: Agent | Speed | Partition) -> None:
     """Run one benchmark."""
-    console = Console()
+    # what is not a terminal is as wide as the tables
+    console = Console(width=None if sys.stdout.isatty() else 100)
     if isinstance(args, Agent):
         run_agent(args, console)
     elif isinstance(args, Partition):

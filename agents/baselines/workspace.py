@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oda_rl.agents.baselines import learning
 from oda_rl.agents.baselines.config import LinearConfig, SOMConfig, SparseConfig
 from oda_rl.agents.baselines.features import Features
-from oda_rl.agents.workspace import BLOCK
+from oda_rl.agents.draws import DrawBlock
 
 TRACES = {
     "accumulating": learning.ACCUMULATING,
@@ -17,7 +17,7 @@ TRACES = {
 }
 
 
-class Workspace:
+class Workspace(DrawBlock):
     """Settings, counters, weights, and what is remembered of each environment.
 
     Parameters
@@ -79,8 +79,7 @@ class Workspace:
         self.encoded = np.zeros(1)
         width = max(features.n_features, int(features.size[0]) * n_coordinates)
         self.room = np.zeros((4, width) if features.is_dense else (1, features.location.shape[1]))
-        self._rng = rng
-        self._draw_block()
+        super().__init__(rng, learning.N_DRAWS)
 
     def initial_weights(self, value: float) -> NDArray[np.float64]:
         """Weights that give every action of every state this value."""
@@ -171,19 +170,6 @@ class Workspace:
 
     # -- random numbers --------------------------------------------------------------------------
 
-    def draw(self) -> NDArray[np.float64]:
-        """The uniform numbers for one choice."""
-        row = self.ready_row()
-        draws: NDArray[np.float64] = self.block[row]
-        self.row += 1
-        return draws
-
-    def ready_row(self) -> int:
-        """The row of `block` that is to be used next; a new block is drawn if there is none."""
-        if self.row == BLOCK:
-            self._draw_block()
-        return self.row
-
     def random_action(self, env: int, n_actions: int, hold: int) -> int:
         """A random action of environment `env`, held as the behaviour holds them."""
         draws = self.draw()
@@ -193,14 +179,3 @@ class Workspace:
             self.action[env] = int(draws[1] * n_actions)
             self.held[env] = int(draws[2] * hold)
         return int(self.action[env])
-
-    def resume(self, state: dict[str, Any], row: int) -> None:
-        """Go on drawing where the generator had this state before the block, and `row` was next."""
-        self._rng.bit_generator.state = state
-        self._draw_block()
-        self.row = row
-
-    def _draw_block(self) -> None:
-        self.block_state = self._rng.bit_generator.state
-        self.block = self._rng.random((BLOCK, learning.N_DRAWS))
-        self.row = 0
