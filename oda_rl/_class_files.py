@@ -31,7 +31,7 @@ def write(path: storage.PathOrFile, model: Any) -> Path | None:
     arrays = {"classes": np.asarray(model.classes_), "quantiles": model._quantiles}
     if arrays["classes"].dtype.hasobject:
         arrays["classes"] = arrays["classes"].astype(str)
-    config = {
+    config: dict[str, Any] = {
         "parameters": parameters,
         "feature_names": None if names is None else [str(name) for name in names],
         "objects": np.asarray(model.classes_).dtype.hasobject,
@@ -84,7 +84,7 @@ def _stream_of(model: Any, config: dict[str, Any], arrays: dict[str, Any]) -> St
     level, own, factor, losses = config["choice"]
     stream.choice = Choice(level, own, factor, tuple(losses))
     stream.scaling = Scaling(*(arrays[f"scaling/{i}"] for i in range(3)))
-    stream.waiting = tuple(arrays[f"waiting/{i}"] for i in range(3))  # type: ignore[assignment]
+    stream.waiting = tuple(arrays[f"waiting/{i}"] for i in range(3))
     stream.mass, stream.counts = arrays["mass"], arrays["counts"]
     for c, (room, state) in enumerate(config["runs"]):
         run = stream.new_run()

@@ -26,7 +26,7 @@ def fit_classes(
     mode = stream.mode
     stream.insert_classes(list(range(n_classes)))
     stream.moments.observe(samples, labels, weight)
-    stream.mass = np.bincount(labels, weight, n_classes)
+    stream.mass = np.bincount(labels, weight, n_classes).astype(float)
     stream.counts = np.bincount(labels, minlength=n_classes).astype(float)
     divergence = stream.settings.divergence
     stream.scaling = stream.moments.scaling(mode.scale, divergence)

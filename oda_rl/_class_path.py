@@ -66,7 +66,7 @@ class Data(NamedTuple):
         """All cells together, with the weights and widths that these samples give them."""
         if self.shared:
             return voting_book(cells[0], self.labels, self.weight, self.n_classes, factor)
-        mass = np.bincount(self.labels, self.weight, self.n_classes)
+        mass = np.bincount(self.labels, self.weight, self.n_classes).astype(float)
         counts = np.bincount(self.labels, minlength=self.n_classes).astype(float)
         return book_of(cells, mass, counts, own, factor)
 

@@ -199,19 +199,10 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
     def _check_targets(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool
     ) -> tuple[Array, NDArray[Any], Array]:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            dtype=np.float64,
-            order="C",
-            multi_output=False,
-            ensure_min_samples=1,
-        )
-        samples = X if X.flags.writeable else X.copy()
+        checked: Any = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C")
+        samples: Array = checked[0] if checked[0].flags.writeable else checked[0].copy()
         self._divergence.check(samples)
-        targets = column_or_1d(y, warn=True)
+        targets = column_or_1d(checked[1], warn=True)
         check_classification_targets(targets)
         weight = _check_sample_weight(
             sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True

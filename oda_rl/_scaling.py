@@ -42,7 +42,7 @@ class Scaling(NamedTuple):
         turn = omega.T
         matrix = turn if len(self.matrix) == 0 else self.matrix @ turn
         shift = np.zeros(len(matrix)) if len(self.matrix) == 0 else self.shift
-        return Scaling(shift, matrix, np.linalg.pinv(matrix))
+        return Scaling(shift, matrix, np.asarray(np.linalg.pinv(matrix)))
 
 
 NO_SCALING = Scaling(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
