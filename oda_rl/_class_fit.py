@@ -29,7 +29,7 @@ def fit_classes(
     stream.mass = np.bincount(labels, weight, n_classes).astype(float)
     stream.counts = np.bincount(labels, minlength=n_classes).astype(float)
     divergence = stream.settings.divergence
-    stream.scaling = stream.moments.scaling(mode.scale, divergence)
+    stream.scaling = stream.moments.scaling_for(mode.scale, divergence, samples, labels, stream.rng)
     data = Data(stream.scaling(samples), labels, weight, n_classes, stream.shared)
     settings = stream.settings._replace(max_codevectors=mode.room(n_classes))
     validation = estimator.validation

@@ -19,9 +19,10 @@ SAMPLES_PER_CODEVECTOR = 3
 MIN_LEVEL_SAMPLES = {"critical": 30, "perturb": 1000}
 # Turns towards temperature zero: for a trial, and for the last word.
 TRIAL_TURNS, LAST_TURNS = 5, 100
-# What is tried: how much of its own width a class has, and how many times wider than measured.
-OWN_WIDTHS = (0.0, 0.5, 1.0)
-FACTORS = (1.0, 2.0, 4.0)
+# Widths that are tried: how much of its own a class has, and how many times wider than measured.
+WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0))
+# Levels are tried when there are so many times the codevectors of the last that was.
+GROWTH = 1.15
 # A level that loses no more than this above the least is as good.
 TOLERANCE = 1e-3
 
@@ -151,24 +152,24 @@ def choose(
 
 
 def _losses(runs: Sequence[Run], data: Data, test: Data, settings: Settings) -> Array:
-    """Losses of shape (n_levels, n_widths, n_factors)."""
+    """Losses of shape (n_levels, n_widths)."""
     n_levels = max(len(run.path) for run in runs)
-    losses = np.empty((n_levels, len(OWN_WIDTHS), len(FACTORS)))
-    before: list[int] = []
+    losses = np.full((n_levels, len(WIDTHS)), np.inf)
+    before = 0
     for level in range(n_levels):
         found = codebooks(runs, level)
-        k = [len(part) for part in found]
-        if k == before:
+        k = sum(len(part) for part in found)
+        if k < GROWTH * before and level < n_levels - 1:
             losses[level] = losses[level - 1]
             continue
         before = k
         cells = data.settle(found, settings, TRIAL_TURNS)
         distance = settings.divergence(test.samples, np.concatenate([c.codevectors for c in cells]))
-        for i, own in enumerate(OWN_WIDTHS):
-            book = data.book(cells, own, 1.0)
-            for j, factor in enumerate(FACTORS):
-                joint = book._replace(widths=factor * book.widths).log_joint(distance)
-                losses[level, i, j] = log_loss(joint, test.labels, test.weight)
+        for i, (own, factor) in enumerate(WIDTHS):
+            if own > 0.0 and data.shared:
+                continue
+            joint = data.book(cells, own, factor).log_joint(distance)
+            losses[level, i] = log_loss(joint, test.labels, test.weight)
     return losses
 
 
@@ -176,8 +177,7 @@ def _best(tables: Sequence[Array]) -> Choice:
     n_levels = max(len(table) for table in tables)
     padded = [np.concatenate([t, np.repeat(t[-1:], n_levels - len(t), axis=0)]) for t in tables]
     mean = np.mean(padded, axis=0)
-    by_level = mean.min(axis=(1, 2))
+    by_level = mean.min(axis=1)
     level = int(np.flatnonzero(by_level <= by_level.min() + TOLERANCE)[0])
-    i, j = np.unravel_index(int(mean[level].argmin()), mean.shape[1:])
     losses = tuple(float(value) for value in by_level)
-    return Choice(level, OWN_WIDTHS[int(i)], FACTORS[int(j)], losses)
+    return Choice(level, *WIDTHS[int(mean[level].argmin())], losses)

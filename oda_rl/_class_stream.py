@@ -271,7 +271,8 @@ class Stream:
 
     def _rescale(self) -> None:
         """Take the moments of the features anew; codevectors stay where they are in the data."""
-        if self.turned:
+        plain = len(self.scaling.matrix) == 0 and len(self.waiting[0]) == 0
+        if self.turned or plain:  # that was found to be best, by a fit
             return
         old = self.scaling
         self.scaling = self.moments.scaling(self.mode.scale, self.settings.divergence)

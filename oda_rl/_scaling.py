@@ -11,11 +11,14 @@ from oda_rl.divergences import Divergence
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-SCALES = ("within", "standard", "minmax")
+SCALES = ("auto", "within", "standard", "minmax")
 # The part of the variances within classes that is taken to be without correlation, and as large as the
 # features' whole variances: directions in which a class hardly varies are not to dominate.
-UNCORRELATED = 0.1
+UNCORRELATED = 0.2
 FLOOR = 0.02
+# Features stay as they are where so many more samples then have a nearest neighbour of their class, in
+# standard errors of the difference, and no more samples than that are looked at.
+BETTER, N_LOOKED_AT = 2.0, 1000
 
 
 class Scaling(NamedTuple):
@@ -92,10 +95,29 @@ class Moments:
         else:
             width = np.sqrt(total)
         width = np.where(width > 1e-12 * np.maximum(1e-300, np.abs(self.bounds).max(axis=0)), width, 1.0)
-        if positive or scale != "within":
+        if positive or scale not in ("auto", "within"):
             shift = np.zeros_like(shift) if positive else shift
             return Scaling(shift, np.diag(1.0 / width), np.diag(width))
         return self._whitening(shift, within / np.multiply.outer(width, width), width)
+
+    def scaling_for(
+        self,
+        scale: str | None,
+        divergence: Divergence,
+        samples: Array,
+        labels: Labels,
+        rng: np.random.Generator,
+    ) -> Scaling:
+        """The map of the name `scale`, where "auto" looks at samples at hand."""
+        found = self.scaling(scale, divergence)
+        if scale != "auto" or divergence.name != "squared_euclidean":
+            return found
+        n = len(samples)
+        rows = slice(None) if n <= N_LOOKED_AT else rng.choice(n, N_LOOKED_AT, replace=False)
+        plain, own = samples[rows], labels[rows]
+        right = [_neighbours_agree(points, own) for points in (found(plain), plain - plain.mean(axis=0))]
+        gained, lost = np.sum(right[1] & ~right[0]), np.sum(right[0] & ~right[1])
+        return NO_SCALING if gained - lost > BETTER * np.sqrt(gained + lost) else found
 
     @staticmethod
     def _whitening(shift: Array, within: Array, width: Array) -> Scaling:
@@ -106,3 +128,13 @@ class Moments:
         matrix = (vectors / root) @ vectors.T
         inverse = (vectors * root) @ vectors.T
         return Scaling(shift, matrix / width[:, None], inverse * width[None, :])
+
+
+def _neighbours_agree(samples: Array, labels: Labels) -> NDArray[np.bool_]:
+    """Whether the nearest other sample of every sample has the same label."""
+    product = samples @ samples.T
+    norm = np.diag(product).copy()
+    product *= -2.0
+    product += norm[None, :]
+    np.fill_diagonal(product, np.inf)
+    return np.asarray(labels[product.argmin(axis=1)] == labels)

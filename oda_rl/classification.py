@@ -56,12 +56,13 @@ class ODAClassifier(CodebookClassifier):
         `"lvq"`: codevectors are also repelled by samples of other classes (eq. 31).
     rule : {"bayes", "nearest"}, default="bayes"
         The class with the largest pi_c p(x | c) (eq. 35), or that of the nearest codevector (eq. 36).
-    scale : {"within", "standard", "minmax"} or None, default="within"
+    scale : {"auto", "within", "standard", "minmax"} or None, default="auto"
         The features in which divergences are taken. `"within"`: made uncorrelated within the classes,
-        as far as the data tell (a tenth of the covariance is taken to be without correlation);
+        as far as the data tell (a fifth of the covariance is taken to be without correlation);
         `"standard"`: scaled to unit variance; `"minmax"`: to unit range; None: as they are. For
         divergences of positive data features are multiplied by numbers only, and `"within"` is
-        `"standard"`.
+        `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly
+        more often of one class in the features as they are: those of one unit, such as pixels.
     fine_tune : {None, "lvq1", "glvq", "grlvq", "gmlvq"}, default=None
         Learning vector quantization after the annealing: LVQ1; GLVQ; with relevances of the features
         (GRLVQ); with a matrix of relevances (GMLVQ, K n_features^2 operations per sample). A stream
@@ -82,7 +83,7 @@ class ODAClassifier(CodebookClassifier):
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, in the units of the divergence of scaled features; `"auto"` as for
         `ODAPartition`.
-    cooling : float, default=0.9
+    cooling : float, default=0.8
         What the schedule multiplies by at each step (gamma), in (0, 1).
     schedule : {"temperature", "lambda"}, default="temperature"
         What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
@@ -171,7 +172,7 @@ class ODAClassifier(CodebookClassifier):
         *,
         mode: str = "conditional",
         rule: str = "bayes",
-        scale: str | None = "within",
+        scale: str | None = "auto",
         fine_tune: str | None = None,
         n_passes: int = 20,
         validation: int | Literal["auto"] | None = "auto",
@@ -180,7 +181,7 @@ class ODAClassifier(CodebookClassifier):
         reject_label: Any = -1,
         t_max: float | Literal["auto"] = "auto",
         t_min: float | Literal["auto"] = "auto",
-        cooling: float = 0.9,
+        cooling: float = 0.8,
         schedule: str = "temperature",
         bifurcation: str = "critical",
         divergence: str | Divergence = "squared_euclidean",
