@@ -13,10 +13,8 @@ from oda_rl.fine_tuning import anneal_lvq, fine_tune
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# Folds of the validation, and the number of samples from which on one fold is left out, once.
-FOLDS, ONCE_FOLDS, ONCE_SAMPLES = 3, 5, 1000
-# Annealed LVQ begins below the temperature reached.
-N_QUANTILES = 201
+# Parts of the validation.
+FOLDS = 3
 
 
 def fit_classes(
@@ -35,9 +33,8 @@ def fit_classes(
     validation = estimator.validation
     stream.choice = Choice()
     if validation is not None and n_classes > 1:
-        once = validation == "auto" and len(samples) > ONCE_SAMPLES
-        folds = ONCE_FOLDS if once else FOLDS if validation == "auto" else int(validation)
-        stream.choice = choose(data, settings, folds, 1 if once else folds, stream.rng)
+        folds = FOLDS if validation == "auto" else int(validation)
+        stream.choice = choose(data, settings, folds, stream.rng)
     level = stream.choice.level if stream.choice.losses else None
     runs = anneal(data, settings, stream.rng, level, stream.runs[0].payload)
     stream.take_over(runs, len(samples))

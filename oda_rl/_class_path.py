@@ -135,9 +135,7 @@ def codebooks(runs: Sequence[Run], level: int) -> list[Array]:
     return [run.path[min(level, len(run.path) - 1)][2] for run in runs]
 
 
-def choose(
-    data: Data, settings: Settings, n_folds: int, n_tries: int, rng: np.random.Generator
-) -> Choice:
+def choose(data: Data, settings: Settings, n_folds: int, rng: np.random.Generator) -> Choice:
     """Find the level and the widths with the least loss on samples left out, by cross-validation."""
     smallest = int(np.bincount(data.labels, minlength=data.n_classes).min())
     n_folds = min(n_folds, smallest)
@@ -145,7 +143,7 @@ def choose(
         return Choice()
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
     tables = []
-    for train, test in list(folds.split(data.samples, data.labels))[:n_tries]:
+    for train, test in folds.split(data.samples, data.labels):
         learned = data.take(train)
         tables.append(_losses(anneal(learned, settings, rng), learned, data.take(test), settings))
     return _best(tables)

@@ -14,7 +14,7 @@ Labels = NDArray[np.int64]
 SCALES = ("auto", "within", "standard", "minmax")
 # The part of the variances within classes that is taken to be without correlation, and as large as the
 # features' whole variances: directions in which a class hardly varies are not to dominate.
-UNCORRELATED = 0.2
+UNCORRELATED = 0.4
 FLOOR = 0.02
 # Features stay as they are where so many more samples then have a nearest neighbour of their class, in
 # standard errors of the difference, and no more samples than that are looked at.

@@ -58,7 +58,7 @@ class ODAClassifier(CodebookClassifier):
         The class with the largest pi_c p(x | c) (eq. 35), or that of the nearest codevector (eq. 36).
     scale : {"auto", "within", "standard", "minmax"} or None, default="auto"
         The features in which divergences are taken. `"within"`: made uncorrelated within the classes,
-        as far as the data tell (a fifth of the covariance is taken to be without correlation);
+        as far as the data tell (two fifths of the covariance is taken to be without correlation);
         `"standard"`: scaled to unit variance; `"minmax"`: to unit range; None: as they are. For
         divergences of positive data features are multiplied by numbers only, and `"within"` is
         `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly
@@ -71,8 +71,7 @@ class ODAClassifier(CodebookClassifier):
         Passes over the data that `fit` makes for `fine_tune`, or for `mode="lvq"`.
     validation : int, "auto" or None, default="auto"
         Parts into which `fit` divides the data, to leave one out at a time and find the temperature to
-        stop at. `"auto"` is 3; of more than 1000 samples, a fifth is left out once. None anneals to
-        K_max or `t_min`.
+        stop at; "auto" is 3. None anneals to K_max or `t_min`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn; `partial_fit` takes no `"balanced"`.
     reject : float or None, default=None

@@ -3,6 +3,7 @@
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oda_rl import ODAClassifier
+from oda_rl.quantization import LVQ
 
 ORDER = (
     "samples are learned from one after the other in a random order, so that leaving one out or "
@@ -14,6 +15,6 @@ def expected_failures(estimator):
     return {"check_sample_weight_equivalence_on_dense_data": ORDER}
 
 
-@parametrize_with_checks([ODAClassifier()], expected_failed_checks=expected_failures)
+@parametrize_with_checks([ODAClassifier(), LVQ()], expected_failed_checks=expected_failures)
 def test_scikit_learn(estimator, check):
     check(estimator)
