@@ -114,9 +114,10 @@ class Moments:
             return found
         n = len(samples)
         rows = slice(None) if n <= N_LOOKED_AT else rng.choice(n, N_LOOKED_AT, replace=False)
-        plain, own = samples[rows], labels[rows]
-        right = [_neighbours_agree(points, own) for points in (found(plain), plain - plain.mean(axis=0))]
-        gained, lost = np.sum(right[1] & ~right[0]), np.sum(right[0] & ~right[1])
+        plain: Array = samples[rows]
+        scaled_right = _neighbours_agree(found(plain), labels[rows])
+        plain_right = _neighbours_agree(plain - plain.mean(axis=0), labels[rows])
+        gained, lost = np.sum(plain_right & ~scaled_right), np.sum(scaled_right & ~plain_right)
         return NO_SCALING if gained - lost > BETTER * np.sqrt(gained + lost) else found
 
     @staticmethod

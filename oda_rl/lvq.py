@@ -86,6 +86,9 @@ class LVQ(CodebookClassifier):
     array(['low', 'high'], dtype='<U4')
     """
 
+    n_samples_seen_: int
+    _location: Array
+    _labels: Labels
     rule = "nearest"
     reject = None
     reject_label = None

@@ -6,22 +6,26 @@ python scripts/benchmark.py agent --plot                   # return against numb
 python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by seed
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
 python scripts/benchmark.py partition                      # the partitioner against k-means
+python scripts/benchmark.py supervised                     # the classifier against others, with noise
 """
 
 import tyro
 from benchmarks.agent import Agent, run_agent
 from benchmarks.partition import Partition, run_partition
 from benchmarks.speed import Speed, run_speed
+from benchmarks.supervised import Supervised, run_supervised
 from rich.console import Console
 
 
-def main(args: Agent | Speed | Partition) -> None:
+def main(args: Agent | Speed | Partition | Supervised) -> None:
     """Run one benchmark."""
     console = Console()
     if isinstance(args, Agent):
         run_agent(args, console)
     elif isinstance(args, Partition):
         run_partition(args, console)
+    elif isinstance(args, Supervised):
+        run_supervised(args, console)
     else:
         run_speed(args, console)
 
@@ -29,6 +33,6 @@ def main(args: Agent | Speed | Partition) -> None:
 if __name__ == "__main__":
     main(
         tyro.extras.subcommand_cli_from_dict(  # type: ignore[call-overload]
-            {"agent": Agent, "speed": Speed, "partition": Partition}
+            {"agent": Agent, "speed": Speed, "partition": Partition, "supervised": Supervised}
         )
     )
