@@ -7,6 +7,7 @@ import numpy as np
 
 from oda_rl import storage
 from oda_rl._class_book import ClassBook
+from oda_rl._class_names import class_names, plain_parameters, set_class_names
 from oda_rl._class_path import Choice
 from oda_rl._class_settings import classifier_settings
 from oda_rl._class_stream import Stream
@@ -21,24 +22,18 @@ COUNTERS = ("n_seen", "n_measured", "rescale_at", "turned")
 def write(path: storage.PathOrFile, model: Any) -> Path | None:
     """Write a fitted classifier."""
     stream: Stream = model._stream
-    parameters = {name: plain(value) for name, value in model.get_params(deep=False).items()}
-    parameters["divergence"] = model._divergence.name
+    parameters = plain_parameters(model)
     if isinstance(model.class_weight, dict):
         parameters["class_weight"] = [[plain(k), plain(v)] for k, v in model.class_weight.items()]
-    if not isinstance(model.random_state, int | np.integer):
-        parameters["random_state"] = None  # the generator's state is stored with the stream
-    names = getattr(model, "feature_names_in_", None)
-    arrays = {"classes": np.asarray(model.classes_), "quantiles": model._quantiles}
-    if arrays["classes"].dtype.hasobject:
-        arrays["classes"] = arrays["classes"].astype(str)
     config: dict[str, Any] = {
         "parameters": parameters,
-        "feature_names": None if names is None else [str(name) for name in names],
-        "objects": np.asarray(model.classes_).dtype.hasobject,
         "choice": list(stream.choice),
         "rng": stream.rng.bit_generator.state,
         "runs": [],
-    } | {name: int(getattr(stream, name)) for name in COUNTERS}
+        **class_names(model),
+    }
+    config |= {name: int(getattr(stream, name)) for name in COUNTERS}
+    arrays = {"quantiles": model._quantiles}
     arrays |= {f"moments/{name}": getattr(stream.moments, name) for name in MOMENTS}
     arrays |= {f"scaling/{i}": part for i, part in enumerate(stream.scaling)}
     arrays |= {f"waiting/{i}": part for i, part in enumerate(stream.waiting)}
@@ -61,11 +56,8 @@ def read(path: storage.PathOrFile, cls: Any, divergence: Divergence | None) -> A
     if divergence is not None:
         parameters["divergence"] = divergence
     model = cls(**parameters)
-    classes = arrays["classes"]
-    model.classes_ = classes.astype(object) if config["objects"] else classes
+    set_class_names(model, config)
     model.n_features_in_ = arrays["moments/mean"].shape[1]
-    if config["feature_names"] is not None:
-        model.feature_names_in_ = np.array(config["feature_names"], dtype=object)
     stream = _stream_of(model, config, arrays)
     model._publish(stream)
     model._quantiles = arrays["quantiles"]

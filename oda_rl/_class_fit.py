@@ -13,8 +13,8 @@ from oda_rl.fine_tuning import anneal_lvq, fine_tune
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# Parts of the validation.
-FOLDS = 3
+# Parts of the validation: of so many samples at most, and of more.
+FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 
 
 def fit_classes(
@@ -33,7 +33,8 @@ def fit_classes(
     validation = estimator.validation
     stream.choice = Choice()
     if validation is not None and n_classes > 1:
-        folds = FOLDS if validation == "auto" else int(validation)
+        auto = FOLDS if len(samples) <= FEW_SAMPLES else MORE_FOLDS
+        folds = auto if validation == "auto" else int(validation)
         stream.choice = choose(data, settings, folds, stream.rng)
     level = stream.choice.level if stream.choice.losses else None
     runs = anneal(data, settings, stream.rng, level, stream.runs[0].payload)

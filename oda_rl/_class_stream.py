@@ -5,12 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl import bifurcation, lvq_kernels
+from oda_rl import bifurcation
 from oda_rl._class_book import Cells, ClassBook, book_of, with_votes
+from oda_rl._class_lvq import repel, tune
+from oda_rl._class_moves import cells_of, move
 from oda_rl._class_path import Choice, min_level_samples
 from oda_rl._run import Run, Settings
 from oda_rl._scaling import NO_SCALING, Moments, Scaling
-from oda_rl.fine_tuning import LVQ1_OFFSET, STEEPNESS, STEP, scratch_for
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -181,7 +182,7 @@ class Stream:
                 rows = slice(done, done + 1)
                 self.runs[labels[done]].observe(scaled[rows], weight[rows])
                 done += 1
-            self._tune(scaled[done:], labels[done:], weight[done:])
+            tune(self, scaled[done:], labels[done:], weight[done:])
             return
         for c in np.unique(labels):
             own = np.flatnonzero(labels == c)
@@ -193,79 +194,12 @@ class Stream:
             run = self.runs[0 if self.shared else labels[t]]
             run.observe(samples[rows], weight[rows])
             if not self.shared:
-                self._repel(samples[rows], labels[rows], weight[rows])
+                repel(self, samples[rows], labels[rows], weight[rows])
             elif run.annealer is not None:
                 # Votes belong to cells that split and merge: they are a field of the payload.
                 book = run.annealer.codebook
                 distance = self.settings.divergence(samples[rows], book.codevectors)
                 book["votes"][labels[t], int(distance.argmin())] += weight[t]
-
-    # -- learning vector quantization ------------------------------------------------------------
-
-    def _stacked(self) -> tuple[Array, Labels, Array, Array]:
-        """Locations, classes, weights and ages of all codevectors that anneal."""
-        books = [(c, run.annealer.codebook) for c, run in enumerate(self.runs) if run.annealer]
-        location = np.ascontiguousarray(
-            np.concatenate([book.location[:, : len(book)] for _, book in books], axis=1)
-        )
-        labels = np.repeat([c for c, _ in books], [len(book) for _, book in books]).astype(np.int64)
-        share = np.concatenate([book.weights * self.mass[c] for c, book in books])
-        return location, labels, share / self.mass.sum(), share
-
-    def _unstack(self, location: Array) -> None:
-        start = 0
-        for run in self.runs:
-            if run.annealer is not None:
-                book = run.annealer.codebook
-                book.location[:, : len(book)] = location[:, start : start + len(book)]
-                start += len(book)
-
-    def _repel(self, samples: Array, labels: Labels, weight: Array) -> None:
-        """The part of eq. 31 that moves codevectors of other classes away."""
-        annealers = [run.annealer for run in self.runs if run.annealer is not None]
-        if not annealers:
-            return
-        location, own, share, age = self._stacked()
-        temperature = min(0.0 if a.done and a.harden else a.temperature for a in annealers)
-        divergence = self.settings.divergence
-        lvq_kernels.soft_lvq(
-            divergence.kind,
-            samples,
-            labels,
-            weight,
-            temperature,
-            LVQ1_OFFSET,
-            1.0,
-            divergence.minimum,
-            True,
-            location,
-            share,
-            own,
-            age,
-            scratch_for(location),
-        )
-        self._unstack(location)
-
-    def _tune(self, samples: Array, labels: Labels, weight: Array) -> None:
-        """Fine-tune in a stream whose annealing is done; relevances stay as `fit` has left them."""
-        if len(samples) == 0:
-            return
-        location, own, _, age = self._stacked()
-        scratch = scratch_for(location)
-        divergence = self.settings.divergence
-        if self.mode.fine_tune == "lvq1":
-            kind, least = divergence.kind, divergence.minimum
-            lvq_kernels.lvq1(
-                kind, samples, labels, weight, LVQ1_OFFSET, 1.0, least, location, own, age, scratch
-            )
-        else:
-            relevance = np.ones(self.n_features)
-            for t in range(len(samples)):
-                rows = slice(t, t + 1)
-                step = STEP / (1.0 + (self.n_measured - len(samples) + t) / (100.0 * len(own)))
-                part = samples[rows], labels[rows], weight[rows]
-                lvq_kernels.glvq(*part, step, STEEPNESS, 0.0, relevance, location, own, scratch)
-        self._unstack(location)
 
     # -- scaling ---------------------------------------------------------------------------------
 
@@ -282,7 +216,7 @@ class Stream:
             self._learn(*waiting)
         elif self.mode.scale is not None:
             for run in self.runs:
-                _move(run, old, self.scaling)
+                move(run, old, self.scaling)
 
     def turn(self, omega: Array) -> None:
         """Take relevances on: from now on features are scaled as they are with `omega` after that."""
@@ -290,7 +224,7 @@ class Stream:
         self.scaling = old.turned(omega)
         self.turned = True
         for run in self.runs:
-            _move(run, old, self.scaling)
+            move(run, old, self.scaling)
 
     # -- after a fit -----------------------------------------------------------------------------
 
@@ -337,28 +271,6 @@ class Stream:
         own = total * (matrix**2).sum(axis=1)
         return own / own.sum() if own.sum() > 0.0 else np.full(len(own), 1.0 / len(own))
 
-    def history(self) -> list[tuple[float, int, float, int, float, Array, Labels]]:
-        """What the classes had learned at the end of every temperature: records of `history_`."""
-        runs = [(c, run.history) for c, run in enumerate(self.runs) if run.history]
-        records = []
-        for level in range(max((len(history) for _, history in runs), default=0)):
-            points = [(c, history[min(level, len(history) - 1)]) for c, history in runs]
-            losses = self.choice.losses
-            labels = np.repeat([c for c, _ in points], [p.n_codevectors for _, p in points])
-            codevectors = np.concatenate([p.codevectors for _, p in points])
-            records.append(
-                (
-                    min(p.temperature for _, p in points),
-                    len(codevectors),
-                    losses[level] if level < len(losses) else float("nan"),
-                    sum(p.n_samples_seen for _, p in points),
-                    sum(p.seconds for _, p in points),
-                    self.scaling.back(codevectors),
-                    np.zeros_like(labels) if self.shared else labels,
-                )
-            )
-        return records
-
     def book(self) -> ClassBook:
         """The codebook as it stands."""
         if self.fixed is None:
@@ -388,7 +300,13 @@ class Stream:
         spread = np.diag(matrix.T @ within @ matrix)
         seen = self.counts > 0.0
         cells = [
-            _cells_of(scaled[c : c + seen[c]], np.ones(int(seen[c])), spread[None], self.mass[c], self)
+            cells_of(
+                scaled[c : c + seen[c]],
+                np.ones(int(seen[c])),
+                spread[None],
+                self.mass[c],
+                self.settings.divergence,
+            )
             for c in range(self.n_classes)
         ]
         return book_of(cells, self.mass, self.counts)
@@ -398,35 +316,4 @@ class Stream:
             empty = np.empty((0, self.n_features))
             return Cells(empty, np.empty(0), 0.0, empty, np.empty(0, dtype=np.int64))
         codevectors, shares, spreads = run.codebook()
-        return _cells_of(codevectors, shares, spreads, mass, self)
-
-
-def _cells_of(codevectors: Array, shares: Array, spreads: Array, mass: float, stream: Stream) -> Cells:
-    """Cells whose distortion is told from their variances, to second order."""
-    divergence = stream.settings.divergence
-    spreads = np.broadcast_to(spreads, codevectors.shape)
-    if divergence.name == "squared_euclidean" or len(codevectors) == 0:
-        own = spreads.sum(axis=1)
-    else:
-        scale = np.array([divergence.scale(mu) for mu in codevectors])
-        own = 0.5 * (scale**2 * spreads).sum(axis=1)
-    return Cells(codevectors, shares, mass * float(shares @ own), spreads, np.empty(0, dtype=np.int64))
-
-
-def _move(run: Run, old: Scaling, new: Scaling) -> None:
-    """Express what a run has learned in other scaled features; it stays where it is in the data."""
-    step = old.inverse @ new.matrix
-    run.path = [(d, s, new(old.back(points))) for d, s, points in run.path]
-    if len(run.buffer) > 0:
-        run.buffer = new(old.back(run.buffer))
-    if run.annealer is None:
-        return
-    book = run.annealer.codebook
-    k = len(book)
-    book.location[:, :k] = new(old.back(book.location[:, :k].T)).T
-    run.annealer.reference = book.location.copy()
-    length = np.maximum(book.critical_temperatures, 1e-300)
-    axis = step.T @ book.axis[:, :k]
-    # The axis is an eigenvector times its eigenvalue, a variance.
-    book.axis[:, :k] = axis * (np.linalg.norm(axis, axis=0) / length)
-    book["spread"][:] = (step.T**2) @ book["spread"]
+        return cells_of(codevectors, shares, spreads, mass, self.settings.divergence)

@@ -116,8 +116,9 @@ class Moments:
         rows = slice(None) if n <= N_LOOKED_AT else rng.choice(n, N_LOOKED_AT, replace=False)
         plain: Array = samples[rows]
         scaled_right = _neighbours_agree(found(plain), labels[rows])
-        plain_right = _neighbours_agree(plain - plain.mean(axis=0), labels[rows])
-        gained, lost = np.sum(plain_right & ~scaled_right), np.sum(scaled_right & ~plain_right)
+        plain_right = _neighbours_agree(np.asarray(plain - plain.mean(axis=0)), labels[rows])
+        gained = int(np.sum(plain_right & ~scaled_right))
+        lost = int(np.sum(scaled_right & ~plain_right))
         return NO_SCALING if gained - lost > BETTER * np.sqrt(gained + lost) else found
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import _class_files
 from oda_rl._class_fit import fit_classes
+from oda_rl._class_moves import ClassPoint, history
 from oda_rl._class_settings import classifier_settings
 from oda_rl._class_stream import Stream
 from oda_rl._classifier import CodebookClassifier
@@ -17,23 +18,6 @@ from oda_rl.divergences import Divergence
 from oda_rl.storage import PathOrFile
 
 Array = NDArray[np.float64]
-
-
-class ClassPoint(NamedTuple):
-    """What was learned at one temperature: a record of `ODAClassifier.history_`.
-
-    `loss` is the mean of -log p(c | x) over samples left out, at this temperature (NaN if none were);
-    `codevectors` are in the units of the data, `labels` their classes; `n_samples_seen` samples have
-    been presented and `seconds` spent since the annealing of all samples began.
-    """
-
-    temperature: float
-    n_codevectors: int
-    loss: float
-    n_samples_seen: int
-    seconds: float
-    codevectors: Array
-    labels: NDArray[Any]
 
 
 class ODAClassifier(CodebookClassifier):
@@ -71,7 +55,7 @@ class ODAClassifier(CodebookClassifier):
         Passes over the data that `fit` makes for `fine_tune`, or for `mode="lvq"`.
     validation : int, "auto" or None, default="auto"
         Parts into which `fit` divides the data, to leave one out at a time and find the temperature to
-        stop at; "auto" is 3. None anneals to K_max or `t_min`.
+        stop at; "auto" is 3, or 5 of more than 2000 samples. None anneals to K_max or `t_min`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn; `partial_fit` takes no `"balanced"`.
     reject : float or None, default=None
@@ -80,8 +64,7 @@ class ODAClassifier(CodebookClassifier):
     reject_label : object, default=-1
         What `predict` gives for rejected samples.
     t_max, t_min : float or "auto", default="auto"
-        First and last temperature, in the units of the divergence of scaled features; `"auto"` as for
-        `ODAPartition`.
+        First and last temperature, for scaled features; `"auto"` as for `ODAPartition`.
     cooling : float, default=0.8
         What the schedule multiplies by at each step (gamma), in (0, 1).
     schedule : {"temperature", "lambda"}, default="temperature"
@@ -124,18 +107,15 @@ class ODAClassifier(CodebookClassifier):
     relevances_ : ndarray of shape (n_features,)
         How much a standard deviation of every feature counts in the distance; they sum to one.
     n_samples_seen_ : int
-        Samples presented so far, repetitions included, but for those of the validation.
+        Samples presented so far, with repetitions, without those of the validation.
     history_ : list of ClassPoint
         One record per temperature.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if X had them.
 
     See Also
     --------
     oda_rl.quantization.LVQ : Learning vector quantization, K given.
-    ODAPartition : Without classes.
 
     Notes
     -----
@@ -143,9 +123,8 @@ class ODAClassifier(CodebookClassifier):
     the mean divergence within cells per feature: Gaussians of that variance for the squared Euclidean
     distance. Whether classes have widths of their own is decided with the temperature.
 
-    In a stream the scaling of the features is taken anew whenever the number of samples has doubled;
-    codevectors keep their places in the data. `mode="majority"`, `mode="lvq"` and a stream that waits
-    for `fine_tune` learn sample by sample in Python, at some 20 to 100 microseconds each.
+    A stream scales features anew whenever the number of samples has doubled. With `mode="majority"` and
+    `"lvq"`, and until `fine_tune` begins, it learns in Python.
 
     References
     ----------
@@ -321,10 +300,7 @@ class ODAClassifier(CodebookClassifier):
     def history_(self) -> list[ClassPoint]:
         """One record per finished temperature."""
         check_is_fitted(self, "classes_")
-        return [
-            ClassPoint(*record[:5], record[5], self.classes_[record[6]])
-            for record in self._stream.history()
-        ]
+        return history(self._stream, self.classes_)
 
     # -- storing ---------------------------------------------------------------------------------
 

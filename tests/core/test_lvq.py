@@ -1,5 +1,7 @@
 """Learning vector quantization: the estimator, and its kernels against slow twins."""
 
+import io
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -122,6 +124,21 @@ def test_it_depends_on_its_start():
     init = [[40.0, 40.0], [50.0, 50.0], [60.0, 60.0]]
     model = LVQ(init=init, init_labels=[0, 1, 1], random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.codevectors_[1:], init[1:])
+
+
+@pytest.mark.parametrize("variant", ["lvq1", "gmlvq"])
+def test_a_file_goes_on_where_it_was(variant):
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    model = LVQ(2, variant=variant, random_state=0).fit(X, names)
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    read = LVQ.load(file)
+    for m in (model, read):
+        m.partial_fit(X, names)
+    np.testing.assert_array_equal(read.codevectors_, model.codevectors_)
+    np.testing.assert_array_equal(read.predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(
