@@ -32,8 +32,7 @@ class ODAClassifier(CodebookClassifier):
     Parameters
     ----------
     max_codevectors : int or "auto", default="auto"
-        K_max, of all classes together, though no class has less than one. `"auto"` is 40 per class, and
-        at most 400.
+        K_max, of all classes together, at least one each. `"auto"` is 40 per class, at most 400.
     mode : {"conditional", "majority", "lvq"}, default="conditional"
         `"conditional"`: densities of the classes, as above. `"majority"`: one partition for all
         classes, each cell of which belongs to the class with most of its samples (section IV-A).
@@ -64,7 +63,7 @@ class ODAClassifier(CodebookClassifier):
     reject_label : object, default=-1
         What `predict` gives for rejected samples.
     t_max, t_min : float or "auto", default="auto"
-        First and last temperature, for scaled features; `"auto"` as for `ODAPartition`.
+        For scaled features; `"auto"` as for `ODAPartition`.
     cooling : float, default=0.8
         What the schedule multiplies by at each step (gamma), in (0, 1).
     schedule : {"temperature", "lambda"}, default="temperature"

@@ -1,6 +1,7 @@
 """The classifier: what it promises of fits, streams, files, rules, modes and rejected samples."""
 
 import io
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -98,3 +99,112 @@ def test_rejects_what_is_far_away():
         assert (model.predict(X) == -1).mean() < 0.06
         np.testing.assert_array_equal(model.predict([[50.0, 50.0], [2.0, -20.0]]), -1)
         np.testing.assert_array_equal(model.predict([CENTRES[1]]), 1)
+
+
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_chunks_do_not_matter(chunk):
+    X, y = blobs()
+    whole = ODAClassifier(random_state=0).partial_fit(X, y)
+    parts = ODAClassifier(random_state=0)
+    for start in range(0, len(X), chunk):
+        parts.partial_fit(X[start : start + chunk], y[start : start + chunk], classes=[0, 1, 2])
+    assert whole.n_codevectors_ == parts.n_codevectors_
+    np.testing.assert_allclose(whole.codevectors_, parts.codevectors_, rtol=1e-6, atol=1e-9)
+
+
+def test_k_never_exceeds_its_limit():
+    X, y = make_moons(600, noise=0.3, random_state=0)
+    for model in (ODAClassifier(11, validation=None).fit(X, y), ODAClassifier(11)):
+        for _ in range(5):
+            model.partial_fit(X, y)
+            assert model.n_codevectors_ <= 11
+    X3, y3 = np.concatenate([X, X + 10.0]), np.concatenate([y, y + 2])
+    for _ in range(10):
+        model.partial_fit(X3, y3)
+    assert model.n_codevectors_ <= 11
+    assert model.score(X3, y3) > 0.75
+
+
+def test_annealing_from_far_outside():
+    """Fig. 1d: the first samples lie far from the others."""
+    rng = np.random.default_rng(0)
+    X, y = make_moons(500, noise=0.1, random_state=0)
+    model = ODAClassifier(40, random_state=0)
+    model.partial_fit(rng.normal(30.0, 0.1, (200, 2)), rng.integers(0, 2, 200))
+    for _ in range(20):
+        model.partial_fit(X, y)
+    assert model.score(X, y) > 0.95
+
+
+def test_history_and_stages():
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    model = ODAClassifier(random_state=0).fit(X, y)
+    history = model.history_
+    assert len(list(model.staged_predict(X))) == len(history)
+    assert all(a.temperature > b.temperature for a, b in pairwise(history))
+    assert history[0].n_codevectors == 2
+    assert history[-1].n_codevectors == model.n_codevectors_
+    assert history[-1].loss <= min(point.loss for point in history) + 1e-3
+
+
+def test_weights_of_classes_move_the_decision():
+    X, y = make_moons(400, noise=0.6, random_state=0)
+    shares = [
+        (ODAClassifier(class_weight=weight, random_state=0).fit(X, y).predict(X) == 1).mean()
+        for weight in ({0: 10.0, 1: 1.0}, None, {0: 1.0, 1: 10.0})
+    ]
+    assert shares[0] < shares[1] - 0.1 < shares[2] - 0.2
+
+
+@pytest.mark.parametrize("mode", ["conditional", "majority"])
+def test_other_divergences(mode):
+    X, y = load_iris(return_X_y=True)
+    for divergence in ("kl", "itakura_saito"):
+        model = ODAClassifier(divergence=divergence, mode=mode, random_state=0).fit(X, y)
+        assert model.score(X, y) > 0.9
+        model.partial_fit(X, y)
+        assert model.score(X, y) > 0.85
+
+
+def test_one_class_and_equal_samples():
+    model = ODAClassifier().fit([[1.0], [2.0], [3.0]], ["only"] * 3)
+    np.testing.assert_array_equal(model.predict([[9.0]]), ["only"])
+    model = ODAClassifier().fit([[1.0]] * 5 + [[2.0]] * 5, [0] * 5 + [1] * 5)
+    np.testing.assert_array_equal(model.predict([[1.0], [2.0]]), [0, 1])
+
+
+def test_the_callers_arrays_are_left_alone():
+    X, y = blobs()
+    weight = np.ones(len(X))
+    before = X.copy(), y.copy(), weight.copy()
+    ODAClassifier(random_state=0).fit(X, y, weight).partial_fit(X, y, sample_weight=weight).predict(X)
+    for array, was in zip((X, y, weight), before, strict=True):
+        np.testing.assert_array_equal(array, was)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "best"}, "mode must be one of"),
+        ({"rule": "best"}, "rule must be one of"),
+        ({"scale": "best"}, "scale must be one of"),
+        ({"fine_tune": "lvq9"}, "fine_tune must be one of"),
+        ({"fine_tune": "glvq", "divergence": "kl"}, "needs divergence='squared_euclidean'"),
+        ({"fine_tune": "glvq", "mode": "majority"}, "not mode='majority'"),
+        ({"max_codevectors": "many"}, "max_codevectors must be a positive number or 'auto'"),
+        ({"max_codevectors": 0}, "max_codevectors must be at least 1"),
+        ({"reject": 1.5}, "reject must be None or in"),
+        ({"validation": 1}, "validation must be at least 2"),
+        ({"n_passes": 0}, "n_passes must be at least 1"),
+        ({"t_max": -1.0}, "t_max must be a positive number"),
+    ],
+)
+def test_errors_name_the_parameter(options, message):
+    X, y = blobs(5)
+    with pytest.raises(ValueError, match=message):
+        ODAClassifier(**options).fit(X, y)
+
+
+def test_balanced_weights_need_all_samples():
+    with pytest.raises(ValueError, match="class_weight='balanced'"):
+        ODAClassifier(class_weight="balanced").partial_fit([[0.0], [1.0]], [0, 1])
