@@ -108,6 +108,46 @@ def closest_two(distance, label, wanted, n_cells):
 
 
 @lean_kernel
+def relevant_distances(x, relevance, location, distance):
+    """Fill `distance` with the squared distances of `x`, weighted by the relevances."""
+    for i in range(location.shape[1]):
+        distance[i] = 0.0
+    for j in range(location.shape[0]):
+        for i in range(location.shape[1]):
+            difference = x[j] - location[j, i]
+            distance[i] += relevance[j] * difference * difference
+
+
+@lean_kernel
+def turned_distances(x, omega, location, distance, scratch):
+    """Fill `distance` with |omega (x - mu)|^2; `scratch` has room for a row of cells."""
+    n_cells = location.shape[1]
+    for i in range(n_cells):
+        distance[i] = 0.0
+    for r in range(omega.shape[0]):
+        for i in range(n_cells):
+            scratch[i] = 0.0
+        for j in range(omega.shape[1]):
+            for i in range(n_cells):
+                scratch[i] += omega[r, j] * (x[j] - location[j, i])
+        for i in range(n_cells):
+            distance[i] += scratch[i] * scratch[i]
+
+
+@lean_kernel
+def normalise(omega):
+    """Scale a matrix so that its squares sum to its order."""
+    norm = 0.0
+    for r in range(omega.shape[0]):
+        for j in range(omega.shape[1]):
+            norm += omega[r, j] * omega[r, j]
+    norm = math.sqrt(omega.shape[0] / norm)
+    for r in range(omega.shape[0]):
+        for j in range(omega.shape[1]):
+            omega[r, j] *= norm
+
+
+@lean_kernel
 def glvq(
     samples, labels, sample_weight, step, steepness, step_relevance, relevance, location, label, scratch
 ):
@@ -121,12 +161,7 @@ def glvq(
     d, n_cells = location.shape
     typical, total, mass = 0.0, 0.0, 0.0
     for t in range(samples.shape[0]):
-        for i in range(n_cells):
-            distance[i] = 0.0
-        for j in range(d):
-            for i in range(n_cells):
-                difference = samples[t, j] - location[j, i]
-                distance[i] += relevance[j] * difference * difference
+        relevant_distances(samples[t], relevance, location, distance)
         own, other = closest_two(distance, label, labels[t], n_cells)
         if own < 0 or other < 0:
             continue
@@ -170,16 +205,7 @@ def gmlvq(samples, labels, sample_weight, step, steepness, step_omega, omega, lo
     d, n_cells = location.shape
     typical, total, mass = 0.0, 0.0, 0.0
     for t in range(samples.shape[0]):
-        for i in range(n_cells):
-            distance[i] = 0.0
-        for r in range(d):
-            for i in range(n_cells):
-                right[i] = 0.0
-            for j in range(d):
-                for i in range(n_cells):
-                    right[i] += omega[r, j] * (samples[t, j] - location[j, i])
-            for i in range(n_cells):
-                distance[i] += right[i] * right[i]
+        turned_distances(samples[t], omega, location, distance, right)
         own, other = closest_two(distance, label, labels[t], n_cells)
         if own < 0 or other < 0:
             continue
@@ -212,12 +238,5 @@ def gmlvq(samples, labels, sample_weight, step, steepness, step_omega, omega, lo
             pull = step_omega * slope * d / (both * both)
             for r in range(d):
                 omega[r, j] -= pull * (right[r] * good - wrong[r] * bad)
-        norm = 0.0
-        for r in range(d):
-            for j in range(d):
-                norm += omega[r, j] * omega[r, j]
-        norm = math.sqrt(d / norm)
-        for r in range(d):
-            for j in range(d):
-                omega[r, j] *= norm
+        normalise(omega)
     return total / max(mass, 1.0)
