@@ -15,6 +15,8 @@ Labels = NDArray[np.int64]
 NO_VOTES: Array = np.empty((0, 0))
 # Widths below this part of the largest count as that wide: a class of equal samples has none.
 RELATIVE_WIDTH = 1e-6
+# The least probability in a loss: no sample far from all others is to decide alone.
+FLOOR = 0.02
 
 
 class ClassBook(NamedTuple):
@@ -63,10 +65,10 @@ def probabilities(log_joint: Array) -> Array:
     return np.where(total > 0.0, shares / np.where(total > 0.0, total, 1.0), 1.0 / shares.shape[1])
 
 
-def log_loss(log_joint: Array, labels: Labels, weight: Array, floor: float = 1e-3) -> float:
-    """Mean of -log p(c | x), with probabilities no less than `floor`."""
+def log_loss(log_joint: Array, labels: Labels, weight: Array) -> float:
+    """Mean of -log p(c | x), with probabilities no less than `FLOOR`."""
     p = probabilities(log_joint)[np.arange(len(labels)), labels]
-    return float(np.average(-np.log(np.maximum(p, floor)), weights=weight))
+    return float(np.average(-np.log(np.maximum(p, FLOOR)), weights=weight))
 
 
 class Cells(NamedTuple):

@@ -17,7 +17,8 @@ Labels = NDArray[np.int64]
 class ClassPoint(NamedTuple):
     """What was learned at one temperature: a record of `ODAClassifier.history_`.
 
-    `loss` is the mean of -log p(c | x) over samples left out, at this temperature (NaN if none were);
+    `loss` is the mean of -log p(c | x) over samples left out, at this temperature (NaN if none were),
+    with p no less than 0.02;
     `codevectors` are in the units of the data, `labels` their classes; `n_samples_seen` samples have
     been presented and `seconds` spent since the annealing of all samples began.
     """

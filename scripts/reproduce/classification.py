@@ -180,7 +180,8 @@ def draw_path(name: str, samples: Array, labels: Labels, args: Args, panels: Any
             axes.axhline(level, color=COLOURS[method], lw=1.2, ls="--", label=method)
         axes.set_xscale("log")
         style(axes)
-    panels[0].set_ylabel(f"{TITLES[name]}\n{'F1' if name == 'credit' else 'accuracy'}, %")
+    what = "" if name == "credit" else "\naccuracy"
+    panels[0].set_ylabel(f"{TITLES[name]}{what}, %")
 
 
 def draw_paths(loaded: dict[str, tuple[Array, Labels]], args: Args) -> Figure:
@@ -193,7 +194,7 @@ def draw_paths(loaded: dict[str, tuple[Array, Labels]], args: Args) -> Figure:
         draw_path(name, samples, labels, args, row)
     panels[-1, 0].set_xlabel("samples observed")
     panels[-1, 1].set_xlabel("codevectors K")
-    panels[0, 1].legend(frameon=False, fontsize=8, ncols=2, loc="lower right")
+    figure.legend(*panels[0, 1].get_legend_handles_labels(), loc="outside upper center", ncols=5)
     return figure
 
 
@@ -258,7 +259,7 @@ def draw_poor_start(args: Args) -> Figure:
         axes.plot(*far.T, ".", color="#bbbbbb", ms=3, label="first samples")
         draw_cells(axes, samples, labels, model.codevectors_, model.codevector_labels_)
         axes.set_title(f"{name}: K = {model.n_codevectors_}, {model.score(samples, labels):.1%} right")
-    panels[0].legend(frameon=False, fontsize=8, loc="lower right")
+    panels[0].legend(frameon=False, fontsize=8, loc="upper left")
     return figure
 
 
