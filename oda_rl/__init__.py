@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oda_rl.annealing import Annealer
+    from oda_rl.classification import ODAClassifier
     from oda_rl.codebook import Codebook
     from oda_rl.divergences import get_divergence
     from oda_rl.partition import ODAPartition
     from oda_rl.schedule import Cooling, Stepsize
 
-__all__ = ["Annealer", "Codebook", "Cooling", "ODAPartition", "Stepsize", "get_divergence"]
+__all__ = [
+    "Annealer",
+    "Codebook",
+    "Cooling",
+    "ODAClassifier",
+    "ODAPartition",
+    "Stepsize",
+    "get_divergence",
+]
 
 try:
     __version__ = version("oda_rl")
@@ -26,6 +35,7 @@ _HOME = {
     "Annealer": "annealing",
     "Codebook": "codebook",
     "Cooling": "schedule",
+    "ODAClassifier": "classification",
     "ODAPartition": "partition",
     "Stepsize": "schedule",
     "get_divergence": "divergences",

@@ -114,6 +114,8 @@ class Run:
         self.seconds = 0.0
         self.n_seen = 0
         self.n_dropped = 0
+        self.min_samples = MIN_LEVEL_SAMPLES.get(settings.bifurcation, 1)
+        self.payload: dict[str, tuple[int, str]] = {}  # fields of the cells, besides their variances
         self.buffer = np.empty((0, n_features))
         self.buffer_weight = np.empty(0)
         self._clock = time.perf_counter()
@@ -240,7 +242,7 @@ class Run:
         settings = self.settings
         d = samples.shape[1]
         critical, mean, axis, variances = critical_temperature(settings.divergence, samples, weight)
-        book = Codebook(d, {"spread": (d, "mean")}, settings.divergence)
+        book = Codebook(d, {"spread": (d, "mean"), **self.payload}, settings.divergence)
         book.add(mean)
         book.axis[:, 0] = axis
         book["spread"][:, 0] = variances
@@ -267,7 +269,7 @@ class Run:
             # The averages behind critical temperatures gain from memory, but twins come together or
             # separate in the time that passes while stepsizes start anew.
             memory=settings.samples_per_cell // 10 if settings.bifurcation == "critical" else 0,
-            min_samples=MIN_LEVEL_SAMPLES.get(settings.bifurcation, 1),
+            min_samples=self.min_samples,
             harden=settings.finish,
             seed=self.rng,
         )

@@ -25,7 +25,7 @@ def write_run(
     """Write a fitted estimator: its parameters, its run and its fitted arrays."""
     state, arrays = state_of(run)
     config = {
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "parameters": {name: plain(value) for name, value in parameters.items()},
         "run": state,
         "feature_names": None if feature_names is None else [str(name) for name in feature_names],
     }
@@ -84,8 +84,8 @@ def restore(run: Run, config: dict[str, Any], arrays: dict[str, Array]) -> None:
     run.rng.bit_generator.state = config["rng"]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A parameter as JSON can hold it."""
     if isinstance(value, np.generic):
         return value.item()
-    return [_plain(part) for part in value] if isinstance(value, tuple | list) else value
+    return [plain(part) for part in value] if isinstance(value, tuple | list) else value

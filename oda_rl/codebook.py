@@ -241,6 +241,17 @@ class Codebook:
         self.n_cells = events.prune_idle(min_weight, before, *self._arrays)
         return before - self.n_cells
 
+    def insert_column(self, name: str, place: int) -> None:
+        """Give the payload field `name`, which must be the last, one more number per cell: zeros."""
+        rows = self._rows[name]
+        if rows.stop != len(self.payload_kind):
+            raise ValueError(f"the field {name!r} must be the last of the payload.")
+        field = self.fields[name]
+        self.payload = np.insert(self.payload, rows.start + place, 0.0, axis=0)
+        self.payload_kind = np.append(self.payload_kind, KINDS[field.kind])
+        self.fields[name] = Column(field.size + 1, field.kind)
+        self._rows[name] = slice(rows.start, rows.stop + 1)
+
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, NDArray[Any]]:

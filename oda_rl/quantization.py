@@ -1,4 +1,4 @@
-"""The papers' baselines: stochastic vector quantization, and deterministic annealing in batches."""
+"""The papers' baselines: stochastic and learning vector quantization, batch deterministic annealing."""
 
 import time
 from typing import Any, Literal, NamedTuple, Self
@@ -12,9 +12,12 @@ from oda_rl._rose import anneal_batch
 from oda_rl._run import PathPoint, check_temperatures
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.divergences import Divergence
+from oda_rl.lvq import LVQ
 from oda_rl.schedule import Cooling, Stepsize
 
 Array = NDArray[np.float64]
+
+__all__ = ["LVQ", "DeterministicAnnealing", "Pass", "StochasticVQ"]
 
 
 class Pass(NamedTuple):

@@ -6,6 +6,7 @@ python scripts/benchmark.py agent --plot                   # return against numb
 python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by seed
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
 python scripts/benchmark.py partition                      # the partitioner against k-means
+python scripts/benchmark.py supervised                     # the classifier against others, with noise
 """
 
 import sys
@@ -14,10 +15,11 @@ import tyro
 from benchmarks.agent import Agent, run_agent
 from benchmarks.partition import Partition, run_partition
 from benchmarks.speed import Speed, run_speed
+from benchmarks.supervised import Supervised, run_supervised
 from rich.console import Console
 
 
-def main(args: Agent | Speed | Partition) -> None:
+def main(args: Agent | Speed | Partition | Supervised) -> None:
     """Run one benchmark."""
     # what is not a terminal is as wide as the tables
     console = Console(width=None if sys.stdout.isatty() else 100)
@@ -25,6 +27,8 @@ def main(args: Agent | Speed | Partition) -> None:
         run_agent(args, console)
     elif isinstance(args, Partition):
         run_partition(args, console)
+    elif isinstance(args, Supervised):
+        run_supervised(args, console)
     else:
         run_speed(args, console)
 
@@ -32,6 +36,6 @@ def main(args: Agent | Speed | Partition) -> None:
 if __name__ == "__main__":
     main(
         tyro.extras.subcommand_cli_from_dict(  # type: ignore[call-overload]
-            {"agent": Agent, "speed": Speed, "partition": Partition}
+            {"agent": Agent, "speed": Speed, "partition": Partition, "supervised": Supervised}
         )
     )

@@ -1,0 +1,95 @@
+"""The parts of the classifier: kernels against slow twins, moments, scaling, room, widths."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from sklearn.datasets import load_digits, load_wine
+
+from oda_rl import ODAClassifier, decisions, moments
+from oda_rl._class_book import probabilities
+from oda_rl._class_path import room_for
+from oda_rl._scaling import NO_SCALING, Moments
+from oda_rl.divergences import get_divergence
+
+SQUARED = get_divergence("squared_euclidean")
+
+
+def observed(samples, labels, weight=None):
+    result = Moments(samples.shape[1])
+    for c in range(labels.max() + 1):
+        result.insert(c)
+    result.observe(samples, labels, np.ones(len(samples)) if weight is None else weight)
+    return result
+
+
+def test_log_joint_is_equation_35():
+    rng = np.random.default_rng(0)
+    distance, label = rng.uniform(0.0, 3000.0, (20, 6)), np.array([0, 2, 1, 0, 2, 2])
+    weight, width = rng.dirichlet(np.ones(6)), np.array([0.5, 1.0, 2.0])
+    out = np.empty((20, 4))
+    decisions.log_joint(distance, label, np.log(weight), np.append(width, 1.0), 3.0, out)
+    for c in range(3):
+        own = label == c
+        terms = np.log(weight[own]) - distance[:, own] / width[c]
+        np.testing.assert_allclose(out[:, c], logsumexp(terms, axis=1) - 1.5 * np.log(width[c]))
+    assert (out[:, 3] == -np.inf).all()
+    np.testing.assert_allclose(probabilities(out).sum(axis=1), 1.0)
+
+
+def test_moments_are_those_of_the_classes():
+    rng = np.random.default_rng(0)
+    samples, labels = rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+    weight = rng.uniform(0.5, 2.0, 200)
+    found = observed(samples, labels, weight)
+    scatter = np.zeros((3, 3))
+    for c in range(3):
+        own = labels == c
+        mean = np.average(samples[own], axis=0, weights=weight[own])
+        np.testing.assert_allclose(found.mean[c], mean)
+        scatter += (weight[own, None] * (samples[own] - mean)).T @ (samples[own] - mean)
+    np.testing.assert_allclose(found.scatter, scatter)
+    np.testing.assert_allclose(found.bounds, [samples.min(axis=0), samples.max(axis=0)])
+    total = np.cov(samples, rowvar=False, aweights=weight, bias=True)
+    np.testing.assert_allclose(found.variances()[1], np.diag(total))
+
+
+def test_moments_do_not_depend_on_chunks():
+    rng = np.random.default_rng(0)
+    samples, labels = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
+    whole, parts = (observed(samples[:1], labels[:1] * 0 + 1) for _ in range(2))
+    whole.observe(samples, labels, np.ones(50))
+    for t in range(50):
+        parts.observe(samples[t : t + 1], labels[t : t + 1], np.ones(1))
+    np.testing.assert_array_equal(whole.scatter, parts.scatter)
+    assert moments.observe is not None
+
+
+@pytest.mark.parametrize("scale", ["within", "standard", "minmax", None])
+def test_scalings_go_back(scale):
+    X, y = load_wine(return_X_y=True)
+    scaling = observed(X, y).scaling(scale, SQUARED)
+    np.testing.assert_allclose(scaling.back(scaling(X)), X, rtol=1e-8)
+
+
+def test_features_of_one_unit_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    for load, plain in ((load_digits, True), (load_wine, False)):
+        X, y = load(return_X_y=True)
+        scaling = observed(X, y).scaling_for("auto", SQUARED, X, y, rng)
+        assert (scaling is NO_SCALING) == plain
+
+
+def test_room_is_shared_by_need():
+    assert room_for([300, 300, 300], 90) == [30, 30, 30]
+    assert room_for([9, 300, 300], 43) == [3, 20, 20]
+    assert room_for([1, 2, 3], 40) == [1, 1, 1]
+    assert room_for([100, 100], 1) == [1, 1]
+
+
+def test_units_do_not_matter():
+    X, y = load_wine(return_X_y=True)
+    factors = 10.0 ** np.random.default_rng(0).integers(-6, 6, X.shape[1])
+    one = ODAClassifier(scale="within", random_state=0).fit(X, y)
+    two = ODAClassifier(scale="within", random_state=0).fit(X * factors, y)
+    np.testing.assert_allclose(two.predict_proba(X * factors), one.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(two.relevances_, one.relevances_, rtol=1e-6)

@@ -1,0 +1,210 @@
+"""The classifier: what it promises of fits, streams, files, rules, modes and rejected samples."""
+
+import io
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_moons
+
+from oda_rl import ODAClassifier
+
+CENTRES = [(0.0, 0.0), (4.0, 0.0), (0.0, 3.0), (4.0, 4.0)]
+
+
+def blobs(n=100, seed=0):
+    """Four blobs of three classes."""
+    rng = np.random.default_rng(seed)
+    samples = np.concatenate([rng.normal(c, 0.3, (n, 2)) for c in CENTRES])
+    order = rng.permutation(len(samples))
+    return samples[order], np.repeat([0, 1, 2, 0], n)[order]
+
+
+@pytest.mark.parametrize("mode", ["conditional", "majority", "lvq"])
+@pytest.mark.parametrize("rule", ["bayes", "nearest"])
+def test_modes_and_rules(mode, rule):
+    X, y = make_moons(400, noise=0.1, random_state=0)
+    model = ODAClassifier(mode=mode, rule=rule, random_state=0).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.97
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
+    assert model.weights_.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("mode", ["conditional", "majority", "lvq"])
+def test_a_stream_learns_one_and_predicts_one(mode):
+    X, y = make_moons(1000, noise=0.1, random_state=0)
+    model = ODAClassifier(mode=mode, max_codevectors=40, random_state=0)
+    right = 0
+    for i in range(len(X)):
+        if i > 0:
+            right += model.predict(X[i : i + 1])[0] == y[i]
+        model.partial_fit(X[i : i + 1], y[i : i + 1], classes=[0, 1])
+    assert right > 0.8 * len(X)
+    for _ in range(10):
+        model.partial_fit(X, y)
+    assert model.score(X, y) > 0.97
+    assert model.n_samples_seen_ == 11 * len(X)
+
+
+@pytest.mark.parametrize("fine_tune", ["lvq1", "glvq", "grlvq", "gmlvq"])
+def test_fine_tuning(fine_tune):
+    X, y = load_iris(return_X_y=True)
+    model = ODAClassifier(fine_tune=fine_tune, random_state=0).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.92
+    assert model.relevances_.sum() == pytest.approx(1.0)
+    model.partial_fit(X, y)
+    assert model.score(X, y) > 0.92
+
+
+def test_classes_come_late():
+    X, y = blobs()
+    model = ODAClassifier(random_state=0)
+    model.partial_fit(X[y == 1], y[y == 1])
+    np.testing.assert_array_equal(model.classes_, [1])
+    model.partial_fit(X[y == 2], y[y == 2])
+    for _ in range(5):
+        model.partial_fit(X, y)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    assert model.score(X, y) > 0.99
+
+
+@pytest.mark.parametrize("mode", ["conditional", "majority", "lvq"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_file_goes_on_where_it_was(mode, streamed):
+    X, y = blobs()
+    names = np.array(["red", "green", "blue"])[y]
+    model = ODAClassifier(mode=mode, random_state=0)
+    if streamed:
+        model.partial_fit(X[:250], names[:250])
+    else:
+        model.fit(X, names)
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    read = ODAClassifier.load(file)
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+    assert len(read.history_) == len(model.history_)
+    for m in (model, read):
+        m.partial_fit(X, names)
+    np.testing.assert_array_equal(read.codevectors_, model.codevectors_)
+    np.testing.assert_array_equal(read.predict(X), model.predict(X))
+
+
+def test_rejects_what_is_far_away():
+    X, y = blobs()
+    for model in (ODAClassifier(reject=0.02, random_state=0), ODAClassifier(reject=0.02)):
+        model.fit(X, y)
+        assert (model.predict(X) == -1).mean() < 0.06
+        np.testing.assert_array_equal(model.predict([[50.0, 50.0], [2.0, -20.0]]), -1)
+        np.testing.assert_array_equal(model.predict([CENTRES[1]]), 1)
+
+
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_chunks_do_not_matter(chunk):
+    X, y = blobs()
+    whole = ODAClassifier(random_state=0).partial_fit(X, y)
+    parts = ODAClassifier(random_state=0)
+    for start in range(0, len(X), chunk):
+        parts.partial_fit(X[start : start + chunk], y[start : start + chunk], classes=[0, 1, 2])
+    assert whole.n_codevectors_ == parts.n_codevectors_
+    np.testing.assert_allclose(whole.codevectors_, parts.codevectors_, rtol=1e-6, atol=1e-9)
+
+
+def test_k_never_exceeds_its_limit():
+    X, y = make_moons(600, noise=0.3, random_state=0)
+    for model in (ODAClassifier(11, validation=None).fit(X, y), ODAClassifier(11)):
+        for _ in range(5):
+            model.partial_fit(X, y)
+            assert model.n_codevectors_ <= 11
+    X3, y3 = np.concatenate([X, X + 10.0]), np.concatenate([y, y + 2])
+    for _ in range(10):
+        model.partial_fit(X3, y3)
+    assert model.n_codevectors_ <= 11
+    assert model.score(X3, y3) > 0.75
+
+
+def test_annealing_from_far_outside():
+    """Fig. 1d: the first samples lie far from the others."""
+    rng = np.random.default_rng(0)
+    X, y = make_moons(500, noise=0.1, random_state=0)
+    model = ODAClassifier(40, random_state=0)
+    model.partial_fit(rng.normal(30.0, 0.1, (200, 2)), rng.integers(0, 2, 200))
+    for _ in range(20):
+        model.partial_fit(X, y)
+    assert model.score(X, y) > 0.95
+
+
+def test_history_and_stages():
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    model = ODAClassifier(random_state=0).fit(X, y)
+    history = model.history_
+    assert len(list(model.staged_predict(X))) == len(history)
+    assert all(a.temperature > b.temperature for a, b in pairwise(history))
+    assert history[0].n_codevectors == 2
+    assert history[-1].n_codevectors == model.n_codevectors_
+    assert history[-1].loss <= min(point.loss for point in history) + 1e-3
+
+
+def test_weights_of_classes_move_the_decision():
+    X, y = make_moons(400, noise=0.6, random_state=0)
+    shares = [
+        (ODAClassifier(class_weight=weight, random_state=0).fit(X, y).predict(X) == 1).mean()
+        for weight in ({0: 10.0, 1: 1.0}, None, {0: 1.0, 1: 10.0})
+    ]
+    assert shares[0] < shares[1] - 0.1 < shares[2] - 0.2
+
+
+@pytest.mark.parametrize("mode", ["conditional", "majority"])
+def test_other_divergences(mode):
+    X, y = load_iris(return_X_y=True)
+    for divergence in ("kl", "itakura_saito"):
+        model = ODAClassifier(divergence=divergence, mode=mode, random_state=0).fit(X, y)
+        assert model.score(X, y) > 0.9
+        model.partial_fit(X, y)
+        assert model.score(X, y) > 0.85
+
+
+def test_one_class_and_equal_samples():
+    model = ODAClassifier().fit([[1.0], [2.0], [3.0]], ["only"] * 3)
+    np.testing.assert_array_equal(model.predict([[9.0]]), ["only"])
+    model = ODAClassifier().fit([[1.0]] * 5 + [[2.0]] * 5, [0] * 5 + [1] * 5)
+    np.testing.assert_array_equal(model.predict([[1.0], [2.0]]), [0, 1])
+
+
+def test_the_callers_arrays_are_left_alone():
+    X, y = blobs()
+    weight = np.ones(len(X))
+    before = X.copy(), y.copy(), weight.copy()
+    ODAClassifier(random_state=0).fit(X, y, weight).partial_fit(X, y, sample_weight=weight).predict(X)
+    for array, was in zip((X, y, weight), before, strict=True):
+        np.testing.assert_array_equal(array, was)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "best"}, "mode must be one of"),
+        ({"rule": "best"}, "rule must be one of"),
+        ({"scale": "best"}, "scale must be one of"),
+        ({"fine_tune": "lvq9"}, "fine_tune must be one of"),
+        ({"fine_tune": "glvq", "divergence": "kl"}, "needs divergence='squared_euclidean'"),
+        ({"fine_tune": "glvq", "mode": "majority"}, "not mode='majority'"),
+        ({"max_codevectors": "many"}, "max_codevectors must be a positive number or 'auto'"),
+        ({"max_codevectors": 0}, "max_codevectors must be at least 1"),
+        ({"reject": 1.5}, "reject must be None or in"),
+        ({"validation": 1}, "validation must be at least 2"),
+        ({"n_passes": 0}, "n_passes must be at least 1"),
+        ({"t_max": -1.0}, "t_max must be a positive number"),
+    ],
+)
+def test_errors_name_the_parameter(options, message):
+    X, y = blobs(5)
+    with pytest.raises(ValueError, match=message):
+        ODAClassifier(**options).fit(X, y)
+
+
+def test_balanced_weights_need_all_samples():
+    with pytest.raises(ValueError, match="class_weight='balanced'"):
+        ODAClassifier(class_weight="balanced").partial_fit([[0.0], [1.0]], [0, 1])
