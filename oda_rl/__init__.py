@@ -13,9 +13,18 @@ if TYPE_CHECKING:
     from oda_rl.codebook import Codebook
     from oda_rl.divergences import get_divergence
     from oda_rl.partition import ODAPartition
+    from oda_rl.regression import ODARegressor
     from oda_rl.schedule import Cooling, Stepsize
 
-__all__ = ["Annealer", "Codebook", "Cooling", "ODAPartition", "Stepsize", "get_divergence"]
+__all__ = [
+    "Annealer",
+    "Codebook",
+    "Cooling",
+    "ODAPartition",
+    "ODARegressor",
+    "Stepsize",
+    "get_divergence",
+]
 
 try:
     __version__ = version("oda_rl")
@@ -27,6 +36,7 @@ _HOME = {
     "Codebook": "codebook",
     "Cooling": "schedule",
     "ODAPartition": "partition",
+    "ODARegressor": "regression",
     "Stepsize": "schedule",
     "get_divergence": "divergences",
 }

@@ -1,0 +1,119 @@
+"""The annealer with local models on the faster timescale (Algorithms 2 and 3)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl import _regression_kernels as compiled
+from oda_rl.annealing import Annealer
+from oda_rl.local_models import LocalModel
+
+Array = NDArray[np.float64]
+
+# Ridge of recursive least squares at the first sample; samples that a cell remembers while it moves.
+RIDGE = 0.1
+MEMORY = 300
+# Inverse second moments grow no further than to so many times those of the ridge.
+GROWTH = 100.0
+# A user's own model learns from a sample in the cells with more than this share.
+LEAST_SHARE = 0.05
+
+
+class ModelAnnealer(Annealer):
+    """Moves cells and trains their models, sample by sample.
+
+    The codebook's payload has `"theta"`, the parameters in standardised units, and for the models of the
+    package `"gain"`, the inverse second moments. `attach` must be called before the first sample.
+    """
+
+    n_inputs: int
+    n_outputs: int
+    unscale: Array
+    softness: float
+    model: LocalModel | None
+    figures: Array
+
+    def attach(
+        self, n_inputs: int, unscale: Array, softness: float, model: LocalModel | None, width: float
+    ) -> None:
+        """Tell what the columns of the samples are, and how cells overlap."""
+        self.n_inputs, self.n_outputs = n_inputs, len(unscale) - n_inputs
+        self.unscale, self.softness, self.model = unscale, softness, model
+        self.figures = np.zeros(compiled.N_FIGURES)
+        self.figures[compiled.INPUT_DISTORTION] = width
+
+    def _advance(
+        self,
+        samples: Array,
+        labels: NDArray[np.int64],
+        sample_weight: Array,
+        scratch: Array,
+        looking: bool,
+    ) -> tuple[int, bool]:
+        if self.model is not None:
+            return self._advance_own(samples, labels, sample_weight, scratch, looking)
+        book = self.codebook
+        used, self.n, self.distortion, finished = compiled.anneal_models(
+            samples,
+            sample_weight,
+            self.n_inputs,
+            self.unscale,
+            0.0 if self.done and self.harden else self.temperature,
+            self.stepsize.a,
+            self.stepsize.b,
+            self.level_begun - 1,
+            self.n,
+            self.distortion,
+            self.check_interval,
+            self.tol_converge * self.temperature,
+            0 if looking else self.level_length,
+            book.n_cells,
+            book.location,
+            book.weight,
+            book.label,
+            book.axis,
+            self.reference,
+            self._spread,
+            scratch,
+            book.payload[book.rows("theta")],
+            book.payload[book.rows("gain")],
+            self.softness,
+            1.0 if self.done else 1.0 - 1.0 / MEMORY,
+            GROWTH / RIDGE * (self.n_inputs + 1),
+            self.figures,
+        )
+        return used, finished
+
+    def _advance_own(
+        self, samples: Array, labels: Any, sample_weight: Array, scratch: Array, looking: bool
+    ) -> tuple[int, bool]:
+        """The same for a model of the user's own: one sample at a time, in Python."""
+        for t in range(len(samples)):
+            count = self.n - self.level_begun + 1
+            squared = self._learn_own(samples[t], float(sample_weight[t]))
+            self.figures[compiled.ERROR] += (squared - self.figures[compiled.ERROR]) / count
+            one = slice(t, t + 1)
+            _, finished = super()._advance(
+                samples[one], labels[one], sample_weight[one], scratch, looking
+            )
+            if finished:
+                return t + 1, True
+        return len(samples), False
+
+    def _learn_own(self, sample: Array, weight: float) -> float:
+        assert self.model is not None
+        book, d = self.codebook, self.n_inputs
+        inputs, scaled = sample[None, :d], sample * self.unscale
+        distance, share = np.empty(len(book)), np.empty((1, len(book)))
+        compiled.input_distances(inputs[0], d, book.location, len(book), distance)
+        width = self.figures[compiled.INPUT_DISTORTION]
+        compiled.associations(inputs, book.location, len(book), self.softness * width, share)
+        self.figures[compiled.INPUT_DISTORTION] += compiled.FORGETTING * (distance.min() - width)
+        theta, x, y = book["theta"], scaled[:d], scaled[d:]
+        predicted = np.zeros(self.n_outputs)
+        for i in np.flatnonzero(share[0] > LEAST_SHARE):
+            own = np.ascontiguousarray(theta[:, i])
+            predicted += share[0, i] * np.reshape(self.model.predict(own, x[None, :]), -1)
+            theta[:, i] = self.model.update(own, x, y, float(min(1.0, weight * share[0, i])))
+        return float(((y - predicted) ** 2).sum())

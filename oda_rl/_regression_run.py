@@ -1,0 +1,345 @@
+"""One run of progressive regression: what `ODARegressor` keeps between its calls."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl import _refit
+from oda_rl import _regression_kernels as compiled
+from oda_rl._model_annealer import LEAST_SHARE, RIDGE, ModelAnnealer
+from oda_rl._run import Run, Settings
+from oda_rl.annealing import Annealer
+from oda_rl.local_models import LocalModel
+
+Array = NDArray[np.float64]
+
+# The weight of outputs in the distance that stands for none.
+NO_OUTPUT = 1e-8
+# Pilot partitions, from which the relevance of the inputs is learned: cells, samples, overlap.
+PILOT_CELLS, PILOT_SAMPLES, PILOT_SOFTNESS = 62, 4000, 2.0
+LEAST_RELEVANCE = 0.02
+# Overlaps tried when it is chosen by cross-validation.
+SOFTNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+# Cells overlap by this where nothing else is known, and with models of the user's own.
+STREAM_SOFTNESS = 1.0
+OWN_EPOCHS = 10
+
+
+class Scaling(NamedTuple):
+    """From the data's units to standardised ones, and on to those of the distance (`metric`)."""
+
+    mean: Array  # inputs and outputs
+    deviation: Array
+    metric: Array
+
+    @classmethod
+    def of(cls, samples: Array, weight: Array, n_inputs: int, output_weight: float) -> "Scaling":
+        """All inputs alike at first."""
+        mean = np.average(samples, axis=0, weights=weight)
+        deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
+        constant = deviation <= 1e-12 * np.abs(samples).max(axis=0)
+        metric = np.ones(samples.shape[1])
+        # Several outputs count as much as one.
+        n_outputs = samples.shape[1] - n_inputs
+        metric[n_inputs:] = max(output_weight, NO_OUTPUT) / np.sqrt(n_outputs)
+        return cls(mean, np.where(constant, 1.0, deviation), metric)
+
+    def standardise(self, samples: Array) -> Array:
+        """The leading columns of samples in standardised units."""
+        d = samples.shape[1]
+        return (samples - self.mean[:d]) / self.deviation[:d]
+
+
+class ModelSettings(NamedTuple):
+    """What the regressor adds to the settings of the partition."""
+
+    local_model: str | LocalModel
+    output_weight: float
+    softness: float | str
+    ridge: float | str
+    relevance_rounds: int
+
+
+class RegressionRun(Run):
+    """A run over inputs and outputs together, with local models in the payload."""
+
+    annealer_type: type[Annealer] = ModelAnnealer
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: ModelSettings,
+        n_inputs: int,
+        n_outputs: int,
+        rng: np.random.Generator,
+    ) -> None:
+        super().__init__(settings, n_inputs + n_outputs, rng)
+        self.models = models
+        self.n_inputs, self.n_outputs = n_inputs, n_outputs
+        self.scaling: Scaling | None = None
+        self.softness = STREAM_SOFTNESS if models.softness == "auto" else float(models.softness)
+        self.unexplained: list[float] = []
+        self.first = np.empty((0, n_inputs + n_outputs))
+        self.first_weight = np.empty(0)
+        if isinstance(models.local_model, str):
+            q = self.n_basis
+            self.payload = {"theta": (q * n_outputs, "mean"), "gain": (q * q, "mean")}
+        else:
+            self._start = models.local_model.init(n_inputs, n_outputs, rng)
+            self.payload = {"theta": (len(self._start), "mean")}
+
+    @property
+    def linear(self) -> bool:
+        """Whether the local models are the package's linear ones."""
+        return isinstance(self.models.local_model, str) and self.models.local_model == "linear"
+
+    @property
+    def own(self) -> LocalModel | None:
+        """The user's own local model."""
+        return None if isinstance(self.models.local_model, str) else self.models.local_model
+
+    @property
+    def n_basis(self) -> int:
+        """Numbers per cell and output of the package's local models."""
+        return 1 + self.n_inputs if self.linear else 1
+
+    @property
+    def book(self) -> Any:
+        """The codebook of the annealer."""
+        assert self.annealer is not None
+        return self.annealer.codebook
+
+    @property
+    def figures(self) -> Array:
+        """The running figures of the annealer."""
+        assert isinstance(self.annealer, ModelAnnealer)
+        return self.annealer.figures
+
+    @property
+    def gating_temperature(self) -> float:
+        """How far cells overlap for predictions, in the units of the distance."""
+        return self.softness * float(self.figures[compiled.INPUT_DISTORTION])
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def begin(self, samples: Array, weight: Array) -> Annealer:
+        """As for the partition, with models that know nothing."""
+        annealer = super().begin(samples, weight)
+        assert isinstance(annealer, ModelAnnealer)
+        assert self.scaling is not None
+        d = self.n_inputs
+        spread = np.average((samples - samples.mean(axis=0))[:, :d] ** 2, axis=0, weights=weight).sum()
+        width = max(float(spread), 1e-300)
+        annealer.attach(d, 1.0 / self.scaling.metric, self.softness, self.own, width)
+        if self.own is not None:
+            annealer.codebook["theta"][:, 0] = self._start
+        else:
+            annealer.codebook["gain"][:] = np.eye(self.n_basis).reshape(-1, 1) / RIDGE
+        return annealer
+
+    def _remember(self, distortion: float, codevectors: Array) -> None:
+        super()._remember(distortion, codevectors)
+        self.unexplained.append(float(self.figures[compiled.ERROR]) / self.n_outputs)
+        self.figures[compiled.ERROR] = 0.0
+
+    def fit_all(self, samples: Array, weight: Array) -> None:
+        """Learn from all samples at hand, raw inputs and outputs."""
+        scaling = Scaling.of(samples, weight, self.n_inputs, self.models.output_weight)
+        standard = scaling.standardise(samples)
+        if self.n_inputs > 1:
+            for _ in range(self.models.relevance_rounds):
+                relevance = self._pilot(standard, weight, scaling)
+                scaling.metric[: self.n_inputs] = relevance
+        self.scaling = scaling
+        scaled = standard * scaling.metric
+        codevectors = self.fit(scaled, weight)
+        book, d = self.book, self.n_inputs
+        book.location[:, : len(codevectors)] = codevectors.T
+        distance = self._input_distances(scaled[:, :d])
+        width = float(np.average(distance.min(axis=1), weights=weight))
+        self.figures[compiled.INPUT_DISTORTION] = max(width, 1e-300)
+        if self.own is not None:
+            self._refit_own(standard, weight)
+        elif self.settings.finish:
+            self._refit(standard, weight)
+
+    def _pilot(self, standard: Array, weight: Array, scaling: Scaling) -> Array:
+        """The relevance of the inputs: slopes of linear models of the cells of a first partition."""
+        chosen = slice(None)
+        if len(standard) > PILOT_SAMPLES:
+            chosen = self.rng.choice(len(standard), PILOT_SAMPLES, replace=False)  # type: ignore[assignment]
+        standard, weight = standard[chosen], weight[chosen]
+        cells = min(self.settings.max_codevectors, PILOT_CELLS)
+        settings = self.settings._replace(max_codevectors=cells)
+        d, scaled = self.n_inputs, standard * scaling.metric
+        pilot = Run(settings, scaled.shape[1], self.rng)
+        codevectors = pilot.fit(scaled, weight)[:, :d]
+        distance = np.empty((len(scaled), len(codevectors)))
+        _all_input_distances(scaled[:, :d], codevectors, distance)
+        width = PILOT_SOFTNESS * float(np.average(distance.min(axis=1), weights=weight))
+        slopes, mass = _refit.local_slopes(
+            standard[:, :d],
+            standard[:, d:],
+            weight,
+            codevectors,
+            width,
+            scaling.metric[:d],
+        )
+        relevance = np.sqrt(np.einsum("k,kdm->d", mass, slopes**2))
+        largest = relevance.max()
+        if not largest > 0.0:
+            return np.ones(d)
+        return np.maximum(relevance / largest, LEAST_RELEVANCE)
+
+    def _input_distances(self, inputs: Array) -> Array:
+        out = np.empty((len(inputs), len(self.book)))
+        _all_input_distances(inputs, self.book.codevectors[:, : self.n_inputs], out)
+        return out
+
+    def _refit(self, standard: Array, weight: Array) -> None:
+        """All local models together by least squares, with the overlap that promises most."""
+        assert self.scaling is not None
+        d, book = self.n_inputs, self.book
+        metric = self.scaling.metric[:d]
+        inputs, outputs = standard[:, :d] * metric, standard[:, d:]
+        codevectors = book.codevectors[:, :d]
+        ridge = None if self.models.ridge == "auto" else float(self.models.ridge)
+        auto = self.models.softness == "auto"
+        found = []
+        for softness in SOFTNESSES if auto else (float(self.models.softness),):
+            temperature = softness * float(self.figures[compiled.INPUT_DISTORTION])
+            fitted = _refit.fit_mixture(
+                inputs, outputs, weight, codevectors, temperature, self.linear, ridge
+            )
+            found.append((fitted.score, softness, fitted.theta))
+        _, self.softness, theta = min(found, key=lambda entry: entry[0])
+        assert isinstance(self.annealer, ModelAnnealer)
+        self.annealer.softness = self.softness
+        scale = np.tile(np.r_[1.0, metric] if self.linear else np.ones(1), self.n_outputs)
+        book["theta"][:] = theta * scale[:, None]
+        book["gain"][:] = _refit.second_moments(
+            standard[:, :d], metric, weight, codevectors, self.gating_temperature, self.linear, RIDGE
+        )
+
+    def _refit_own(self, standard: Array, weight: Array) -> None:
+        """A few epochs of the user's own models, with the cells as they stand."""
+        assert self.own is not None
+        assert self.scaling is not None
+        d, book = self.n_inputs, self.book
+        share = self.associations(standard[:, :d] * self.scaling.metric[:d])
+        theta = book["theta"]
+        for _ in range(OWN_EPOCHS if self.settings.finish else 0):
+            for t in self.rng.permutation(len(standard)):
+                for i in np.flatnonzero(share[t] > LEAST_SHARE):
+                    own = np.ascontiguousarray(theta[:, i])
+                    part = float(min(1.0, weight[t] * share[t, i]))
+                    theta[:, i] = self.own.update(own, standard[t, :d], standard[t, d:], part)
+
+    def learn_stream(self, samples: Array, weight: Array) -> None:
+        """Learn from the next samples of a stream, raw inputs and outputs."""
+        if self.scaling is None:
+            taken = self.settings.n_warmup - len(self.first)
+            self.first = np.concatenate([self.first, samples[:taken]])
+            self.first_weight = np.concatenate([self.first_weight, weight[:taken]])
+            if len(self.first) < self.settings.n_warmup:
+                self.n_seen += len(samples)
+                return
+            self.scaling = Scaling.of(
+                self.first, self.first_weight, self.n_inputs, self.models.output_weight
+            )
+            self.n_seen -= len(self.first) - min(taken, len(samples))
+            samples = np.concatenate([self.first, samples[taken:]])
+            weight = np.concatenate([self.first_weight, weight[taken:]])
+            self.first, self.first_weight = self.first[:0], self.first_weight[:0]
+        self.observe(self.scaling.standardise(samples) * self.scaling.metric, weight)
+
+    # -- using -----------------------------------------------------------------------------------
+
+    def associations(self, inputs: Array) -> Array:
+        """Shares of the cells in samples, in the units of the distance."""
+        out = np.empty((len(inputs), len(self.book)))
+        compiled.associations(inputs, self.book.location, len(self.book), self.gating_temperature, out)
+        return out
+
+    def predict(self, inputs: Array) -> Array:
+        """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
+        if self.annealer is None or self.scaling is None:
+            return np.tile(self._mean_output(), (len(inputs), 1))
+        standard = self.scaling.standardise(inputs)
+        d = self.n_inputs
+        scaled = np.ascontiguousarray(standard * self.scaling.metric[:d])
+        if self.own is None:
+            out = np.empty((len(inputs), self.n_outputs))
+            compiled.predict_all(
+                scaled,
+                1.0 / self.scaling.metric[:d],
+                self.book.location,
+                len(self.book),
+                self.gating_temperature,
+                self.book.payload[self.book.rows("theta")],
+                self.n_basis,
+                out,
+            )
+        else:
+            out = self._predict_own(standard, self.associations(scaled))
+        return out * self.scaling.deviation[d:] + self.scaling.mean[d:]
+
+    @property
+    def relevance(self) -> Array:
+        """What a standard deviation of each input counts in the distance."""
+        return np.ones(self.n_inputs) if self.scaling is None else self.scaling.metric[: self.n_inputs]
+
+    def in_data_units(self, codevectors: Array) -> Array:
+        """The inputs of codevectors."""
+        assert self.scaling is not None
+        d = self.n_inputs
+        standard = codevectors[:, :d] / self.scaling.metric[:d]
+        return standard * self.scaling.deviation[:d] + self.scaling.mean[:d]
+
+    def published(self) -> tuple[Array, Array, Array, Array | None]:
+        """Codevectors, weights, values and slopes (or None) of the cells, in the data's units."""
+        d, m = self.n_inputs, self.n_outputs
+        if self.annealer is None or self.scaling is None:
+            first = self.first if self.scaling is None else self.scaling.mean[None, :]
+            weight = self.first_weight if self.scaling is None else None
+            mean = np.average(first, axis=0, weights=weight)
+            slopes = None if self.own is not None else np.zeros((1, m, d))
+            return mean[None, :d], np.ones(1), mean[None, d:], slopes
+        codevectors = self.in_data_units(self.book.codevectors)
+        weights = self.book.weights / self.book.weights.sum()
+        points, k = self.scaling.standardise(codevectors), len(codevectors)
+        mean, deviation = self.scaling.mean, self.scaling.deviation
+        theta = self.book["theta"]
+        if self.own is not None:
+            values = [
+                np.reshape(self.own.predict(theta[:, i].copy(), points[i : i + 1]), -1) for i in range(k)
+            ]
+            return codevectors, weights, np.array(values) * deviation[d:] + mean[d:], None
+        theta = theta.reshape(m, self.n_basis, k)
+        slopes = np.zeros((k, m, d))
+        if self.linear:
+            slopes[:] = theta[:, 1:].transpose(2, 0, 1)
+        values = theta[:, 0].T + np.einsum("kmd,kd->km", slopes, points)
+        slopes *= deviation[d:, None] / deviation[:d]
+        return codevectors, weights, values * deviation[d:] + mean[d:], slopes
+
+    def _predict_own(self, standard: Array, share: Array) -> Array:
+        assert self.own is not None
+        out = np.zeros((len(standard), self.n_outputs))
+        for i in range(share.shape[1]):
+            own = np.ascontiguousarray(self.book["theta"][:, i])
+            values = np.reshape(self.own.predict(own, standard), (len(standard), self.n_outputs))
+            out += share[:, i : i + 1] * values
+        return out
+
+    def _mean_output(self) -> Array:
+        if self.scaling is not None:  # a stream whose samples have all been the same
+            return self.scaling.mean[self.n_inputs :]
+        return np.average(self.first, axis=0, weights=self.first_weight)[self.n_inputs :]
+
+
+def _all_input_distances(inputs: Array, codevectors: Array, out: Array) -> None:
+    location = np.ascontiguousarray(codevectors.T)
+    for t in range(len(inputs)):
+        compiled.input_distances(inputs[t], inputs.shape[1], location, len(codevectors), out[t])

@@ -1,0 +1,433 @@
+"""Progressive regression: a scikit-learn estimator with local models in cells."""
+
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from oda_rl._regression_files import load_run, save_run
+from oda_rl._regression_run import ModelSettings, RegressionRun
+from oda_rl._run import Settings
+from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl.divergences import get_divergence
+from oda_rl.local_models import LocalModel, check_local_model
+from oda_rl.schedule import Cooling, Stepsize
+from oda_rl.storage import PathOrFile
+
+Array = NDArray[np.float64]
+
+
+class RegressionPoint(NamedTuple):
+    """What was learned at one temperature: a record of `ODARegressor.history_`.
+
+    `unexplained` is the mean squared error of predictions made before the samples were learned from,
+    over the variance of the outputs; `seconds` have been spent since the fit began.
+    """
+
+    temperature: float
+    n_codevectors: int
+    unexplained: float
+    n_samples_seen: int
+    seconds: float
+    codevectors: Array
+
+
+class ODARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Regression by online deterministic annealing: a codebook whose cells have local models.
+
+    Cells split as the temperature falls, in the space of inputs and outputs together, so that they
+    follow the function and not only the inputs. Every cell has a model of its own, constant or linear
+    or one of the user's, trained on a faster timescale than the cells move. Predictions are those of
+    the models, weighted by association probabilities of the inputs alone.
+
+    Parameters
+    ----------
+    max_codevectors : int, default=60
+        Annealing stops at so many cells (K_max); there are never more.
+    local_model : {"linear", "constant"} or LocalModel, default="linear"
+        The model of a cell; for one of your own see `oda_rl.local_models.LocalModel`.
+    output_weight : float, default=1.0
+        What the outputs count in the distance while cells are learned, both in standard deviations; with
+        0 cells follow the inputs alone.
+    softness : float or "auto", default="auto"
+        How far cells overlap in predictions: the temperature of the association probabilities, in mean
+        squared distances of inputs from their codevectors. With 0 the nearest cell speaks alone.
+        `"auto"` is chosen by `fit` by generalised cross-validation, and is 1 in a stream.
+    ridge : float or "auto", default="auto"
+        With which `fit` draws the local models towards that of a single cell. `"auto"` is chosen by
+        generalised cross-validation.
+    relevance_rounds : int, default=2
+        Partitions that `fit` learns first, to scale the inputs by the slopes of the function along them.
+        With 0, and in a stream, all inputs count the same, in standard deviations.
+    t_max, t_min : float or "auto", default="auto"
+        First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
+    cooling : float, default=0.9
+        What the temperature is multiplied by at each step (gamma), in (0, 1).
+    schedule : {"temperature", "lambda"}, default="temperature"
+        What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
+    finish : bool, default=True
+        Whether `fit` ends by taking the cells to temperature zero and fitting all models together by
+        ridge regression; without, both are as the samples left them one after the other.
+    max_samples : int or None, default=None
+        `fit` stops when it has presented so many samples, however often each.
+    stepsize : tuple of two floats, default=(1.0, 1.0)
+        (a, b) of the stepsizes 1 / (a + b n) of the cells, n the samples at this temperature.
+    samples_per_cell : int, default=50
+        Samples presented at one temperature, at most, times the cells.
+    tol_converge, tol_merge, min_weight, perturbation : float
+        As for `ODAPartition` (eps_c, eps_n, eps_r, delta).
+    n_warmup : int, default=100
+        Samples of a stream from which the scales of inputs and outputs are estimated. Until then their
+        mean is predicted.
+    random_state : int, RandomState instance or None, default=None
+        Orders the samples of `fit`, and draws perturbations.
+
+    Attributes
+    ----------
+    codevectors_ : ndarray of shape (n_codevectors, n_features)
+        In the units of X.
+    weights_ : ndarray of shape (n_codevectors,)
+        Probabilities of the cells; they sum to one.
+    values_ : ndarray of shape (n_codevectors,) or (n_codevectors, n_outputs)
+        What the model of a cell predicts at its codevector, in the units of y.
+    coef_ : ndarray of shape (n_codevectors, n_features) or (n_codevectors, n_outputs, n_features)
+        Slopes of the linear models in the units of y per X; zeros for constant ones. Not there with a
+        model of your own.
+    relevance_ : ndarray of shape (n_features,)
+        What a standard deviation of each input counts in the distance; the largest is 1.
+    softness_ : float
+        The overlap that is used.
+    n_codevectors_ : int
+        K.
+    temperature_ : float
+        The temperature reached; infinite before a stream has warmed up.
+    converged_ : bool
+        Whether the annealing is done.
+    n_samples_seen_ : int
+        Samples presented so far, repetitions included.
+    history_ : list of RegressionPoint
+        One record per temperature.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X had them.
+
+    See Also
+    --------
+    ODAPartition : The cells alone.
+    sklearn.tree.DecisionTreeRegressor : Constant models over boxes.
+
+    Notes
+    -----
+    The models follow recursive least squares driven by the error of the mixture: where cells do not
+    overlap, that is eq. 27 with the inverse second moments of the cell as the stepsize, and for constant
+    models eq. 28 (with f(x) p, not x p). It forgets while cells move, and no longer when they are done.
+    The association probabilities of predictions are those of eq. 6, without the weights of the cells.
+
+    References
+    ----------
+    Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A Hierarchical and Progressive
+    Learning Architecture", section III, Algorithms 2 and 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oda_rl import ODARegressor
+    >>> X = np.random.default_rng(0).uniform(0.0, 6.0, (500, 1))
+    >>> model = ODARegressor(8, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.01)
+    True
+    >>> model.coef_.shape, model.values_.shape
+    ((8, 1), (8,))
+    >>> stream = ODARegressor(8, random_state=0)
+    >>> for x in X:
+    ...     _ = stream.partial_fit([x], np.sin(x))
+    >>> stream.n_samples_seen_
+    500
+    """
+
+    def __init__(
+        self,
+        max_codevectors: int = 60,
+        *,
+        local_model: str | LocalModel = "linear",
+        output_weight: float = 1.0,
+        softness: float | Literal["auto"] = "auto",
+        ridge: float | Literal["auto"] = "auto",
+        relevance_rounds: int = 2,
+        t_max: float | Literal["auto"] = "auto",
+        t_min: float | Literal["auto"] = "auto",
+        cooling: float = 0.9,
+        schedule: str = "temperature",
+        finish: bool = True,
+        max_samples: int | None = None,
+        stepsize: tuple[float, float] = (1.0, 1.0),
+        samples_per_cell: int = 50,
+        tol_converge: float = 1e-3,
+        tol_merge: float = 0.01,
+        min_weight: float = 1e-5,
+        perturbation: float = 0.1,
+        n_warmup: int = 100,
+        random_state: Any = None,
+    ) -> None:
+        self.max_codevectors = max_codevectors
+        self.local_model = local_model
+        self.output_weight = output_weight
+        self.softness = softness
+        self.ridge = ridge
+        self.relevance_rounds = relevance_rounds
+        self.t_max = t_max
+        self.t_min = t_min
+        self.cooling = cooling
+        self.schedule = schedule
+        self.finish = finish
+        self.max_samples = max_samples
+        self.stepsize = stepsize
+        self.samples_per_cell = samples_per_cell
+        self.tol_converge = tol_converge
+        self.tol_merge = tol_merge
+        self.min_weight = min_weight
+        self.perturbation = perturbation
+        self.n_warmup = n_warmup
+        self.random_state = random_state
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Anneal over the samples, again and again in a new order, until K_max or t_min is reached.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Outputs; never changed.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        ODARegressor
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range, or samples are not numbers.
+        """
+        settings = self._settings()
+        samples, weight = self._check(X, y, sample_weight, reset=True)
+        self._begin(*settings, samples)
+        self._run.fit_all(samples, weight / weight.mean())
+        self._publish()
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from samples in their order, one or many, and go on where the annealing stood.
+
+        How a stream is cut into chunks makes no difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next inputs; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their outputs; never changed.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsizes of the cells, and the weights in the models' least squares.
+
+        Returns
+        -------
+        ODARegressor
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range, or samples are not numbers or of other shapes than
+            before.
+        """
+        settings = self._settings()
+        first = not hasattr(self, "_run")
+        samples, weight = self._check(X, y, sample_weight, reset=first)
+        if first:
+            self._begin(*settings, samples)
+        else:
+            self._run.resume(settings[0])
+        self._run.learn_stream(samples, weight)
+        self._publish()
+        return self
+
+    # -- using -----------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> Array:
+        """The outputs of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            As the outputs that were learned from.
+        """
+        check_is_fitted(self, "codevectors_")
+        found = self._run.predict(validate_data(self, X, reset=False, dtype=np.float64, order="C"))
+        return found[:, 0] if self._flat else found
+
+    def association(self, X: ArrayLike) -> Array:
+        """How much every cell says in a prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_codevectors)
+            Rows sum to one.
+        """
+        check_is_fitted(self, "codevectors_")
+        inputs = validate_data(self, X, reset=False, dtype=np.float64, order="C")
+        if self._run.annealer is None or self._run.scaling is None:
+            return np.ones((len(inputs), 1))
+        scaled = self._run.scaling.standardise(inputs) * self.relevance_
+        return self._run.associations(np.ascontiguousarray(scaled))
+
+    @property
+    def history_(self) -> list[RegressionPoint]:
+        """One record per finished temperature."""
+        check_is_fitted(self, "codevectors_")
+        return [
+            RegressionPoint(
+                p.temperature,
+                p.n_codevectors,
+                unexplained,
+                p.n_samples_seen,
+                p.seconds,
+                self._run.in_data_units(p.codevectors),
+            )
+            for p, unexplained in zip(self._run.history, self._run.unexplained, strict=True)
+        ]
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def save(self, path: PathOrFile) -> Path | None:
+        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+
+        Of a local model of your own only the parameters of the cells are stored, not the object: give it
+        to `load` again.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; `.npz` is appended to a name without a suffix.
+
+        Returns
+        -------
+        Path or None
+            The file; None for a binary file.
+        """
+        check_is_fitted(self, "codevectors_")
+        return save_run(path, self)
+
+    @classmethod
+    def load(cls, path: PathOrFile, local_model: LocalModel | None = None) -> Self:
+        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        local_model : LocalModel, optional
+            Needed if the estimator was saved with a local model of the user's own.
+
+        Returns
+        -------
+        ODARegressor
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or needs a local model that was not given.
+        """
+        model = cls()
+        load_run(path, model, local_model)
+        model._publish()
+        return model
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _settings(self) -> tuple[Settings, ModelSettings]:
+        check_non_negative(output_weight=self.output_weight)
+        check_at_least(0, relevance_rounds=self.relevance_rounds)
+        for name in ("softness", "ridge"):
+            value = getattr(self, name)
+            if value != "auto" and (isinstance(value, str) or not 0.0 <= value < np.inf):
+                raise ValueError(f"{name} must be a non-negative number or 'auto', got {value!r}.")
+        own: dict[str, Any] = {
+            "cooling": Cooling(self.cooling, self.schedule),
+            "stepsize": Stepsize(*self.stepsize),
+            "divergence": get_divergence("squared_euclidean"),
+            "bifurcation": "critical",
+            "target_distortion": None,
+        }
+        taken = {name: getattr(self, name) for name in Settings._fields if name not in own}
+        settings = Settings(**taken, **own)
+        settings._check()
+        models = ModelSettings(
+            check_local_model(self.local_model),
+            self.output_weight,
+            self.softness,
+            self.ridge,
+            self.relevance_rounds,
+        )
+        return settings, models
+
+    def _begin(self, settings: Settings, models: ModelSettings, samples: Array) -> None:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        d = self.n_features_in_
+        self._run = RegressionRun(settings, models, d, samples.shape[1] - d, np.random.default_rng(seed))
+
+    def _check(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool
+    ) -> tuple[Array, Array]:
+        """Inputs and outputs side by side, and weights; samples of weight zero are left out."""
+        inputs, outputs = validate_data(
+            self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True
+        )
+        flat = outputs.ndim == 1
+        outputs = outputs.reshape(len(inputs), -1).astype(np.float64)
+        if reset:
+            self._flat = flat
+        elif outputs.shape[1] != self._run.n_outputs:
+            raise ValueError(
+                f"y must have as many outputs as before, {self._run.n_outputs}, got {outputs.shape[1]}."
+            )
+        weight = _check_sample_weight(
+            sample_weight, inputs, dtype=np.float64, ensure_non_negative=True, copy=True
+        )
+        used = weight > 0.0
+        if not used.any():
+            raise ValueError("sample_weight must be positive for at least one sample.")
+        return np.column_stack([inputs, outputs])[used], weight[used]
+
+    def _publish(self) -> None:
+        run = self._run
+        self.codevectors_, self.weights_, values, slopes = run.published()
+        self.values_ = values[:, 0] if self._flat else values
+        if slopes is not None:
+            self.coef_ = slopes[:, 0] if self._flat else slopes
+        self.relevance_ = run.relevance
+        self.softness_ = run.softness
+        self.n_codevectors_ = len(self.codevectors_)
+        self.n_samples_seen_ = run.n_seen
+        self.temperature_ = np.inf if run.annealer is None else run.annealer.temperature
+        self.converged_ = run.annealer is not None and run.annealer.done
