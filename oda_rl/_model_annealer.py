@@ -24,12 +24,14 @@ class ModelAnnealer(Annealer):
     """Moves cells and trains their models, sample by sample.
 
     The codebook's payload has `"theta"`, the parameters in standardised units, and for the models of the
-    package `"gain"`, the inverse second moments. `attach` must be called before the first sample.
+    package `"gain"`, the inverse second moments. `attach` must be called before the first sample, and
+    `outputs` be set to the standardised outputs of the samples before every call of `observe`.
     """
 
     n_inputs: int
     n_outputs: int
     unscale: Array
+    outputs: Array
     softness: float
     model: LocalModel | None
     figures: Array
@@ -37,8 +39,8 @@ class ModelAnnealer(Annealer):
     def attach(
         self, n_inputs: int, unscale: Array, softness: float, model: LocalModel | None, width: float
     ) -> None:
-        """Tell what the columns of the samples are, and how cells overlap."""
-        self.n_inputs, self.n_outputs = n_inputs, len(unscale) - n_inputs
+        """Tell which columns of the samples are inputs, and how cells overlap."""
+        self.n_inputs = n_inputs
         self.unscale, self.softness, self.model = unscale, softness, model
         self.figures = np.zeros(compiled.N_FIGURES)
         self.figures[compiled.INPUT_DISTORTION] = width
@@ -54,8 +56,10 @@ class ModelAnnealer(Annealer):
         if self.model is not None:
             return self._advance_own(samples, labels, sample_weight, scratch, looking)
         book = self.codebook
+        outputs = self.outputs[len(self.outputs) - len(samples) :]
         used, self.n, self.distortion, finished = compiled.anneal_models(
             samples,
+            outputs,
             sample_weight,
             self.n_inputs,
             self.unscale,
@@ -89,9 +93,10 @@ class ModelAnnealer(Annealer):
         self, samples: Array, labels: Any, sample_weight: Array, scratch: Array, looking: bool
     ) -> tuple[int, bool]:
         """The same for a model of the user's own: one sample at a time, in Python."""
+        outputs = self.outputs[len(self.outputs) - len(samples) :]
         for t in range(len(samples)):
             count = self.n - self.level_begun + 1
-            squared = self._learn_own(samples[t], float(sample_weight[t]))
+            squared = self._learn_own(samples[t, : self.n_inputs], outputs[t], float(sample_weight[t]))
             self.figures[compiled.ERROR] += (squared - self.figures[compiled.ERROR]) / count
             one = slice(t, t + 1)
             _, finished = super()._advance(
@@ -101,17 +106,16 @@ class ModelAnnealer(Annealer):
                 return t + 1, True
         return len(samples), False
 
-    def _learn_own(self, sample: Array, weight: float) -> float:
+    def _learn_own(self, inputs: Array, y: Array, weight: float) -> float:
         assert self.model is not None
-        book, d = self.codebook, self.n_inputs
-        inputs, scaled = sample[None, :d], sample * self.unscale
+        book, x = self.codebook, inputs * self.unscale
         distance, share = np.empty(len(book)), np.empty((1, len(book)))
-        compiled.input_distances(inputs[0], d, book.location, len(book), distance)
+        compiled.input_distances(inputs, self.n_inputs, book.location, len(book), distance)
         width = self.figures[compiled.INPUT_DISTORTION]
-        compiled.associations(inputs, book.location, len(book), self.softness * width, share)
+        compiled.associations(inputs[None, :], book.location, len(book), self.softness * width, share)
         self.figures[compiled.INPUT_DISTORTION] += compiled.FORGETTING * (distance.min() - width)
-        theta, x, y = book["theta"], scaled[:d], scaled[d:]
-        predicted = np.zeros(self.n_outputs)
+        theta = book["theta"]
+        predicted = np.zeros(len(y))
         for i in np.flatnonzero(share[0] > LEAST_SHARE):
             own = np.ascontiguousarray(theta[:, i])
             predicted += share[0, i] * np.reshape(self.model.predict(own, x[None, :]), -1)

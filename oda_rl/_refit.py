@@ -1,5 +1,6 @@
 """Local models refitted when the samples are at hand: ridge regression of their mixture."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,14 @@ Array = NDArray[np.float64]
 # Ridges tried by generalised cross-validation, and what a degree of freedom counts there.
 RIDGES = np.geomspace(1e-8, 1e3, 34)
 CAUTION = 1.3
-# Larger systems are solved on so many samples, drawn at random.
-MAX_SYSTEM = 2000
+# With less than this part of the degrees of freedom left, a ridge is not considered.
+LEAST_LEFT = 0.1
+# Columns, or samples where there are more columns, of the largest system that is solved.
+LARGEST = 2500
+# Samples whose columns are made at a time.
+BLOCK = 1024
+# Overlaps tried when it is chosen by cross-validation.
+SOFTNESSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 class Mixture(NamedTuple):
@@ -70,10 +77,23 @@ def fit_mixture(
     """
     k, d = codevectors.shape
     base = global_model(inputs, outputs, weight, linear)
-    columns = mixture_columns(inputs, codevectors, temperature, linear)
     root = np.sqrt(weight)[:, None]
     target = root * (outputs - base[0] - inputs @ base[1:])
-    solution, score = ridge_regression(root * columns, target, ridge, base.size / outputs.shape[1])
+    used = base.size / outputs.shape[1]
+    n, p = len(inputs), k * (d + 1 if linear else 1)
+    if p <= min(n, LARGEST):
+        # Block by block, as all columns of many samples might not fit in memory.
+        gram, moments = np.zeros((p, p)), np.zeros((p, outputs.shape[1]))
+        for start in range(0, n, BLOCK):
+            part = slice(start, start + BLOCK)
+            columns = root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
+            gram += columns.T @ columns
+            moments += columns.T @ target[part]
+        solution, score = solve_primal(gram, moments, float((target**2).sum()), n, ridge, used)
+    else:
+        part = slice(0, LARGEST)
+        columns = root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
+        solution, score = solve_dual(columns, target[part], ridge, used)
     theta = np.empty((outputs.shape[1], d + 1 if linear else 1, k))
     if linear:
         parts = solution.reshape(k, d + 1, -1)
@@ -83,6 +103,20 @@ def fit_mixture(
     else:
         theta[:, 0] = (base[0] + solution).T
     return Mixture(theta.reshape(-1, k), score)
+
+
+def choose_softness(fit: Callable[[float], Mixture]) -> tuple[float, Array]:
+    """The overlap with the least score, and its parameters: from the middle downhill on `SOFTNESSES`."""
+    middle = len(SOFTNESSES) // 2
+    found = {i: fit(SOFTNESSES[i]) for i in (middle, middle + 1)}
+    step = 1 if found[middle + 1].score < found[middle].score else -1
+    best = middle + 1 if step > 0 else middle
+    while 0 <= best + step < len(SOFTNESSES):
+        found[best + step] = fit(SOFTNESSES[best + step])
+        if not found[best + step].score < found[best].score:
+            break
+        best += step
+    return SOFTNESSES[best], found[best].theta
 
 
 def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linear: bool) -> Array:
@@ -99,35 +133,41 @@ def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linea
     return columns.reshape(len(inputs), -1)
 
 
-def ridge_regression(
-    columns: Array, target: Array, ridge: float | None, used: float
+def solve_primal(
+    gram: Array, moments: Array, energy: float, n: int, ridge: float | None, used: float
 ) -> tuple[Array, float]:
-    """The solution, and its generalised cross-validation; `used` degrees of freedom are gone already.
+    """Ridge regression from products of columns: the solution, and its cross-validation."""
+    values, vectors = np.linalg.eigh(gram)
+    projected = vectors.T @ moments
+    shrunk, score = _choose_ridge(values, projected, energy, n, ridge, used)
+    return vectors @ (projected / shrunk[:, None]), score
 
-    By the eigenvectors of the smaller of the two matrices of products.
-    """
-    n, p = columns.shape
-    if p <= n:
-        values, vectors = np.linalg.eigh(columns.T @ columns)
-        projected = vectors.T @ (columns.T @ target)
-    else:
-        values, vectors = np.linalg.eigh(columns @ columns.T)
-        projected = np.sqrt(np.maximum(values, 0.0))[:, None] * (vectors.T @ target)
+
+def solve_dual(columns: Array, target: Array, ridge: float | None, used: float) -> tuple[Array, float]:
+    """The same where there are more columns than samples."""
+    values, vectors = np.linalg.eigh(columns @ columns.T)
+    inside = vectors.T @ target
+    projected = np.sqrt(np.maximum(values, 0.0))[:, None] * inside
+    shrunk, score = _choose_ridge(values, projected, float((target**2).sum()), len(target), ridge, used)
+    return columns.T @ (vectors @ (inside / shrunk[:, None])), score
+
+
+def _choose_ridge(
+    values: Array, projected: Array, energy: float, n: int, ridge: float | None, used: float
+) -> tuple[Array, float]:
+    """Eigenvalues plus ridge, and generalised cross-validation; `used` degrees of freedom are gone."""
     values = np.maximum(values, 0.0)
-    energy = (projected**2).sum(axis=1)
+    power = (projected**2).sum(axis=1)[:, None]
     ridges = RIDGES if ridge is None else np.array([max(ridge, RIDGES[0])])
     shrunk = values[:, None] + ridges
-    residual = (target**2).sum() - 2.0 * (energy[:, None] / shrunk).sum(axis=0)
-    residual += (values[:, None] * energy[:, None] / shrunk**2).sum(axis=0)
-    freedom = used + (values[:, None] / shrunk).sum(axis=0)
-    left = np.maximum(1.0 - CAUTION * freedom / n, 1e-3)
-    scores = np.maximum(residual, 1e-12 * (target**2).sum()) / n / left**2
+    residual = energy - (power / shrunk).sum(axis=0) * 2.0
+    residual += (values[:, None] * power / shrunk**2).sum(axis=0)
+    left = 1.0 - CAUTION * (used + (values[:, None] / shrunk).sum(axis=0)) / n
+    scores = np.maximum(residual, 1e-12 * energy) / n / np.maximum(left, LEAST_LEFT) ** 2
+    # Towards interpolation both residual and what is left vanish, and their ratio says nothing.
+    scores[:-1][left[:-1] <= LEAST_LEFT] = np.inf
     best = int(scores.argmin())
-    coordinates = projected / shrunk[:, best][:, None]
-    if p <= n:
-        return vectors @ coordinates, float(scores[best])
-    scale = np.where(values > 0.0, 1.0 / np.sqrt(np.maximum(values, 1e-300)), 0.0)
-    return columns.T @ (vectors @ (scale[:, None] * coordinates)), float(scores[best])
+    return shrunk[:, best], float(scores[best])
 
 
 def second_moments(
@@ -153,35 +193,6 @@ def second_moments(
     moments = np.stack([(basis * share[:, i : i + 1]).T @ basis for i in range(k)])
     inverse = np.linalg.inv(moments + ridge * np.eye(d + 1))
     return np.ascontiguousarray(inverse.reshape(k, -1).T)
-
-
-def local_slopes(
-    inputs: Array,
-    outputs: Array,
-    weight: Array,
-    codevectors: Array,
-    temperature: float,
-    metric: Array,
-) -> tuple[Array, Array]:
-    """Slopes of a linear model of every cell on its own (n_cells, n_inputs, n_outputs), cells' weights.
-
-    With a ridge towards the slopes of the whole. Inputs are standardised; times `metric` they are in the
-    units of the codevectors.
-    """
-    k, d = codevectors.shape
-    base = global_model(inputs, outputs, weight, True)
-    rest = outputs - base[0] - inputs @ base[1:]
-    share = np.empty((len(inputs), k))
-    associations(inputs * metric, np.ascontiguousarray(codevectors.T), k, temperature, share)
-    share *= weight[:, None]
-    centres = codevectors / metric
-    slopes = np.empty((k, d, outputs.shape[1]))
-    ridge = np.diag(np.r_[0.5, np.ones(d)])
-    for i in range(k):
-        basis = np.column_stack([np.ones(len(inputs)), inputs - centres[i]])
-        weighted = (basis * share[:, i : i + 1]).T
-        slopes[i] = np.linalg.solve(weighted @ basis + ridge, weighted @ rest)[1:]
-    return slopes + base[1:], share.sum(axis=0) / share.sum()
 
 
 def _width(temperature: float) -> float:

@@ -145,6 +145,7 @@ def gate(distance, ones, no_labels, softness, width, n_cells, share):
 @kernel
 def anneal_models(
     samples,
+    outputs,
     sample_weight,
     n_inputs,
     unscale,
@@ -174,27 +175,34 @@ def anneal_models(
 ):
     """The loop of `oda_rl.kernels.anneal` with local models on the faster timescale (Algorithm 2).
 
-    Cells see the samples as they are; local models see them times `unscale`, of the length of a sample.
-    Returns (samples used, n, distortion, whether the temperature is finished).
+    Cells see the samples as they are; local models see the inputs times `unscale`, and the outputs
+    apart. Returns (samples used, n, distortion, whether the temperature is finished).
     """
     kind = SQUARED_EUCLIDEAN
     q = 1 if gain.shape[0] == 1 else n_inputs + 1
-    n_outputs = theta.shape[0] // q
     distance, share, rest = scratch[0], scratch[1], scratch[2:]
     ones, no_labels = np.ones(n_cells), np.zeros(n_cells, dtype=np.int64)
     direction, size = np.empty((q, n_cells)), np.empty(2 * n_cells)
-    basis, y = np.ones(q), np.empty(n_outputs)
+    basis = np.ones(q)
     for t in range(samples.shape[0]):
         x = samples[t]
-        for c in range(n_outputs):
-            y[c] = x[n_inputs + c] * unscale[n_inputs + c]
         for j in range(q - 1):
             basis[1 + j] = x[j] * unscale[j]
         input_distances(x, n_inputs, location, n_cells, distance)
         nearest = gate(distance, ones, no_labels, softness, figures[INPUT_DISTORTION], n_cells, share)
         figures[INPUT_DISTORTION] += FORGETTING * (distance[nearest] - figures[INPUT_DISTORTION])
         squared = learn_models(
-            y, basis, share, sample_weight[t], forget, limit, n_cells, theta, gain, direction, size
+            outputs[t],
+            basis,
+            share,
+            sample_weight[t],
+            forget,
+            limit,
+            n_cells,
+            theta,
+            gain,
+            direction,
+            size,
         )
         add_output_distances(x, n_inputs, location, n_cells, distance)
         nearest = associate(distance, weight, label, n_cells, 0, temperature, EXACT, share)

@@ -1,5 +1,6 @@
 """One run of progressive regression: what `ODARegressor` keeps between its calls."""
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,47 +9,18 @@ from numpy.typing import NDArray
 from oda_rl import _refit
 from oda_rl import _regression_kernels as compiled
 from oda_rl._model_annealer import LEAST_SHARE, RIDGE, ModelAnnealer
+from oda_rl._pilot import Pilot, Scaling, input_distances
 from oda_rl._run import Run, Settings
 from oda_rl.annealing import Annealer
 from oda_rl.local_models import LocalModel
+from oda_rl.quenching import Quench
 
 Array = NDArray[np.float64]
 
-# The weight of outputs in the distance that stands for none.
-NO_OUTPUT = 1e-8
-# Pilot partitions, from which the relevance of the inputs is learned: cells, samples, overlap.
-PILOT_CELLS, PILOT_SAMPLES, PILOT_SOFTNESS = 62, 4000, 2.0
-LEAST_RELEVANCE = 0.02
-# Overlaps tried when it is chosen by cross-validation.
-SOFTNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
-# Cells overlap by this where nothing else is known, and with models of the user's own.
+# Cells overlap by this where no cross-validation can tell.
 STREAM_SOFTNESS = 1.0
+# Passes of models of the user's own over the samples of a fit, when the cells stand.
 OWN_EPOCHS = 10
-
-
-class Scaling(NamedTuple):
-    """From the data's units to standardised ones, and on to those of the distance (`metric`)."""
-
-    mean: Array  # inputs and outputs
-    deviation: Array
-    metric: Array
-
-    @classmethod
-    def of(cls, samples: Array, weight: Array, n_inputs: int, output_weight: float) -> "Scaling":
-        """All inputs alike at first."""
-        mean = np.average(samples, axis=0, weights=weight)
-        deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
-        constant = deviation <= 1e-12 * np.abs(samples).max(axis=0)
-        metric = np.ones(samples.shape[1])
-        # Several outputs count as much as one.
-        n_outputs = samples.shape[1] - n_inputs
-        metric[n_inputs:] = max(output_weight, NO_OUTPUT) / np.sqrt(n_outputs)
-        return cls(mean, np.where(constant, 1.0, deviation), metric)
-
-    def standardise(self, samples: Array) -> Array:
-        """The leading columns of samples in standardised units."""
-        d = samples.shape[1]
-        return (samples - self.mean[:d]) / self.deviation[:d]
 
 
 class ModelSettings(NamedTuple):
@@ -58,7 +30,7 @@ class ModelSettings(NamedTuple):
     output_weight: float
     softness: float | str
     ridge: float | str
-    relevance_rounds: int
+    pilot_rounds: int
 
 
 class RegressionRun(Run):
@@ -131,7 +103,7 @@ class RegressionRun(Run):
         d = self.n_inputs
         spread = np.average((samples - samples.mean(axis=0))[:, :d] ** 2, axis=0, weights=weight).sum()
         width = max(float(spread), 1e-300)
-        annealer.attach(d, 1.0 / self.scaling.metric, self.softness, self.own, width)
+        annealer.attach(d, 1.0 / self.scaling.metric[:d], self.softness, self.own, width)
         if self.own is not None:
             annealer.codebook["theta"][:, 0] = self._start
         else:
@@ -145,57 +117,41 @@ class RegressionRun(Run):
 
     def fit_all(self, samples: Array, weight: Array) -> None:
         """Learn from all samples at hand, raw inputs and outputs."""
-        scaling = Scaling.of(samples, weight, self.n_inputs, self.models.output_weight)
-        standard = scaling.standardise(samples)
-        if self.n_inputs > 1:
-            for _ in range(self.models.relevance_rounds):
-                relevance = self._pilot(standard, weight, scaling)
-                scaling.metric[: self.n_inputs] = relevance
-        self.scaling = scaling
-        scaled = standard * scaling.metric
-        codevectors = self.fit(scaled, weight)
-        book, d = self.book, self.n_inputs
-        book.location[:, : len(codevectors)] = codevectors.T
-        distance = self._input_distances(scaled[:, :d])
+        self._clock = time.perf_counter()
+        d = self.n_inputs
+        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight)
+        standard = self.scaling.standardise(samples)
+        followed = standard[:, d:]
+        for i in range(self.models.pilot_rounds):
+            pilot = Pilot(self.settings, standard, weight, self.scaling.metric, d, self.rng)
+            followed, self.scaling.metric[:d] = pilot(followed if i > 0 else None)
+        scaled = np.column_stack([standard[:, :d], followed]) * self.scaling.metric
+        self._anneal(scaled, standard[:, d:], weight)
+        book = self.book
+        if self.settings.finish:
+            quench = Quench(scaled, weight, self.settings.divergence, self.rng)
+            book.location[:, : len(book)] = quench(book.codevectors)[0].T
+        distance = input_distances(scaled[:, :d], book.codevectors[:, :d])
         width = float(np.average(distance.min(axis=1), weights=weight))
         self.figures[compiled.INPUT_DISTORTION] = max(width, 1e-300)
-        if self.own is not None:
+        if self.settings.finish and self.own is not None:
             self._refit_own(standard, weight)
         elif self.settings.finish:
             self._refit(standard, weight)
+        self._stop_clock()
 
-    def _pilot(self, standard: Array, weight: Array, scaling: Scaling) -> Array:
-        """The relevance of the inputs: slopes of linear models of the cells of a first partition."""
-        chosen = slice(None)
-        if len(standard) > PILOT_SAMPLES:
-            chosen = self.rng.choice(len(standard), PILOT_SAMPLES, replace=False)  # type: ignore[assignment]
-        standard, weight = standard[chosen], weight[chosen]
-        cells = min(self.settings.max_codevectors, PILOT_CELLS)
-        settings = self.settings._replace(max_codevectors=cells)
-        d, scaled = self.n_inputs, standard * scaling.metric
-        pilot = Run(settings, scaled.shape[1], self.rng)
-        codevectors = pilot.fit(scaled, weight)[:, :d]
-        distance = np.empty((len(scaled), len(codevectors)))
-        _all_input_distances(scaled[:, :d], codevectors, distance)
-        width = PILOT_SOFTNESS * float(np.average(distance.min(axis=1), weights=weight))
-        slopes, mass = _refit.local_slopes(
-            standard[:, :d],
-            standard[:, d:],
-            weight,
-            codevectors,
-            width,
-            scaling.metric[:d],
-        )
-        relevance = np.sqrt(np.einsum("k,kdm->d", mass, slopes**2))
-        largest = relevance.max()
-        if not largest > 0.0:
-            return np.ones(d)
-        return np.maximum(relevance / largest, LEAST_RELEVANCE)
-
-    def _input_distances(self, inputs: Array) -> Array:
-        out = np.empty((len(inputs), len(self.book)))
-        _all_input_distances(inputs, self.book.codevectors[:, : self.n_inputs], out)
-        return out
+    def _anneal(self, scaled: Array, outputs: Array, weight: Array) -> None:
+        """Pass after pass until the annealing is done, or as many samples presented as allowed."""
+        annealer = self.begin(scaled, weight)
+        assert isinstance(annealer, ModelAnnealer)
+        annealer.at_level_end = self._end_stream_level
+        limit = np.inf if self.settings.max_samples is None else self.settings.max_samples
+        while not annealer.done and self.n_seen < limit:
+            order = self._passes(len(scaled))[: int(min(limit - self.n_seen, 2**62))]
+            annealer.outputs = outputs[order]
+            annealer.observe(scaled[order], None, weight[order], until_done=True)
+            self.n_seen = annealer.n_samples_seen
+        annealer.at_level_end = None
 
     def _refit(self, standard: Array, weight: Array) -> None:
         """All local models together by least squares, with the overlap that promises most."""
@@ -205,15 +161,17 @@ class RegressionRun(Run):
         inputs, outputs = standard[:, :d] * metric, standard[:, d:]
         codevectors = book.codevectors[:, :d]
         ridge = None if self.models.ridge == "auto" else float(self.models.ridge)
-        auto = self.models.softness == "auto"
-        found = []
-        for softness in SOFTNESSES if auto else (float(self.models.softness),):
-            temperature = softness * float(self.figures[compiled.INPUT_DISTORTION])
-            fitted = _refit.fit_mixture(
-                inputs, outputs, weight, codevectors, temperature, self.linear, ridge
+        width = float(self.figures[compiled.INPUT_DISTORTION])
+
+        def fit(softness: float) -> _refit.Mixture:
+            return _refit.fit_mixture(
+                inputs, outputs, weight, codevectors, softness * width, self.linear, ridge
             )
-            found.append((fitted.score, softness, fitted.theta))
-        _, self.softness, theta = min(found, key=lambda entry: entry[0])
+
+        if self.models.softness == "auto":
+            self.softness, theta = _refit.choose_softness(fit)
+        else:
+            theta = fit(self.softness).theta
         assert isinstance(self.annealer, ModelAnnealer)
         self.annealer.softness = self.softness
         scale = np.tile(np.r_[1.0, metric] if self.linear else np.ones(1), self.n_outputs)
@@ -238,21 +196,40 @@ class RegressionRun(Run):
 
     def learn_stream(self, samples: Array, weight: Array) -> None:
         """Learn from the next samples of a stream, raw inputs and outputs."""
-        if self.scaling is None:
-            taken = self.settings.n_warmup - len(self.first)
+        self._clock = time.perf_counter()
+        self.n_seen += len(samples)
+        if self.annealer is None:
+            samples, weight = self._gather(samples, weight)
+        if self.annealer is not None:
+            assert isinstance(self.annealer, ModelAnnealer)
+            assert self.scaling is not None
+            standard = self.scaling.standardise(samples)
+            self.annealer.outputs = standard[:, self.n_inputs :]
+            self.annealer.at_level_end = self._end_stream_level
+            self.annealer.observe(standard * self.scaling.metric, None, weight)
+            self.annealer.at_level_end = None
+        self._stop_clock()
+
+    def _gather(self, samples: Array, weight: Array) -> tuple[Array, Array]:
+        """Keep the first samples; once there are enough that differ, begin and return all that wait."""
+        wanted = max(2, self.settings.n_warmup)
+        while len(samples) > 0:
+            taken = wanted - len(self.first)
             self.first = np.concatenate([self.first, samples[:taken]])
             self.first_weight = np.concatenate([self.first_weight, weight[:taken]])
-            if len(self.first) < self.settings.n_warmup:
-                self.n_seen += len(samples)
-                return
-            self.scaling = Scaling.of(
-                self.first, self.first_weight, self.n_inputs, self.models.output_weight
-            )
-            self.n_seen -= len(self.first) - min(taken, len(samples))
-            samples = np.concatenate([self.first, samples[taken:]])
-            weight = np.concatenate([self.first_weight, weight[taken:]])
-            self.first, self.first_weight = self.first[:0], self.first_weight[:0]
-        self.observe(self.scaling.standardise(samples) * self.scaling.metric, weight)
+            samples, weight = samples[taken:], weight[taken:]
+            if len(self.first) < wanted:
+                break
+            if (self.first != self.first[0]).any():
+                gathered, mass = self.first, self.first_weight
+                self.scaling = Scaling.of(gathered, mass, self.n_inputs, self.models.output_weight)
+                self.begin(self.scaling.standardise(gathered) * self.scaling.metric, mass)
+                self.first, self.first_weight = gathered[:0], mass[:0]
+                return np.concatenate([gathered, samples]), np.concatenate([mass, weight])
+            # All the same so far: one of them stands for all.
+            self.first, self.first_weight = self.first[-1:], self.first_weight[-1:]
+            self.n_dropped += wanted - 1
+        return samples, weight
 
     # -- using -----------------------------------------------------------------------------------
 
@@ -301,9 +278,7 @@ class RegressionRun(Run):
         """Codevectors, weights, values and slopes (or None) of the cells, in the data's units."""
         d, m = self.n_inputs, self.n_outputs
         if self.annealer is None or self.scaling is None:
-            first = self.first if self.scaling is None else self.scaling.mean[None, :]
-            weight = self.first_weight if self.scaling is None else None
-            mean = np.average(first, axis=0, weights=weight)
+            mean = np.average(self.first, axis=0, weights=self.first_weight)
             slopes = None if self.own is not None else np.zeros((1, m, d))
             return mean[None, :d], np.ones(1), mean[None, d:], slopes
         codevectors = self.in_data_units(self.book.codevectors)
@@ -334,12 +309,4 @@ class RegressionRun(Run):
         return out
 
     def _mean_output(self) -> Array:
-        if self.scaling is not None:  # a stream whose samples have all been the same
-            return self.scaling.mean[self.n_inputs :]
         return np.average(self.first, axis=0, weights=self.first_weight)[self.n_inputs :]
-
-
-def _all_input_distances(inputs: Array, codevectors: Array, out: Array) -> None:
-    location = np.ascontiguousarray(codevectors.T)
-    for t in range(len(inputs)):
-        compiled.input_distances(inputs[t], inputs.shape[1], location, len(codevectors), out[t])
