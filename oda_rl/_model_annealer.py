@@ -11,10 +11,12 @@ from oda_rl.local_models import LocalModel
 
 Array = NDArray[np.float64]
 
-# Ridge of recursive least squares at the first sample; samples that a cell remembers while it moves.
+# Ridge of recursive least squares at the first sample.
 RIDGE = 0.1
-MEMORY = 300
-# Inverse second moments grow no further than to so many times those of the ridge.
+# What a cell's model has learned counts as so many samples, at most, when a temperature begins.
+MEMORY = 5.0
+# Forgetting stops where inverse second moments have grown to so many times those of the ridge: inputs
+# that do not vary would let them grow without bound.
 GROWTH = 100.0
 # A user's own model learns from a sample in the cells with more than this share.
 LEAST_SHARE = 0.05
@@ -24,8 +26,9 @@ class ModelAnnealer(Annealer):
     """Moves cells and trains their models, sample by sample.
 
     The codebook's payload has `"theta"`, the parameters in standardised units, and for the models of the
-    package `"gain"`, the inverse second moments. `attach` must be called before the first sample, and
-    `outputs` be set to the standardised outputs of the samples before every call of `observe`.
+    package `"gain"`, the inverse second moments, and `"seen"`, the samples behind them. `attach` must
+    be called before the first sample, and `outputs` be set to the standardised outputs of the samples
+    before every call of `observe`.
     """
 
     n_inputs: int
@@ -82,12 +85,24 @@ class ModelAnnealer(Annealer):
             scratch,
             book.payload[book.rows("theta")],
             book.payload[book.rows("gain")],
+            book.payload[book.rows("seen")][0],
             self.softness,
-            1.0 if self.done else 1.0 - 1.0 / MEMORY,
-            GROWTH / RIDGE * (self.n_inputs + 1),
             self.figures,
         )
         return used, finished
+
+    def end_level(self) -> None:
+        """As for the annealer; then models forget, as their cells are about to move."""
+        was_done = self.done
+        super().end_level()
+        if was_done or self.model is not None:
+            return
+        seen, gain = self.codebook["seen"][0], self.codebook["gain"]
+        q = round(np.sqrt(len(gain)))
+        room = GROWTH * q / RIDGE / gain[:: q + 1].sum(axis=0)
+        factor = np.clip(seen / MEMORY, 1.0, np.maximum(room, 1.0))
+        gain *= factor
+        seen /= factor
 
     def _advance_own(
         self, samples: Array, labels: Any, sample_weight: Array, scratch: Array, looking: bool

@@ -66,12 +66,10 @@ def predict_output(basis, share, n_cells, theta, output):
 
 
 @vector_kernel
-def towards(basis, share, weight, forget, limit, n_cells, gain, direction, size):
+def towards(basis, share, weight, n_cells, gain, direction, size):
     """Fill `direction` with P_i phi and `size` with the gains of recursive least squares; update P_i.
 
-    A cell's share is the weight of the sample for it, and the part by which it forgets. Where P has
-    grown to a trace of `limit`, nothing is forgotten: inputs that do not vary would let it grow without
-    bound.
+    A cell's share is the weight of the sample for it.
     """
     q = basis.shape[0]
     for j in range(q):
@@ -84,18 +82,13 @@ def towards(basis, share, weight, forget, limit, n_cells, gain, direction, size)
                 row[i] += entry[i] * basis[k]
     for i in range(n_cells):
         size[i] = 0.0
-        size[n_cells + i] = 0.0
     for j in range(q):
         row = direction[j]
-        diagonal = gain[j * q + j]
         for i in range(n_cells):
             size[i] += basis[j] * row[i]
-            size[n_cells + i] += diagonal[i]
     for i in range(n_cells):
-        keep = 1.0 - (1.0 - forget) * share[i] if size[n_cells + i] < limit else 1.0
         part = weight * share[i]
-        size[i] = part / (keep + part * size[i])
-        size[n_cells + i] = 1.0 / keep
+        size[i] = part / (1.0 + part * size[i])
     for j in range(q):
         row = direction[j]
         for k in range(j, q):
@@ -103,7 +96,7 @@ def towards(basis, share, weight, forget, limit, n_cells, gain, direction, size)
             entry = gain[j * q + k]
             mirror = gain[k * q + j]
             for i in range(n_cells):
-                updated = (entry[i] - size[i] * row[i] * other[i]) * size[n_cells + i]
+                updated = entry[i] - size[i] * row[i] * other[i]
                 entry[i] = updated
                 mirror[i] = updated
 
@@ -120,7 +113,7 @@ def correct(error, size, direction, n_cells, theta, output):
 
 
 @kernel
-def learn_models(y, basis, share, weight, forget, limit, n_cells, theta, gain, direction, size):
+def learn_models(y, basis, share, weight, n_cells, theta, gain, direction, size):
     """One step of recursive least squares of all cells, driven by the error of their mixture.
 
     Where p is 0 or 1 this is least squares within every cell (eq. 27 with the inverse second moments as
@@ -128,7 +121,7 @@ def learn_models(y, basis, share, weight, forget, limit, n_cells, theta, gain, d
     Returns the squared error before the step.
     """
     squared = 0.0
-    towards(basis, share, weight, forget, limit, n_cells, gain, direction, size)
+    towards(basis, share, weight, n_cells, gain, direction, size)
     for c in range(y.shape[0]):
         error = y[c] - predict_output(basis, share, n_cells, theta, c)
         squared += error * error
@@ -168,9 +161,8 @@ def anneal_models(
     scratch,
     theta,
     gain,
+    seen,
     softness,
-    forget,
-    limit,
     figures,
 ):
     """The loop of `oda_rl.kernels.anneal` with local models on the faster timescale (Algorithm 2).
@@ -182,7 +174,7 @@ def anneal_models(
     q = 1 if gain.shape[0] == 1 else n_inputs + 1
     distance, share, rest = scratch[0], scratch[1], scratch[2:]
     ones, no_labels = np.ones(n_cells), np.zeros(n_cells, dtype=np.int64)
-    direction, size = np.empty((q, n_cells)), np.empty(2 * n_cells)
+    direction, size = np.empty((q, n_cells)), np.empty(n_cells)
     basis = np.ones(q)
     for t in range(samples.shape[0]):
         x = samples[t]
@@ -196,14 +188,14 @@ def anneal_models(
             basis,
             share,
             sample_weight[t],
-            forget,
-            limit,
             n_cells,
             theta,
             gain,
             direction,
             size,
         )
+        for i in range(n_cells):
+            seen[i] += sample_weight[t] * share[i]
         add_output_distances(x, n_inputs, location, n_cells, distance)
         nearest = associate(distance, weight, label, n_cells, 0, temperature, EXACT, share)
         stepsize = min(1.0, sample_weight[t] / (stepsize_a + stepsize_b * n))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from oda_rl import _refit
 from oda_rl import _regression_kernels as compiled
-from oda_rl._model_annealer import LEAST_SHARE, RIDGE, ModelAnnealer
+from oda_rl._model_annealer import LEAST_SHARE, MEMORY, RIDGE, ModelAnnealer
 from oda_rl._pilot import Pilot, Scaling, input_distances
 from oda_rl._run import Run, Settings
 from oda_rl.annealing import Annealer
@@ -56,7 +56,11 @@ class RegressionRun(Run):
         self.first_weight = np.empty(0)
         if isinstance(models.local_model, str):
             q = self.n_basis
-            self.payload = {"theta": (q * n_outputs, "mean"), "gain": (q * q, "mean")}
+            self.payload = {
+                "theta": (q * n_outputs, "mean"),
+                "gain": (q * q, "mean"),
+                "seen": (1, "mean"),
+            }
         else:
             self._start = models.local_model.init(n_inputs, n_outputs, rng)
             self.payload = {"theta": (len(self._start), "mean")}
@@ -176,6 +180,7 @@ class RegressionRun(Run):
         self.annealer.softness = self.softness
         scale = np.tile(np.r_[1.0, metric] if self.linear else np.ones(1), self.n_outputs)
         book["theta"][:] = theta * scale[:, None]
+        book["seen"][:] = MEMORY
         book["gain"][:] = _refit.second_moments(
             standard[:, :d], metric, weight, codevectors, self.gating_temperature, self.linear, RIDGE
         )

@@ -40,7 +40,7 @@ class ODARegressor(MixtureEstimator):
         count the same, in standard deviations, and cells follow the outputs as they are.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
-    cooling : float, default=0.9
+    cooling : float, default=0.7
         What the temperature is multiplied by at each step (gamma), in (0, 1).
     schedule : {"temperature", "lambda"}, default="temperature"
         What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
@@ -51,7 +51,7 @@ class ODARegressor(MixtureEstimator):
         `fit` stops when it has presented so many samples, however often each.
     stepsize : tuple of two floats, default=(1.0, 1.0)
         (a, b) of the stepsizes 1 / (a + b n) of the cells, n the samples at this temperature.
-    samples_per_cell : int, default=50
+    samples_per_cell : int, default=20
         Samples presented at one temperature, at most, times the cells.
     tol_converge, tol_merge, min_weight, perturbation : float
         As for `ODAPartition` (eps_c, eps_n, eps_r, delta).
@@ -136,12 +136,12 @@ class ODARegressor(MixtureEstimator):
         pilot_rounds: int = 2,
         t_max: float | Literal["auto"] = "auto",
         t_min: float | Literal["auto"] = "auto",
-        cooling: float = 0.9,
+        cooling: float = 0.7,
         schedule: str = "temperature",
         finish: bool = True,
         max_samples: int | None = None,
         stepsize: tuple[float, float] = (1.0, 1.0),
-        samples_per_cell: int = 50,
+        samples_per_cell: int = 20,
         tol_converge: float = 1e-3,
         tol_merge: float = 0.01,
         min_weight: float = 1e-5,
