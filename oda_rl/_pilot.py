@@ -75,8 +75,8 @@ class Pilot:
         n_inputs: int,
         rng: np.random.Generator,
     ) -> None:
-        cells = min(settings.max_codevectors, CELLS)
-        self._settings = settings._replace(max_codevectors=cells, finish=False)
+        # It is not kept, so that it may have more cells than the model that follows.
+        self._settings = settings._replace(max_codevectors=CELLS, finish=False, max_samples=None)
         self._standard, self._weight, self._metric = standard, weight, metric
         self._n_inputs, self._rng = n_inputs, rng
 

@@ -128,9 +128,10 @@ def show_regression(console: Console, seeds: range = range(5)) -> None:
     for name in TARGETS:
         ODARegressor(5, local_model=name, random_state=0).fit(warm, warm[:, 0])
     table = Table(
-        title=f"Mean squared error, {FOLDS}-fold, seeds {seeds.start} to {seeds.stop - 1}; ratio to that
-        " f"of a tree with as many leaves: at most {TARGETS['constant']} for constant models, "
-        f"{TARGETS['linear']} for linear ones?", title_justify="left",
+        title=f"Mean squared error, {FOLDS}-fold, seeds {seeds.start} to {seeds.stop - 1}; "
+        f"ratio to that of a tree with as many leaves: at most {TARGETS['constant']} for constant "
+        f"models, {TARGETS['linear']} for linear ones?",
+        title_justify="left",
     )
     table.add_column("data")
     for name in ("K", "tree"):

@@ -4,8 +4,8 @@ python scripts/reproduce/regression.py
 
 Writes pictures and a table into `--out`: a function of one input and one of two approximated by constant
 and by linear local models as the number of cells grows (Figs. 9 and 10 of "Multi-Resolution Online
-Deterministic Annealing", there with constant models), and the mean squared error against K and against the
-samples observed, beside that of a regression tree with as many leaves.
+Deterministic Annealing", there with constant models), and the mean squared error against K and against
+the samples observed, beside that of a regression tree with as many leaves.
 """
 
 import time
@@ -123,7 +123,7 @@ def style(axes: Axes) -> None:
 
 def draw_curve(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
     """The function of one input and its approximations: one column per K, one row per model."""
-    shown = range(0, len(args.counts), 2) if len(args.counts) > 3 else range(len(args.counts))
+    shown = list(range(1, len(args.counts), 2)) or [0]
     figure, panels = plt.subplots(
         2,
         len(shown),
@@ -174,8 +174,8 @@ def draw_surface(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
             model = models[i]
             axes.contourf(x, y, model.predict(grid).reshape(x.shape), **options)
             cells = model.association(grid).argmax(axis=1).reshape(x.shape)
-            borders = np.arange(model.n_codevectors_) + 0.5
-            axes.contour(x, y, cells, borders, colors="black", linewidths=0.4)
+            for cell in range(model.n_codevectors_):
+                axes.contour(x, y, cells == cell, [0.5], colors="black", linewidths=0.4)
             axes.plot(*model.codevectors_.T, "o", color="black", ms=3)
             axes.set_title(f"{name}, K = {model.n_codevectors_}", fontsize=10)
         image = row[-1].contourf(x, y, datasets.surface(grid).reshape(x.shape), **options)
@@ -204,7 +204,10 @@ def draw_errors(
             )
         for method, steps in streams[name].items():
             below.plot(
-                [s.samples for s in steps], [s.error for s in steps], color=MODELS[method], label=method
+                [s.samples / 1000 for s in steps],
+                [s.error for s in steps],
+                color=MODELS[method],
+                label=method,
             )
         leaves = methods["tree"][-1]
         below.axhline(
@@ -213,7 +216,7 @@ def draw_errors(
         above.set_title(f"{name}: fit", fontsize=10)
         below.set_title(f"{name}: stream, K up to {leaves.k}", fontsize=10)
         above.set_xlabel("cells K, or leaves")
-        below.set_xlabel("samples observed")
+        below.set_xlabel("samples observed, thousands")
         above.set_xscale("log", base=2)
         above.set_xticks([s.k for s in methods["tree"]], [str(s.k) for s in methods["tree"]])
         for axes in (above, below):
