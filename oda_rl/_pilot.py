@@ -1,5 +1,6 @@
 """What a fit learns before the cells: scales, which inputs matter, and outputs without noise."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -95,10 +96,9 @@ class Pilot:
         relevance : ndarray of shape (n_inputs,)
             What a standard deviation of each input should count; the largest is 1.
         """
-        n, weight = len(self._standard), self._weight
+        n, d = len(self._standard), self._n_inputs
         chosen = np.arange(n) if n <= SAMPLES else self._rng.choice(n, SAMPLES, replace=False)
-        weight = weight[chosen] / weight[chosen].mean()
-        d = self._n_inputs
+        weight = self._weight[chosen] / self._weight[chosen].mean()
         inputs = np.ascontiguousarray(self._standard[:, :d] * self._metric[:d])
         space = inputs if followed is None else np.hstack([inputs, followed * self._metric[d:]])
         run = Run(self._settings, space.shape[1], self._rng)
@@ -115,14 +115,18 @@ class Pilot:
             compiled.predict_all(points, no_scale, location, k, width, theta, d + 1, out)
             return out
 
+        return predict(inputs), self._relevance(predict, inputs[chosen[:SLOPES]], weight[:SLOPES])
+
+    def _relevance(self, predict: Callable[[Array], Array], points: Array, weight: Array) -> Array:
+        """Root mean squares of slopes per standard deviation, over the largest."""
+        d = self._n_inputs
         slopes = np.empty(d)
-        points, mass = inputs[chosen[:SLOPES]], weight[:SLOPES]
         for j, step in enumerate(STEP * np.diag(self._metric[:d])):
             change = predict(points + step) - predict(points - step)
-            slopes[j] = np.sqrt(np.average((change**2).sum(axis=1), weights=mass))
+            slopes[j] = np.sqrt(np.average((change**2).sum(axis=1), weights=weight))
         if not slopes.max() > 0.0:
-            return predict(inputs), np.ones(d)
-        return predict(inputs), np.maximum(slopes / slopes.max(), LEAST_RELEVANCE)
+            return np.ones(d)
+        return np.maximum(slopes / slopes.max(), LEAST_RELEVANCE)
 
 
 def input_distances(inputs: Array, codevectors: Array) -> Array:

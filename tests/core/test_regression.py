@@ -127,8 +127,8 @@ def test_a_stream_of_one_and_the_same_sample():
         model.partial_fit([[1.0, 2.0]], [3.0])
     assert model.predict([[1.0, 2.0]]) == pytest.approx(3.0)
     assert model.n_samples_seen_ == 20
-    X, y = make_surface(3000)
-    assert model.partial_fit(X, y).score(X, y) > 0.0
+    X, y = make_surface(15_000)
+    assert model.partial_fit(X, y).score(X, y) > 0.8
 
 
 def test_constant_inputs_and_outputs():
