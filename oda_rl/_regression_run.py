@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 
 # Cells overlap by this where no cross-validation can tell.
 STREAM_SOFTNESS = 1.0
+# No input counts less than this in a stream, whose first samples cannot tell for sure.
+EARLY_RELEVANCE = 0.15
 # Passes of models of the user's own over the samples of a fit, when the cells stand.
 OWN_EPOCHS = 10
 
@@ -228,7 +230,12 @@ class RegressionRun(Run):
             if (self.first != self.first[0]).any():
                 gathered, mass = self.first, self.first_weight
                 self.scaling = Scaling.of(gathered, mass, self.n_inputs, self.models.output_weight)
-                self.begin(self.scaling.standardise(gathered) * self.scaling.metric, mass)
+                standard = self.scaling.standardise(gathered)
+                if self.models.pilot_rounds > 0 and self.n_inputs > 1:
+                    metric, d = self.scaling.metric, self.n_inputs
+                    _, relevance = Pilot(self.settings, standard, mass, metric, d, self.rng)(None)
+                    metric[:d] = np.maximum(relevance, EARLY_RELEVANCE)
+                self.begin(standard * self.scaling.metric, mass)
                 self.first, self.first_weight = gathered[:0], mass[:0]
                 return np.concatenate([gathered, samples]), np.concatenate([mass, weight])
             # All the same so far: one of them stands for all.

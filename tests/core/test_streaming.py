@@ -115,7 +115,7 @@ def test_progressive_validation_with_river():
     preprocessing = pytest.importorskip("river.preprocessing")
     regressor = preprocessing.StandardScaler() | Stream(ODARegressor(8, random_state=0))
     mae = evaluate.progressive_val_score(samples(1000), regressor, metrics.MAE())
-    assert mae.get() < 0.3
+    assert mae.get() < 0.5
     labelled = [(x, y > 0) for x, y in samples(1000)]
     classifier = Stream(SGDClassifier(loss="log_loss", random_state=0), classes=[False, True])
     pipeline = preprocessing.StandardScaler() | classifier
