@@ -10,7 +10,7 @@ from oda_rl import _refit
 from oda_rl import _regression_kernels as compiled
 from oda_rl._model_annealer import LEAST_SHARE, MEMORY, RIDGE, ModelAnnealer
 from oda_rl._pilot import Pilot, Scaling, input_distances
-from oda_rl._run import Run, Settings
+from oda_rl._run import MIN_PATH_SAMPLES, PATH_SAMPLES, Run, Settings
 from oda_rl.annealing import Annealer
 from oda_rl.local_models import LocalModel
 from oda_rl.quenching import Quench
@@ -135,8 +135,7 @@ class RegressionRun(Run):
         self._anneal(scaled, standard[:, d:], weight)
         book = self.book
         if self.settings.finish:
-            quench = Quench(scaled, weight, self.settings.divergence, self.rng)
-            book.location[:, : len(book)] = quench(book.codevectors)[0].T
+            book.location[:, : len(book)] = self._quench(scaled, weight, book.codevectors).T
         distance = input_distances(scaled[:, :d], book.codevectors[:, :d])
         width = float(np.average(distance.min(axis=1), weights=weight))
         self.figures[compiled.INPUT_DISTORTION] = max(width, 1e-300)
@@ -145,6 +144,15 @@ class RegressionRun(Run):
         elif self.settings.finish:
             self._refit(standard, weight)
         self._stop_clock()
+
+    def _quench(self, scaled: Array, weight: Array, codevectors: Array) -> Array:
+        """Codevectors at temperature zero; the moves out of local minima from a part of many samples."""
+        divergence, n = self.settings.divergence, max(MIN_PATH_SAMPLES, PATH_SAMPLES * len(codevectors))
+        if len(scaled) <= n:
+            return Quench(scaled, weight, divergence, self.rng)(codevectors)[0]
+        part = self.rng.choice(len(scaled), n, replace=False)
+        codevectors, _ = Quench(scaled[part], weight[part], divergence, self.rng)(codevectors)
+        return Quench(scaled, weight, divergence, self.rng, 0)(codevectors)[0]
 
     def _anneal(self, scaled: Array, outputs: Array, weight: Array) -> None:
         """Pass after pass until the annealing is done, or as many samples presented as allowed."""
