@@ -101,8 +101,11 @@ class ODARegressor(MixtureEstimator):
     -----
     The models follow recursive least squares driven by the error of the mixture: where cells do not
     overlap, that is eq. 27 with the inverse second moments of the cell as the stepsize, and for constant
-    models eq. 28 (with f(x) p, not x p). It forgets while cells move, and no longer when they are done.
-    The association probabilities of predictions are those of eq. 6, without the weights of the cells.
+    models eq. 28 (with f(x) p, not x p). What a model has learned before counts as a few samples when a
+    temperature begins, as cells then move; once the annealing is done nothing is forgotten. The
+    association probabilities of predictions are those of eq. 6, without the weights of the cells.
+
+    A local model of your own is a Python object, and called for every sample: some 50 times slower.
 
     References
     ----------

@@ -6,7 +6,7 @@ from oda_rl import ODARegressor
 
 ORDER = (
     "samples are learned from one after the other in a random order, so that leaving one out or "
-    "repeating one changes the order of all: the same as for SGDRegressor without its exception"
+    "repeating one changes the order of all: the same as for MiniBatchKMeans"
 )
 
 
