@@ -105,7 +105,7 @@ class ODARegressor(MixtureEstimator):
     temperature begins, as cells then move; once the annealing is done nothing is forgotten. The
     association probabilities of predictions are those of eq. 6, without the weights of the cells.
 
-    A local model of your own is a Python object, and called for every sample: some 50 times slower.
+    A local model of your own is a Python object, and called for every sample: some 80 times slower.
 
     References
     ----------
