@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from oda_rl.codebook import Codebook
     from oda_rl.divergences import get_divergence
     from oda_rl.partition import ODAPartition
+    from oda_rl.regression import ODARegressor
     from oda_rl.schedule import Cooling, Stepsize
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Cooling",
     "ODAClassifier",
     "ODAPartition",
+    "ODARegressor",
     "Stepsize",
     "get_divergence",
 ]
@@ -37,6 +39,7 @@ _HOME = {
     "Cooling": "schedule",
     "ODAClassifier": "classification",
     "ODAPartition": "partition",
+    "ODARegressor": "regression",
     "Stepsize": "schedule",
     "get_divergence": "divergences",
 }

@@ -1,6 +1,7 @@
 """One run of progressive partitioning: what `ODAPartition` keeps between its calls."""
 
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,6 +106,10 @@ def first_and_last_temperature(
 
 class Run:
     """The annealer, the path so far, and the samples that a stream begins with."""
+
+    # What goes along with the cells, and who moves them: for estimators with local models.
+    payload: Mapping[str, tuple[int, str]] = {}
+    annealer_type: type[Annealer] = Annealer
 
     def __init__(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
         self.settings = settings
@@ -252,7 +257,7 @@ class Run:
             if critical > 0.0
             else (1.0, 1.0)
         )
-        self.annealer = Annealer(
+        self.annealer = self.annealer_type(
             book,
             t_max=t_max,
             t_min=t_min,

@@ -232,28 +232,8 @@ class Annealer:
         start = 0
         while start < len(samples) and not (until_done and self.done):
             looking = self._pairs.waiting
-            used, self.n, self.distortion, finished = kernels.anneal(
-                samples[start:],
-                labels[start:],
-                sample_weight[start:],
-                book.divergence.kind,
-                0.0 if self.done and self.harden else self.temperature,
-                self.stepsize.a,
-                self.stepsize.b,
-                self.level_begun - 1,
-                self.n,
-                self.distortion,
-                self.check_interval,
-                self.tol_converge * self.temperature,
-                0 if looking else self.level_length,
-                book.n_cells,
-                book.location,
-                book.weight,
-                book.label,
-                book.axis,
-                self.reference,
-                self._spread,
-                scratch,
+            used, finished = self._advance(
+                samples[start:], labels[start:], sample_weight[start:], scratch, looking
             )
             start += used
             self.n_samples_seen += used
@@ -264,6 +244,41 @@ class Annealer:
                 self.end_level()
                 if scratch.shape[1] != book.capacity:
                     scratch = np.empty((5, book.capacity))
+
+    def _advance(
+        self,
+        samples: NDArray[np.float64],
+        labels: NDArray[np.int64],
+        sample_weight: NDArray[np.float64],
+        scratch: NDArray[np.float64],
+        looking: bool,
+    ) -> tuple[int, bool]:
+        """The inner loop: how many samples it used, and whether the temperature is finished."""
+        book = self.codebook
+        used, self.n, self.distortion, finished = kernels.anneal(
+            samples,
+            labels,
+            sample_weight,
+            book.divergence.kind,
+            0.0 if self.done and self.harden else self.temperature,
+            self.stepsize.a,
+            self.stepsize.b,
+            self.level_begun - 1,
+            self.n,
+            self.distortion,
+            self.check_interval,
+            self.tol_converge * self.temperature,
+            0 if looking else self.level_length,
+            book.n_cells,
+            book.location,
+            book.weight,
+            book.label,
+            book.axis,
+            self.reference,
+            self._spread,
+            scratch,
+        )
+        return used, finished
 
     def end_level(self) -> None:
         """Finish the present temperature: merge, prune, cool, split.

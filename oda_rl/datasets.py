@@ -50,6 +50,73 @@ def make_gaussians(
     return means[labels] + scale * rng.normal(size=(n_samples, 2)), labels
 
 
+def make_curve(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
+    """A function of one input, x sin(2 x): waves that grow.
+
+    The papers show the functions of their regression problems in pictures only; this is one of that
+    kind.
+
+    Parameters
+    ----------
+    n_samples : int, default=1500
+        Inputs, uniform between 0 and 9.5.
+    seed : int, default=0
+        Of the generator.
+
+    Returns
+    -------
+    samples : ndarray of shape (n_samples, 1)
+        Inputs.
+    outputs : ndarray of shape (n_samples,)
+        The function, without noise.
+
+    Examples
+    --------
+    >>> samples, outputs = make_curve(100)
+    >>> samples.shape, outputs.shape
+    ((100, 1), (100,))
+    """
+    x = np.random.default_rng(seed).uniform(0.0, 9.5, (n_samples, 1))
+    return x, curve(x)
+
+
+def make_surface(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
+    """A function of two inputs, sin(2 pi x) cos(2 pi y): eight hills and valleys.
+
+    Parameters
+    ----------
+    n_samples : int, default=1500
+        Inputs, uniform in the unit square.
+    seed : int, default=0
+        Of the generator.
+
+    Returns
+    -------
+    samples : ndarray of shape (n_samples, 2)
+        Inputs.
+    outputs : ndarray of shape (n_samples,)
+        The function, without noise.
+
+    Examples
+    --------
+    >>> samples, outputs = make_surface(100)
+    >>> samples.shape, outputs.shape
+    ((100, 2), (100,))
+    """
+    x = np.random.default_rng(seed).uniform(0.0, 1.0, (n_samples, 2))
+    return x, surface(x)
+
+
+def curve(samples: Array) -> Array:
+    """The function of `make_curve`."""
+    return np.asarray(samples[:, 0] * np.sin(2.0 * samples[:, 0]))
+
+
+def surface(samples: Array) -> Array:
+    """The function of `make_surface`."""
+    return np.asarray(np.sin(2.0 * np.pi * samples[:, 0]) * np.cos(2.0 * np.pi * samples[:, 1]))
+
+
 def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Array, Labels]:
     """Load a data set by its name.
 

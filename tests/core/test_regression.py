@@ -1,0 +1,231 @@
+"""The regressor: accuracy, streams, weights, files and models of one's own."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_friedman1
+from sklearn.tree import DecisionTreeRegressor
+
+from oda_rl import ODARegressor
+from oda_rl.datasets import curve, make_curve, make_surface
+from oda_rl.local_models import Quadratic
+
+TARGETS = {"constant": 1.3, "linear": 0.5}
+
+
+def error(model, X, y):
+    return float(((model.predict(X) - y) ** 2).mean())
+
+
+@pytest.mark.parametrize("local_model", TARGETS)
+@pytest.mark.parametrize(
+    "make", [make_curve, make_surface, lambda n, seed: make_friedman1(n, noise=1.0, random_state=seed)]
+)
+def test_better_than_a_tree_with_as_many_leaves(make, local_model):
+    X, y = make(1200, 100)
+    X_test, y_test = make(1000, 101)
+    model = ODARegressor(40, local_model=local_model, random_state=0).fit(X, y)
+    tree = DecisionTreeRegressor(max_leaf_nodes=model.n_codevectors_, random_state=0).fit(X, y)
+    assert model.n_codevectors_ <= 40
+    assert error(model, X_test, y_test) < TARGETS[local_model] * error(tree, X_test, y_test)
+
+
+@pytest.mark.parametrize("local_model", TARGETS)
+def test_a_stream_becomes_as_good_as_a_tree(local_model):
+    X, y = make_surface(1200, 100)
+    model = ODARegressor(40, local_model=local_model, random_state=0)
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        order = rng.permutation(len(X))
+        model.partial_fit(X[order], y[order])
+    tree = DecisionTreeRegressor(max_leaf_nodes=model.n_codevectors_, random_state=0).fit(X, y)
+    X_test, y_test = make_surface(1000, 101)
+    assert error(model, X_test, y_test) < error(tree, X_test, y_test)
+
+
+def test_irrelevant_inputs_are_found():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (800, 4)) * [1.0, 100.0, 1.0, 1.0] + [0.0, 5.0, 0.0, 0.0]
+    model = ODARegressor(20, random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
+    assert model.relevance_[0] == 1.0
+    assert model.relevance_[1:].max() < 0.1
+
+
+def test_local_models_in_the_units_of_the_data():
+    """A plane: every cell has its slopes and its value there."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (500, 2)) * [10.0, 0.1] + [3.0, 0.0]
+    plane = X @ [2.0, -300.0] + 7.0
+    model = ODARegressor(10, random_state=0).fit(X, plane)
+    np.testing.assert_allclose(model.coef_, np.tile([2.0, -300.0], (10, 1)), rtol=0.02)
+    np.testing.assert_allclose(model.values_, model.codevectors_ @ [2.0, -300.0] + 7.0, atol=0.2)
+    constant = ODARegressor(10, local_model="constant", random_state=0).fit(X, plane)
+    assert not constant.coef_.any()
+    assert np.corrcoef(constant.values_, constant.codevectors_ @ [2.0, -300.0])[0, 1] > 0.95
+
+
+def test_hard_cells_with_constant_models_say_their_values():
+    X, y = make_curve(500)
+    model = ODARegressor(12, local_model="constant", softness=0, random_state=0).fit(X, y)
+    cells = model.association(X)
+    np.testing.assert_array_equal(np.sort(cells, axis=1)[:, -1], 1.0)
+    np.testing.assert_allclose(model.predict(X), model.values_[cells.argmax(axis=1)], rtol=1e-10)
+    assert model.association(X).shape == (500, model.n_codevectors_)
+
+
+def test_several_outputs():
+    X, y = make_surface(800)
+    both = np.column_stack([y, 1000.0 * X[:, 0]])
+    model = ODARegressor(30, random_state=0).fit(X, both)
+    assert model.values_.shape == (30, 2)
+    assert model.coef_.shape == (30, 2, 2)
+    assert model.score(X, both) > 0.95
+    with pytest.raises(ValueError, match="as many outputs as before, 2, got 1"):
+        model.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("local_model", ["constant", "linear", Quadratic()])
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_chunks_do_not_matter(local_model, chunk):
+    X, y = make_surface(700)
+    whole = ODARegressor(6, local_model=local_model, random_state=0).partial_fit(X, y)
+    parts = ODARegressor(6, local_model=local_model, random_state=0)
+    for start in range(0, len(X), chunk):
+        parts.partial_fit(X[start : start + chunk], y[start : start + chunk])
+    np.testing.assert_array_equal(whole.codevectors_, parts.codevectors_)
+    np.testing.assert_array_equal(whole.predict(X), parts.predict(X))
+    assert whole.n_samples_seen_ == parts.n_samples_seen_ == 700
+
+
+def test_same_seed_same_result_and_data_unchanged():
+    X, y = make_surface(400)
+    X_before, y_before = X.copy(), y.copy()
+    one = ODARegressor(10, random_state=3).fit(X, y)
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    two = clone(one).fit(X, y)
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    np.testing.assert_array_equal(X, X_before)
+    np.testing.assert_array_equal(y, y_before)
+
+
+def test_before_a_stream_has_warmed_up_the_mean_is_predicted():
+    X, y = make_curve(50)
+    model = ODARegressor(random_state=0).partial_fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y.mean())
+    assert model.temperature_ == np.inf
+    assert model.history_ == []
+    np.testing.assert_array_equal(model.association(X), 1.0)
+
+
+def test_a_stream_of_one_and_the_same_sample():
+    model = ODARegressor(n_warmup=5, random_state=0)
+    for _ in range(20):
+        model.partial_fit([[1.0, 2.0]], [3.0])
+    assert model.predict([[1.0, 2.0]]) == pytest.approx(3.0)
+    assert model.n_samples_seen_ == 20
+    X, y = make_surface(15_000)
+    assert model.partial_fit(X, y).score(X, y) > 0.8
+
+
+def test_constant_inputs_and_outputs():
+    X = np.column_stack([np.linspace(0.0, 1.0, 100), np.full(100, 5.0)])
+    model = ODARegressor(5, random_state=0).fit(X, X[:, 0])
+    assert model.score(X, X[:, 0]) > 0.99
+    same = ODARegressor(5, random_state=0).fit(X, np.full(100, 2.0))
+    np.testing.assert_allclose(same.predict(X), 2.0)
+    one = ODARegressor(random_state=0).fit([[1.0]], [4.0])
+    assert one.predict([[2.0]]) == pytest.approx(4.0)
+
+
+def test_weights_choose_the_branch():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (600, 1))
+    up = np.arange(600) % 2 == 0
+    y = np.where(up, 1.0, -1.0)
+    model = ODARegressor(5, random_state=0).fit(X, y, sample_weight=np.where(up, 9.0, 1.0))
+    np.testing.assert_allclose(model.predict(X).mean(), 0.8, atol=0.05)
+    none = ODARegressor(5, random_state=0).fit(X, y, sample_weight=up.astype(float))
+    np.testing.assert_allclose(none.predict(X), 1.0, atol=1e-6)
+
+
+def test_history():
+    X, y = make_curve(800)
+    model = ODARegressor(30, random_state=0).fit(X, y)
+    counts = [point.n_codevectors for point in model.history_]
+    assert counts[0] == 1
+    assert counts[-1] <= 30
+    assert model.history_[-1].unexplained < 0.2 < model.history_[0].unexplained
+    assert all(len(point.codevectors) == point.n_codevectors for point in model.history_)
+    assert all(0.0 <= point.codevectors.min() <= 9.5 for point in model.history_)
+
+
+@pytest.mark.parametrize("local_model", ["constant", "linear", "own"])
+@pytest.mark.parametrize("n", [40, 700])
+def test_files_go_on_exactly(local_model, n, tmp_path):
+    own = Quadratic() if local_model == "own" else None
+    X, y = make_surface(1000)
+    model = ODARegressor(6, local_model=own or local_model, random_state=0).partial_fit(X[:n], y[:n])
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    again = ODARegressor.load(file, local_model=own)
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))
+    model.partial_fit(X[n:], y[n:])
+    again.partial_fit(X[n:], y[n:])
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))
+    assert len(model.history_) == len(again.history_)
+    path = model.save(tmp_path / "model")
+    assert path.suffix == ".npz"
+    assert pickle.loads(pickle.dumps(model)).predict(X[:1]) == model.predict(X[:1])
+
+
+def test_files_say_what_they_need():
+    X, y = make_curve(200)
+    own, known = io.BytesIO(), io.BytesIO()
+    ODARegressor(3, local_model=Quadratic(), random_state=0).fit(X, y).save(own)
+    ODARegressor(3, random_state=0).fit(X, y).save(known)
+    own.seek(0)
+    known.seek(0)
+    with pytest.raises(ValueError, match="give the object to load as local_model"):
+        ODARegressor.load(own)
+    with pytest.raises(ValueError, match="saved with 'linear'"):
+        ODARegressor.load(known, local_model=Quadratic())
+
+
+def test_a_model_of_ones_own():
+    X, y = make_curve(600)
+    quadratic = ODARegressor(16, local_model=Quadratic(), random_state=0).fit(X, y)
+    assert quadratic.score(X, y) > 0.9
+    assert not hasattr(quadratic, "coef_")
+    points = quadratic.codevectors_
+    assert np.corrcoef(quadratic.values_, curve(points))[0, 1] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"local_model": "cubic"}, "local_model must be one of"),
+        ({"local_model": object()}, "init, predict and update"),
+        ({"softness": -1.0}, "softness must be a non-negative number or 'auto', got -1.0"),
+        ({"softness": "much"}, "softness must be"),
+        ({"ridge": np.inf}, "ridge must be"),
+        ({"output_weight": -0.1}, "output_weight must be a non-negative number"),
+        ({"pilot_rounds": -1}, "pilot_rounds must be at least 0"),
+        ({"max_codevectors": 0}, "max_codevectors must be at least 1"),
+        ({"t_min": 0.0}, "t_min must be a positive number or 'auto'"),
+    ],
+)
+def test_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ODARegressor(**parameters).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+def test_weights_must_not_all_be_zero():
+    with pytest.raises(ValueError, match="non-zero"):
+        ODARegressor().fit([[0.0], [1.0]], [0.0, 1.0], sample_weight=[0.0, 0.0])
+    with pytest.raises(ValueError, match="Negative"):
+        ODARegressor().fit([[0.0], [1.0]], [0.0, 1.0], sample_weight=[1.0, -1.0])

@@ -1,0 +1,22 @@
+"""The regressor against scikit-learn's own checks."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from oda_rl import ODARegressor
+
+ORDER = (
+    "samples are learned from one after the other in a random order, so that leaving one out or "
+    "repeating one changes the order of all: the same as for MiniBatchKMeans"
+)
+
+
+def expected_failures(estimator):
+    return {"check_sample_weight_equivalence_on_dense_data": ORDER}
+
+
+@parametrize_with_checks(
+    [ODARegressor(max_codevectors=8), ODARegressor(max_codevectors=8, local_model="constant")],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)

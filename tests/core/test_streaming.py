@@ -1,0 +1,126 @@
+"""The adapter to river's interface, with and without river."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.linear_model import SGDClassifier
+
+from oda_rl import ODAPartition, ODARegressor
+from oda_rl.streaming import Stream
+
+
+def samples(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    for a, b in rng.uniform(-1.0, 1.0, (n, 2)):
+        yield {"a": float(a), "b": float(b)}, float(3.0 * a - b)
+
+
+def test_a_regressor_learns_one_by_one_as_it_does_from_arrays():
+    stream = Stream(ODARegressor(8, random_state=0))
+    for x, y in samples():
+        stream.learn_one(x, y)
+    X = np.array([[x["a"], x["b"]] for x, _ in samples()])
+    y = np.array([y for _, y in samples()])
+    model = ODARegressor(8, random_state=0).partial_fit(X, y)
+    for (x, _), expected in zip(samples(), model.predict(X), strict=True):
+        assert stream.predict_one(x) == expected
+    assert np.abs(model.predict(X) - y).max() < 0.1
+
+
+def test_the_order_of_features_does_not_matter_and_samples_are_not_changed():
+    one, other = Stream(ODARegressor(4, random_state=0)), Stream(ODARegressor(4, random_state=0))
+    for x, y in samples():
+        before = copy.deepcopy(x)
+        one.learn_one(x, y)
+        other.learn_one(dict(reversed(x.items())), y)
+        assert x == before
+        assert one.predict_one(x) == other.predict_one(x)
+        assert x == before
+
+
+def test_missing_features_count_as_their_mean_and_new_ones_not_at_all():
+    stream = Stream(ODARegressor(4, random_state=0))
+    for x, y in samples():
+        stream.learn_one(x, y)
+    mean = {"a": 0.5, "b": float(np.mean([x["b"] for x, _ in samples()]))}
+    expected = pytest.approx(stream.predict_one(mean))
+    assert stream.predict_one({"a": 0.5}) == expected
+    assert stream.predict_one({"a": 0.5, "b": float("nan"), "c": 7.0}) == expected
+
+
+def test_several_outputs_are_dictionaries():
+    stream = Stream(ODARegressor(4, random_state=0))
+    assert stream.predict_one({"a": 0.0}) == 0.0
+    for x, y in samples():
+        stream.learn_one(x, {"sum": y, "minus": -y})
+    found = stream.predict_one({"a": 1.0, "b": 0.0})
+    assert found["sum"] == pytest.approx(3.0, abs=0.1)
+    assert found["minus"] == pytest.approx(-3.0, abs=0.1)
+
+
+def test_a_clusterer_gives_cells():
+    stream = Stream(ODAPartition(3, random_state=0))
+    assert stream.predict_one({"a": 0.0}) == 0
+    for x, _ in samples(2000):
+        stream.learn_one(x)
+    assert isinstance(stream.predict_one({"a": 1.0, "b": 1.0}), int)
+    assert stream.predict_one({"a": 1.0, "b": 1.0}) != stream.predict_one({"a": -1.0, "b": -1.0})
+
+
+def test_a_classifier_gives_classes_and_probabilities():
+    stream = Stream(SGDClassifier(loss="log_loss", random_state=0), classes=["no", "yes"])
+    assert stream.predict_one({"a": 1.0}) is None
+    assert stream.predict_proba_one({"a": 1.0}) == {}
+    for x, y in samples():
+        stream.learn_one(x, "yes" if y > 0 else "no")
+    assert stream.predict_one({"a": 1.0, "b": 0.0}) == "yes"
+    shares = stream.predict_proba_one({"a": -1.0, "b": 0.0})
+    assert set(shares) == {"no", "yes"}
+    assert shares["no"] > 0.5
+    assert sum(shares.values()) == pytest.approx(1.0)
+
+
+def test_weights():
+    stream = Stream(ODARegressor(4, random_state=0))
+    stream.learn_one({"a": 1.0}, 2.0, w=0.0)
+    assert stream.predict_one({"a": 1.0}) == 0.0
+    stream.learn_one({"a": 1.0}, 2.0, w=1.0)
+    stream.learn_one({"a": 1.0}, 8.0, w=2.0)
+    assert stream.predict_one({"a": 1.0}) == pytest.approx(6.0)
+
+
+def test_pickle_and_clone():
+    stream = Stream(ODARegressor(4, random_state=0))
+    for x, y in samples():
+        stream.learn_one(x, y)
+    again = pickle.loads(pickle.dumps(stream))
+    assert again.predict_one({"a": 0.3, "b": 0.1}) == stream.predict_one({"a": 0.3, "b": 0.1})
+    assert stream.clone().predict_one({"a": 0.3, "b": 0.1}) == 0.0
+
+
+def test_what_cannot_be_wrapped():
+    with pytest.raises(TypeError, match="partial_fit"):
+        Stream(object())
+    with pytest.raises(AttributeError, match="predict_proba"):
+        Stream(ODARegressor()).predict_proba_one({"a": 1.0})
+    with pytest.raises(ValueError, match="at least one feature"):
+        Stream(ODARegressor()).learn_one({}, 1.0)
+
+
+def test_progressive_validation_with_river():
+    evaluate = pytest.importorskip("river.evaluate")
+    metrics = pytest.importorskip("river.metrics")
+    preprocessing = pytest.importorskip("river.preprocessing")
+    regressor = preprocessing.StandardScaler() | Stream(ODARegressor(8, random_state=0))
+    mae = evaluate.progressive_val_score(samples(1000), regressor, metrics.MAE())
+    assert mae.get() < 0.5
+    labelled = [(x, y > 0) for x, y in samples(1000)]
+    classifier = Stream(SGDClassifier(loss="log_loss", random_state=0), classes=[False, True])
+    pipeline = preprocessing.StandardScaler() | classifier
+    assert evaluate.progressive_val_score(labelled, pipeline, metrics.Accuracy()).get() > 0.9
+    clusterer = preprocessing.StandardScaler() | Stream(ODAPartition(3, random_state=0))
+    for x, _ in samples(1000):
+        clusterer.learn_one(x)
+    assert clusterer.predict_one(x) in (0, 1, 2)
