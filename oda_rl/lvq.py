@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import lvq_kernels, storage
-from oda_rl._class_book import ClassBook
-from oda_rl._class_names import class_names, plain_parameters, set_class_names
-from oda_rl._classifier import CodebookClassifier
 from oda_rl._scaling import NO_SCALING
 from oda_rl._validation import check_at_least
+from oda_rl.classification.base import CodebookClassifier
+from oda_rl.classification.book import ClassBook
+from oda_rl.classification.names import class_names, plain_parameters, set_class_names
 from oda_rl.divergences import Divergence
 from oda_rl.fine_tuning import (
     LVQ1_OFFSET,

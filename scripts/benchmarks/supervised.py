@@ -22,6 +22,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
+from benchmarks.supervised_regression import show_regression, show_regression_stream
 from oda_rl import ODAClassifier, datasets
 
 Array = NDArray[np.float64]
@@ -261,10 +262,6 @@ def show_robustness(args: Supervised, console: Console) -> None:
     console.print(table)
 
 
-def show_further_tables(args: Supervised, console: Console) -> None:
-    """The place for tables of other supervised estimators."""
-
-
 def run_supervised(args: Supervised, console: Console) -> None:
     """The tables of `benchmark.py supervised`."""
     with threadpool_limits(args.threads):
@@ -273,4 +270,5 @@ def run_supervised(args: Supervised, console: Console) -> None:
             show_credit(args, console)
         if args.robustness:
             show_robustness(args, console)
-        show_further_tables(args, console)
+        show_regression(console)
+        show_regression_stream(console)

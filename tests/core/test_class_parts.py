@@ -5,10 +5,11 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.datasets import load_digits, load_wine
 
-from oda_rl import ODAClassifier, decisions, moments
-from oda_rl._class_book import probabilities
-from oda_rl._class_path import room_for
+from oda_rl import ODAClassifier, moments
 from oda_rl._scaling import NO_SCALING, Moments
+from oda_rl.classification import decisions
+from oda_rl.classification.book import probabilities
+from oda_rl.classification.path import room_for
 from oda_rl.divergences import get_divergence
 
 SQUARED = get_divergence("squared_euclidean")

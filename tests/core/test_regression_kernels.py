@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oda_rl import Codebook, _refit, kernels
-from oda_rl import _regression_kernels as compiled
+from oda_rl import Codebook, kernels
+from oda_rl.regression import kernels as compiled
+from oda_rl.regression import refit as _refit
 
 
 def shares(x, codevectors, temperature):

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._class_book import Cells
 from oda_rl._run import Run
 from oda_rl._scaling import Scaling
+from oda_rl.classification.book import Cells
 from oda_rl.divergences import Divergence
 
 Array = NDArray[np.float64]

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl import _refit
-from oda_rl import _regression_kernels as compiled
-from oda_rl._model_annealer import LEAST_SHARE, MEMORY, RIDGE, ModelAnnealer
-from oda_rl._pilot import Pilot, Scaling, input_distances
 from oda_rl._run import MIN_PATH_SAMPLES, PATH_SAMPLES, Run, Settings
 from oda_rl.annealing import Annealer
 from oda_rl.local_models import LocalModel
 from oda_rl.quenching import Quench
+from oda_rl.regression import kernels as compiled
+from oda_rl.regression import refit as _refit
+from oda_rl.regression.annealer import LEAST_SHARE, MEMORY, RIDGE, ModelAnnealer
+from oda_rl.regression.pilot import Pilot, Scaling, input_distances
 
 Array = NDArray[np.float64]
 

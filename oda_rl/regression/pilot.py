@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl import _regression_kernels as compiled
-from oda_rl._refit import fit_mixture
 from oda_rl._run import Run, Settings
+from oda_rl.regression import kernels as compiled
+from oda_rl.regression.refit import fit_mixture
 
 Array = NDArray[np.float64]
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._class_book import Cells, ClassBook
-from oda_rl._class_path import LAST_TURNS, Choice, Data, anneal, choose, codebooks
-from oda_rl._class_stream import Stream
+from oda_rl.classification.book import Cells, ClassBook
+from oda_rl.classification.path import LAST_TURNS, Choice, Data, anneal, choose, codebooks
+from oda_rl.classification.stream import Stream
 from oda_rl.fine_tuning import anneal_lvq, fine_tune
 
 Array = NDArray[np.float64]

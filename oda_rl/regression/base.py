@@ -9,12 +9,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from oda_rl._regression_files import load_run, save_run
-from oda_rl._regression_run import ModelSettings, RegressionRun
 from oda_rl._run import Settings
 from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.divergences import get_divergence
 from oda_rl.local_models import LocalModel, check_local_model
+from oda_rl.regression.files import load_run, save_run
+from oda_rl.regression.run import ModelSettings, RegressionRun
 from oda_rl.schedule import Cooling, Stepsize
 from oda_rl.storage import PathOrFile
 

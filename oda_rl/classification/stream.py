@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl import bifurcation
-from oda_rl._class_book import Cells, ClassBook, book_of, with_votes
-from oda_rl._class_lvq import repel, tune
-from oda_rl._class_moves import cells_of, move
-from oda_rl._class_path import Choice, min_level_samples
 from oda_rl._run import Run, Settings
 from oda_rl._scaling import NO_SCALING, Moments, Scaling
+from oda_rl.classification.book import Cells, ClassBook, book_of, with_votes
+from oda_rl.classification.moves import cells_of, move
+from oda_rl.classification.path import Choice, min_level_samples
+from oda_rl.classification.stream_tuning import repel, tune
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
-from oda_rl._class_stream import Mode
-from oda_rl._classifier import check_choice, check_part
 from oda_rl._run import Settings
 from oda_rl._scaling import SCALES
 from oda_rl._validation import check_at_least
+from oda_rl.classification.base import check_choice, check_part
+from oda_rl.classification.stream import Mode
 from oda_rl.fine_tuning import check_variant
 
 MODES = ("conditional", "majority", "lvq")

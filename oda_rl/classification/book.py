@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl import batch, decisions
+from oda_rl import batch
+from oda_rl.classification import decisions
 from oda_rl.divergences import Divergence
 
 Array = NDArray[np.float64]

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from oda_rl import _class_files
-from oda_rl._class_fit import fit_classes
-from oda_rl._class_moves import ClassPoint, history
-from oda_rl._class_settings import classifier_settings
-from oda_rl._class_stream import Stream
-from oda_rl._classifier import CodebookClassifier
+from oda_rl.classification import files as _class_files
+from oda_rl.classification.base import CodebookClassifier
+from oda_rl.classification.fit import fit_classes
+from oda_rl.classification.moves import ClassPoint, history
+from oda_rl.classification.settings import classifier_settings
+from oda_rl.classification.stream import Stream
 from oda_rl.divergences import Divergence
 from oda_rl.storage import PathOrFile
 

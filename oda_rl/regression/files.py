@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl._regression_run import Scaling
 from oda_rl._run_files import read_run, restore, write_run
 from oda_rl.local_models import LocalModel
+from oda_rl.regression.run import Scaling
 from oda_rl.storage import PathOrFile
 
 OWN = "own"

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from oda_rl._class_book import Cells, ClassBook, book_of, log_loss, settle, voting_book
 from oda_rl._run import Run, Settings, critical_temperature, first_and_last_temperature
+from oda_rl.classification.book import Cells, ClassBook, book_of, log_loss, settle, voting_book
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -15,8 +15,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from oda_rl._class_book import ClassBook, probabilities
 from oda_rl._scaling import Scaling
+from oda_rl.classification.book import ClassBook, probabilities
 from oda_rl.divergences import Divergence, get_divergence
 
 Array = NDArray[np.float64]

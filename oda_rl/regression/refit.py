@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._regression_kernels import associations
+from oda_rl.regression.kernels import associations
 
 Array = NDArray[np.float64]
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from oda_rl import storage
-from oda_rl._class_book import ClassBook
-from oda_rl._class_names import class_names, plain_parameters, set_class_names
-from oda_rl._class_path import Choice
-from oda_rl._class_settings import classifier_settings
-from oda_rl._class_stream import Stream
 from oda_rl._run_files import plain, restore, state_of
 from oda_rl._scaling import Scaling
+from oda_rl.classification.book import ClassBook
+from oda_rl.classification.names import class_names, plain_parameters, set_class_names
+from oda_rl.classification.path import Choice
+from oda_rl.classification.settings import classifier_settings
+from oda_rl.classification.stream import Stream
 from oda_rl.divergences import Divergence
 
 MOMENTS = ("count", "mean", "scatter", "bounds")

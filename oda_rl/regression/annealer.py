@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl import _regression_kernels as compiled
 from oda_rl.annealing import Annealer
 from oda_rl.local_models import LocalModel
+from oda_rl.regression import kernels as compiled
 
 Array = NDArray[np.float64]
 

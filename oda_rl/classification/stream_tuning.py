@@ -24,6 +24,7 @@ def stacked(stream: Any) -> tuple[Array, Labels, Array, Array]:
 
 
 def unstack(stream: Any, location: Array) -> None:
+    """Put locations that `stacked` has joined back into the codebooks of the classes."""
     start = 0
     for run in stream.runs:
         if run.annealer is not None:

@@ -4,8 +4,8 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from oda_rl._mixture_estimator import MixtureEstimator
 from oda_rl.local_models import LocalModel
+from oda_rl.regression.base import MixtureEstimator
 
 
 class ODARegressor(MixtureEstimator):
