@@ -49,7 +49,8 @@ class ODAClassifier(CodebookClassifier):
     fine_tune : {None, "lvq1", "glvq", "grlvq", "gmlvq"}, default=None
         Learning vector quantization after the annealing: LVQ1; GLVQ; with relevances of the features
         (GRLVQ); with a matrix of relevances (GMLVQ, K n_features^2 operations per sample). A stream
-        goes on with it once its annealing is done, with relevances as `fit` has left them.
+        goes on with it once its annealing is done, with relevances as `fit` has left them. Codevectors
+        are then no means of their cells, which `rule="nearest"` does not mind.
     n_passes : int, default=20
         Passes over the data that `fit` makes for `fine_tune`, or for `mode="lvq"`.
     validation : int, "auto" or None, default="auto"
@@ -97,8 +98,8 @@ class ODAClassifier(CodebookClassifier):
         Their classes.
     weights_ : ndarray of shape (n_codevectors,)
         Probabilities of the cells, the priors of their classes included; they sum to one.
-    n_codevectors_ : int
-        K.
+    n_codevectors_, n_features_in_ : int
+        K, and the number of features.
     temperature_ : float
         The temperature reached, the lowest of all classes; infinite before a stream has warmed up.
     converged_ : bool
@@ -109,8 +110,6 @@ class ODAClassifier(CodebookClassifier):
         Samples presented so far, with repetitions, without those of the validation.
     history_ : list of ClassPoint
         One record per temperature.
-    n_features_in_ : int
-        Number of features.
 
     See Also
     --------
