@@ -59,11 +59,9 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
             return result
         far = self._is_far(distance)
         label = np.asarray(self.reject_label)
-        if label.dtype.kind != result.dtype.kind:
-            result = result.astype(np.promote_types(result.dtype, label.dtype))
-            if result.dtype.kind in "US":
-                result = result.astype(object)
-        result = result.astype(np.result_type(result.dtype, label.dtype))
+        mixed = (label.dtype.kind in "US") != (result.dtype.kind in "US")
+        common = object if mixed else np.result_type(result.dtype, label.dtype)
+        result = result.astype(common)
         result[far] = self.reject_label
         return result
 
@@ -106,9 +104,8 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
     def is_rejected(self, X: ArrayLike, quantile: float | None = None) -> NDArray[np.bool_]:
         """Whether samples are too far from every codevector to say anything.
 
-        The divergence from the nearest codevector, in widths of its class, is further than that of all
-        but the part `quantile` of the samples learned from (with `fit`); after a stream, further than
-        chance would have it in a cell that is a Gaussian.
+        The divergence from the nearest codevector, in widths of its class, is larger than that of all
+        but the part `quantile` of the samples would be if the cell were a Gaussian of that width.
 
         Parameters
         ----------
@@ -148,14 +145,10 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         part = self.reject if part is None else part
         assert part is not None
         excess = self._excess(distance)
-        if len(self._quantiles) > 0:
-            places = np.linspace(0.0, 1.0, len(self._quantiles))
-            return np.asarray(excess > np.interp(1.0 - part, places, self._quantiles))
         return np.asarray(gammaincc(0.5 * self.n_features_in_, excess) < part)
 
-    def _set_book(self, book: ClassBook, scaling: Scaling, quantiles: Array | None = None) -> None:
+    def _set_book(self, book: ClassBook, scaling: Scaling) -> None:
         self._book, self._scaling = book, scaling
-        self._quantiles = np.empty(0) if quantiles is None else quantiles
         self.codevectors_ = scaling.back(book.codevectors)
         self.codevector_labels_ = self.classes_[book.labels]
         self.weights_ = book.weights

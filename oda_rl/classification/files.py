@@ -33,8 +33,7 @@ def write(path: storage.PathOrFile, model: Any) -> Path | None:
         **class_names(model),
     }
     config |= {name: int(getattr(stream, name)) for name in COUNTERS}
-    arrays = {"quantiles": model._quantiles}
-    arrays |= {f"moments/{name}": getattr(stream.moments, name) for name in MOMENTS}
+    arrays = {f"moments/{name}": getattr(stream.moments, name) for name in MOMENTS}
     arrays |= {f"scaling/{i}": part for i, part in enumerate(stream.scaling)}
     arrays |= {f"waiting/{i}": part for i, part in enumerate(stream.waiting)}
     arrays |= {f"book/{i}": part for i, part in enumerate(stream.book())}
@@ -60,7 +59,6 @@ def read(path: storage.PathOrFile, cls: Any, divergence: Divergence | None) -> A
     model.n_features_in_ = arrays["moments/mean"].shape[1]
     stream = _stream_of(model, config, arrays)
     model._publish(stream)
-    model._quantiles = arrays["quantiles"]
     return model
 
 

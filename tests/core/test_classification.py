@@ -99,6 +99,8 @@ def test_rejects_what_is_far_away():
         assert (model.predict(X) == -1).mean() < 0.06
         np.testing.assert_array_equal(model.predict([[50.0, 50.0], [2.0, -20.0]]), -1)
         np.testing.assert_array_equal(model.predict([CENTRES[1]]), 1)
+    named = ODAClassifier(reject=0.02, reject_label="far").fit(X, y)
+    assert named.predict([CENTRES[1], (50.0, 50.0)]).tolist() == [1, "far"]
 
 
 @pytest.mark.parametrize("chunk", [1, 7])
