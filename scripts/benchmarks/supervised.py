@@ -179,8 +179,8 @@ def show_accuracy(args: Supervised, console: Console) -> None:
     table.add_row("mean", *(f"{value:.2f}" for value in mean), "", "", "", "forest's", reached)
     console.print(table)
     console.print(
-        "ODA: ODAClassifier as it is. forest: 100 trees. SVC: linear. MLP: 50 units. fit s, and the forest's: "
-        "medians."
+        "ODA: ODAClassifier as it is. forest: 100 trees. SVC: linear. MLP: 50 units. "
+        "fit s, and the forest's: medians."
     )
 
 
