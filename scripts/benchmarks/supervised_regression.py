@@ -127,25 +127,24 @@ def show_regression(console: Console, seeds: range = range(5)) -> None:
     warm = np.random.default_rng(0).normal(size=(200, 2))
     for name in TARGETS:
         ODARegressor(5, local_model=name, random_state=0).fit(warm, warm[:, 0])
-    table = Table(
-        title=f"Mean squared error, {FOLDS}-fold, seeds {seeds.start} to {seeds.stop - 1}; "
-        f"ratio to that of a tree with as many leaves: at most {TARGETS['constant']} for constant "
-        f"models, {TARGETS['linear']} for linear ones?",
-        title_justify="left",
+    when = f"{FOLDS}-fold, seeds {seeds.start} to {seeds.stop - 1}"
+    title = (
+        f"Mean squared error, {when}; ratio to that of a tree with as many leaves: at most "
+        f"{TARGETS['constant']} for constant models, {TARGETS['linear']} for linear ones?"
     )
-    table.add_column("data")
-    for name in ("K", "tree"):
-        table.add_column(name, justify="right")
+    _show(console, title, seeds, {})
+    _show(console, f'The same with softness="auto", {when}', seeds, {"softness": "auto"})
+
+
+def _show(console: Console, title: str, seeds: range, options: dict[str, object]) -> None:
+    table = Table(title=title, title_justify="left")
+    for name in ("data", "K", "tree"):
+        table.add_column(name, justify="left" if name == "data" else "right")
     for name in TARGETS:
         for column in (name, "ratio", "s"):
             table.add_column(column, justify="right")
-    for name in TARGETS:
-        for column in (f"{name}, softness auto", "ratio"):
-            table.add_column(column, justify="right")
     for problem in PROBLEMS:
-        results = {name: measure(problem, seeds, local_model=name) for name in TARGETS}
-        for name in TARGETS:
-            results[f"{name}, auto"] = measure(problem, seeds, local_model=name, softness="auto")
+        results = {name: measure(problem, seeds, local_model=name, **options) for name in TARGETS}
         table.add_row(*_row(problem, results))
     console.print(table)
 

@@ -14,6 +14,11 @@ ROOT = Path(__file__).parents[2]
 QUICK = ["--growth-steps", "1000", "--growth-cells", "10", "--max-cells", "20", "--eval-freq", "1000"]
 
 
+def listen():
+    """A job in the background of a shell ignores interrupts, and so would its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def start(*arguments):
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
@@ -22,6 +27,7 @@ def start(*arguments):
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "COLUMNS": "100"},
+        preexec_fn=listen,
     )
 
 
