@@ -27,4 +27,4 @@ def test_benchmark_of_regression(monkeypatch):
     console = Console(width=200, record=True)
     supervised_regression.show_regression(console, range(1))
     supervised_regression.show_regression_stream(console, range(1))
-    assert console.export_text().count("1-D") == 2
+    assert console.export_text().count("1-D") == 3  # two tables of fits, one of streams
