@@ -59,6 +59,8 @@ class Supervised:
     """Whether to measure the F1 of the credit-card sample (needs `--data-dir`)."""
     robustness: bool = True
     """Whether to measure accuracies with noise."""
+    regression: bool = True
+    """The tables of regression."""
 
 
 class Result(NamedTuple):
@@ -274,5 +276,6 @@ def run_supervised(args: Supervised, console: Console) -> None:
             show_credit(args, console)
         if args.robustness:
             show_robustness(args, console)
-        show_regression(console)
-        show_regression_stream(console)
+        if args.regression:
+            show_regression(console)
+            show_regression_stream(console)
