@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
-from oda_rl.agents.association import add_distances, dot, index_of_largest, shares_of_all, smallest
+from oda_rl._jit import inline_kernel, vector_kernel
+from oda_rl.agents.association import add_distances, dot, shares_of_all, smallest
+from oda_rl.agents.choosing import begin_random, choose_numbered, falling
 from oda_rl.agents.layout import (
     EPSILON_END,
     EPSILON_START,
@@ -25,57 +26,29 @@ FIRST_STEP = 1.0
 HALVINGS = 4
 
 
-@lean_kernel
-def argmax_random(values, draw):
-    """Index of the largest value; ties are broken by `draw`, uniform in [0, 1)."""
-    best = values[index_of_largest(values)]
-    ties = 0
-    for a in range(values.shape[0]):
-        ties += values[a] == best
-    wanted = int(draw * ties)
-    for a in range(values.shape[0]):
-        if values[a] == best:
-            if wanted == 0:
-                return a
-            wanted -= 1
-    return 0
-
-
 @inline_kernel
 def exploration_rate(settings, learning_steps):
     """Epsilon, falling linearly and then constant."""
-    start = settings[EPSILON_START]
-    end = settings[EPSILON_END]
-    progress = min(1.0, learning_steps / max(settings[EPSILON_STEPS], 1.0))
-    return start + progress * (end - start)
+    return falling(
+        settings[EPSILON_START], settings[EPSILON_END], learning_steps, settings[EPSILON_STEPS]
+    )
 
 
 @inline_kernel
 def begins_random(draw, settings, counters):
-    """Whether a random action begins now, and how long such actions are held at most.
-
-    It is begun with probability epsilon / h, h the mean number of steps that it is held, so that about a
-    share of epsilon of all steps is random however long they are held.
-    """
+    """Whether a random action begins now, and how long such actions are held at most."""
     if counters[PHASE] != LEARNING:
         return True, counters[GROWTH_HOLD]
     hold = counters[HOLD]
     epsilon = exploration_rate(settings, counters[LEARNING_STEPS])
-    return draw < epsilon * 2.0 / (1.0 + hold), hold
+    return draw < begin_random(epsilon, hold), hold
 
 
 @inline_kernel
 def choose(env, draws, settings, counters, values, units, memory):
     """Choose the behaviour's action of environment `env`: epsilon-greedy, random actions held."""
     random, hold = begins_random(draws[0], settings, counters)
-    if memory.held[env] > 0:
-        memory.held[env] -= 1
-    elif random:
-        memory.action[env] = int(draws[1] * values.shape[0])
-        memory.held[env] = int(draws[2] * hold)
-    else:
-        memory.action[env] = argmax_random(values, draws[3])
-    memory.exploratory[env] = values[memory.action[env]] < values[index_of_largest(values)]
+    choose_numbered(env, draws, random, hold, values, memory)
     for j in range(units.commands.shape[1]):
         memory.command[env, j] = units.commands[memory.action[env], j]
 

@@ -263,7 +263,7 @@ def observe(
                 env,
                 reward,
                 worth,
-                units.centre.shape[0],
+                n_observed,
                 settings,
                 counters,
                 figures,

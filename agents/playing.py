@@ -17,7 +17,6 @@ N_CLOCK = 5
 # What has been paid, float64: the last reward, and the return of the running episode
 REWARD = 0
 RETURN = 1
-N_PLAYED = 2
 
 
 @lean_kernel

@@ -11,6 +11,7 @@ from oda_rl.agents.baselines.config import LinearConfig, SOMConfig, SparseConfig
 from oda_rl.agents.baselines.features import make_features
 from oda_rl.agents.baselines.ranges import ObservationRange
 from oda_rl.agents.baselines.workspace import Workspace
+from oda_rl.agents.choosing import falling
 from oda_rl.agents.learner import BadTransitionError
 
 
@@ -133,7 +134,7 @@ class LinearLearner:
             return 1.0
         start, end = s[learning.EPSILON_START], s[learning.EPSILON_END]
         steps = c[learning.LEARNING_STEPS]
-        return float(learning.falling(start, end, steps, s[learning.EPSILON_STEPS]))
+        return float(falling(start, end, steps, s[learning.EPSILON_STEPS]))
 
     def figures(self) -> dict[str, float]:
         """What an SB3 algorithm logs of itself."""

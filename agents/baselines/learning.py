@@ -9,11 +9,13 @@ tuples inside.
 from typing import Any, NamedTuple
 
 from oda_rl._jit import lean_kernel
+from oda_rl.agents.association import index_of_largest
 from oda_rl.agents.baselines.encoding import (
     FOURIER,
     dot,
     move_map,
 )
+from oda_rl.agents.choosing import begin_random, choose_numbered, falling
 
 # Settings, float64
 GAMMA = 0
@@ -98,44 +100,10 @@ class Memory(NamedTuple):
 
 
 @lean_kernel
-def largest(values):
-    """The largest value."""
-    best = values[0]
-    for a in range(1, values.shape[0]):
-        best = max(best, values[a])
-    return best
-
-
-@lean_kernel
-def argmax_random(values, draw):
-    """Index of the largest value; ties are broken by `draw`, uniform in [0, 1)."""
-    best = largest(values)
-    ties = 0
-    for a in range(values.shape[0]):
-        ties += values[a] == best
-    wanted = int(draw * ties)
-    for a in range(values.shape[0]):
-        if values[a] == best:
-            if wanted == 0:
-                return a
-            wanted -= 1
-    return 0
-
-
-@lean_kernel
-def falling(start, end, steps, horizon):
-    """A number that falls along a line for `horizon` steps, and then stays."""
-    return start + min(1.0, steps / max(horizon, 1.0)) * (end - start)
-
-
-@lean_kernel
 def choose(env, draws, settings, counters, memory, values):
-    """Choose the next action of environment `env`: epsilon-greedy, random actions held.
-
-    A random action is begun with probability epsilon / h, h the mean number of steps that it is held.
-    """
+    """Choose the next action of environment `env`: epsilon-greedy, random actions held."""
     hold = counters[WARMUP_HOLD]
-    begin_random = 1.0
+    likely = 1.0
     if counters[STEPS] >= counters[MAP_STEPS]:
         hold = counters[HOLD]
         epsilon = falling(
@@ -144,15 +112,8 @@ def choose(env, draws, settings, counters, memory, values):
             counters[LEARNING_STEPS],
             settings[EPSILON_STEPS],
         )
-        begin_random = epsilon * 2.0 / (1.0 + hold)
-    if memory.held[env] > 0:
-        memory.held[env] -= 1
-    elif draws[0] < begin_random:
-        memory.action[env] = int(draws[1] * values.shape[0])
-        memory.held[env] = int(draws[2] * hold)
-    else:
-        memory.action[env] = argmax_random(values, draws[3])
-    memory.exploratory[env] = values[memory.action[env]] < largest(values)
+        likely = begin_random(epsilon, hold)
+    choose_numbered(env, draws, draws[0] < likely, hold, values, memory)
 
 
 # -- learning ----------------------------------------------------------------------------------------
@@ -265,7 +226,9 @@ def learn(
     n_actions = values.shape[0]
     target = reward
     if not terminated:
-        target += settings[GAMMA] * (values[next_action] if counters[SARSA] == 1 else largest(values))
+        target += settings[GAMMA] * (
+            values[next_action] if counters[SARSA] == 1 else values[index_of_largest(values)]
+        )
     value = 0.0
     if kind == FOURIER:
         value = dot(weights.weight, taken * memory.feature.shape[1], memory.feature[env])

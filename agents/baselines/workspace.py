@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from oda_rl.agents.baselines import learning
 from oda_rl.agents.baselines.config import LinearConfig, SOMConfig, SparseConfig
 from oda_rl.agents.baselines.features import Features
+from oda_rl.agents.choosing import falling
 from oda_rl.agents.draws import DrawBlock
 
 TRACES = {
@@ -160,7 +161,7 @@ class Workspace(DrawBlock):
             rates = np.maximum(rate * self.gain, least)
             return float((self.visits * rates).sum() / total) if total > 0 else rate
         horizon = s[learning.LEARNING_RATE_STEPS]
-        return float(learning.falling(rate, least, c[learning.LEARNING_STEPS], horizon))
+        return float(falling(rate, least, c[learning.LEARNING_STEPS], horizon))
 
     def _sizes(self) -> tuple[int, int]:
         """Features that an environment remembers, if they are dense and if they are sparse."""

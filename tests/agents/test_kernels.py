@@ -6,7 +6,7 @@ import pytest
 from environments import CorridorEnv
 from gymnasium import spaces
 
-from oda_rl.agents import TwoTimescaleConfig, association, behaviour, layout
+from oda_rl.agents import TwoTimescaleConfig, association, behaviour, choosing, layout
 from oda_rl.agents import values as fast
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.learner import TwoTimescaleLearner
@@ -185,7 +185,7 @@ def test_slow_updates_become_ever_rarer():
 def test_ties_are_broken_at_random():
     q = np.array([1.0, 2.0, 2.0, 0.0, 2.0])
     draws = np.linspace(0.0, 1.0, 300, endpoint=False)
-    chosen, counts = np.unique([behaviour.argmax_random(q, u) for u in draws], return_counts=True)
+    chosen, counts = np.unique([choosing.argmax_random(q, u) for u in draws], return_counts=True)
     np.testing.assert_array_equal(chosen, [1, 2, 4])
     np.testing.assert_array_equal(counts, [100, 100, 100])
 
