@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from oda_rl.agents import behaviour, kernels, layout, playing
+from oda_rl.agents import behaviour, kernels, layout, playing, reading
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.scaling import ObservationScale
@@ -320,6 +320,24 @@ class TwoTimescaleLearner:
         elif not kernels.greedy_actions(observations, actions, *self._named):
             raise ValueError("observation contains NaN or infinity.")
         return actions if joint else actions[:, 0].astype(np.int64)
+
+    def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """Q(x, a) for observations of shape (n, n_observed).
+
+        Returns
+        -------
+        ndarray of shape (n, n_actions)
+            With continuous actions (n, 1): the value of the greedy one.
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+        values = np.zeros((len(observations), self.sizes.n_actions))
+        if self.annealer is not None and not reading.action_values(observations, values, *self._named):
+            raise ValueError("observation contains NaN or infinity.")
+        return values
 
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Replace a share of the actions by random ones: the exploration rate of the present."""
