@@ -13,6 +13,7 @@ from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.scaling import ObservationScale
 from oda_rl.agents.sizes import Sizes
 from oda_rl.agents.slow import SlowTimescale
+from oda_rl.agents.watching import CellErrors
 from oda_rl.agents.workspace import Workspace
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
@@ -75,6 +76,7 @@ class TwoTimescaleLearner:
         self.workspace = Workspace(self.sizes, self.rng)
         self._counters = self.workspace.counters
         self._figures = self.workspace.figures
+        self._watch: CellErrors | None = None
         self.workspace.fill(config, self.horizon)
 
     # -- looking ---------------------------------------------------------------------------------
@@ -161,9 +163,25 @@ class TwoTimescaleLearner:
         return float(self._figures[layout.DISTORTION])
 
     @property
+    def td_errors(self) -> NDArray[np.float64] | None:
+        """Running means of the size of every cell's TD error, of shape (n_cells,).
+
+        NaN where nothing was seen of a cell; None if `watch_errors` has not been called.
+        """
+        return self._watch.means(self.n_cells) if self._watch else None
+
+    @property
     def average_reward(self) -> float:
         """The average reward that values are compared with; 0 unless the average is the criterion."""
         return float(self._figures[layout.AVERAGE_REWARD])
+
+    def watch_errors(self) -> None:
+        """From now on, let `td_errors` follow the errors of every eighth step; learning is the same."""
+        if self._watch is None:
+            self._watch = CellErrors(self._figures, self.sizes.capacity)
+            self._figures = self.workspace.figures = self._watch.figures
+            if self.annealer is not None:
+                self._gather()
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -394,10 +412,13 @@ class TwoTimescaleLearner:
 
     def _finish_level(self) -> None:
         """A temperature is finished: let the codebook change, and look again."""
+        before = self.codebook.codevectors
         self.slow.end_level(int(self._counters[layout.SLOW_STEPS]), self.distortion)
         growing = self._counters[layout.PHASE] == layout.GROWING
         if growing and self.slow.is_grown(int(self._counters[layout.STEPS]), self.horizon):
             self._start_learning()
+        if self._watch:
+            self._watch.follow(before, self.codebook.codevectors)
         self._begin_level()
 
     def _begin_level(self) -> None:
@@ -409,13 +430,18 @@ class TwoTimescaleLearner:
         self._counters[layout.LEVEL_LENGTH] = self.annealer.level_length
         work = self.workspace
         work.settings[layout.TEMPERATURE] = self.annealer.temperature
+        self._gather()
+        kernels.recall(*self._named)
+
+    def _gather(self) -> None:
+        """The arrays of the kernels, in their order."""
+        book, work = self.codebook, self.workspace
         self._units = self._units._replace(centre=self.scale.centre, scale=self.scale.scale)
         self._book = layout.Book(book.location, book.weight, book.label, book.axis, book.payload)
         own = (work.settings, work.counters, work.figures)
         self._named = (*own, self._units, self._book, work.memory, work.scratch)
         # The call at every step takes plain arrays: unpacking named tuples is slower.
         self._plain = (*own, *self._units, *self._book, *work.memory, *work.scratch)
-        kernels.recall(*self._named)
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -428,7 +454,7 @@ class TwoTimescaleLearner:
             "n_envs": self.sizes.n_envs,
             "horizon": self.horizon,
             "counters": self._counters.tolist(),
-            "figures": self._figures.tolist(),
+            "figures": self._figures[: layout.N_FIGURES].tolist(),
             "generator": self.workspace.block_state,
             "row": self.workspace.row,
         }
@@ -446,11 +472,14 @@ class TwoTimescaleLearner:
         """Go on from `get_state`; the number of environments may be another one."""
         self.horizon = config["horizon"]
         self._counters[:] = config["counters"]
-        self._figures[:] = config["figures"]
+        self._figures[: layout.N_FIGURES] = config["figures"]
+        before = self.codebook.codevectors
         self.workspace.resume(config["generator"], config["row"])
         self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
         self.workspace.fill(self.config, self.horizon)
         self.slow.set_state(config, arrays, self._counters[layout.PHASE] == layout.LEARNING)
+        if self._watch:
+            self._watch.follow(before, self.codebook.codevectors)
         if self.annealer is not None:
             self._begin_level()
 

@@ -23,16 +23,16 @@ def plot_partition(
 ) -> Any:
     """Draw the cells in a plane, coloured by label, and their codevectors, with areas by weight.
 
-    Cells are drawn exactly, as polygons, for every Bregman divergence. With more than two dimensions the
-    picture is a slice: those cells are seen, and only their codevectors, that meet the plane in which all
-    other coordinates are those of `at`.
+    Cells are drawn exactly, as polygons, for every Bregman divergence. With more than two dimensions
+    the picture is a slice: those cells are seen, and only their codevectors, that meet the plane in
+    which all other coordinates are those of `at`.
 
     Parameters
     ----------
     model : estimator, agent or View
         Clusterers have one colour, classifiers that of each codevector's class, regressors that of the
-        cell's value, agents that of the greedy action at the codevector. An agent with continuous actions
-        has cells in the space of observations and actions together.
+        cell's value, agents that of the greedy action at the codevector. An agent with continuous
+        actions has cells in the space of observations and actions together.
     X : array-like of shape (n_samples, n_features), optional
         Samples to draw below the codevectors.
     y : array-like of shape (n_samples,), optional
@@ -109,7 +109,7 @@ def renamed(view: View, feature_names: Sequence[str] | None, label_names: Sequen
 
 
 def draw_codevectors(ax: Any, view: View, plane: Plane, which: NDArray[np.int64]) -> Any:
-    """The codevectors `which`, coloured by label, with areas by weight; a legend if there are classes."""
+    """The codevectors `which`, coloured by label, areas by weight; a legend if there are classes."""
     points = view.codevectors[which][:, list(plane.dimensions)]
     colours: Any = style.INK
     if view.has_classes:

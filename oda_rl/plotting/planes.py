@@ -81,10 +81,8 @@ def make_plane(
     i, j = check_dimensions(view, dimensions, n)
     place = view.centre()[:n] if at is None else np.array(at, dtype=float)
     if place.shape != (n,) or not np.isfinite(np.delete(place, [i, j])).all():
-        raise ValueError(
-            f"at must be {n} finite numbers, one for each coordinate ({', '.join(view.feature_names[:n])}); "
-            f"got {at}."
-        )
+        names = ", ".join(view.feature_names[:n])
+        raise ValueError(f"at must be {n} finite numbers, one for each of {names}; got {at}.")
     low, high = view.limits(X)
     return Plane((i, j), place, low[[i, j]], high[[i, j]])
 

@@ -58,9 +58,11 @@ def plain_log_axis(axis: Any) -> None:
 
 def new_axes(ax: Any) -> Any:
     """The axes given, or those of a new figure."""
+    if ax is not None:
+        return ax
     from matplotlib import pyplot as plt
 
-    return ax if ax is not None else plt.subplots(layout="constrained")[1]
+    return plt.subplots(layout="constrained")[1]
 
 
 def add_label_legend(ax: Any, names: Sequence[str], colours: Sequence[Any], labels: Any) -> None:
