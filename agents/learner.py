@@ -175,13 +175,18 @@ class TwoTimescaleLearner:
         """The average reward that values are compared with; 0 unless the average is the criterion."""
         return float(self._figures[layout.AVERAGE_REWARD])
 
-    def watch_errors(self) -> None:
-        """From now on, let `td_errors` follow the errors of every eighth step; learning is the same."""
-        if self._watch is None:
-            self._watch = CellErrors(self._figures, self.sizes.capacity)
-            self._figures = self.workspace.figures = self._watch.figures
-            if self.annealer is not None:
-                self._gather()
+    def watch_errors(self, wanted: bool = True) -> None:
+        """From now on, let `td_errors` follow the errors of some of the steps, or no longer.
+
+        What is learned is the same.
+        """
+        if wanted == (self._watch is not None):
+            return
+        self._watch = CellErrors(self._figures, self.sizes.capacity) if wanted else None
+        found = self._watch.figures if self._watch else self._figures[: layout.N_FIGURES].copy()
+        self._figures = self.workspace.figures = found
+        if self.annealer is not None:
+            self._gather()
 
     # -- learning --------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from oda_rl.agents.layout import (
 # Forgetting of the running figures
 FIGURE_RATE = 0.001
 # Every so many steps the errors of the cells are noted, if anybody watches them.
-WATCHED_EVERY = 8
+WATCHED_EVERY = 32
 # Forgetting of those, by visits that were watched
 ERROR_RATE = 0.05
 # Below this a common factor of the traces is multiplied out.

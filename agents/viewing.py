@@ -17,7 +17,9 @@ Array = NDArray[np.float64]
 MOST_CELLS = 10_000
 
 
-def view_of_agent(model: "OnlineAlgorithm") -> View:
+def view_of_agent(
+    model: "OnlineAlgorithm", learner: Any = None, num_timesteps: int | None = None
+) -> View:
     """The cells of an agent with their greedy actions, its values and its greedy policy.
 
     Parameters
@@ -25,13 +27,18 @@ def view_of_agent(model: "OnlineAlgorithm") -> View:
     model : OnlineAlgorithm
         With two-timescale learning the cells are weighted by their visits; a grid's or a map's have
         their centres; tile coding and Fourier basis have none, and nor have grids with angles.
+    learner : Learner, optional
+        What it had learned at another time.
+    num_timesteps : int, optional
+        When that was.
 
     Returns
     -------
     View
         In the environment's own units. It looks at the model as it is, now and later.
     """
-    learner: Any = model.learner
+    learner = model.learner if learner is None else learner
+    steps = model.num_timesteps if num_timesteps is None else num_timesteps
     space = model.observation_space
     n = len(space.low)
     joint = model.actions.is_joint
@@ -42,7 +49,7 @@ def view_of_agent(model: "OnlineAlgorithm") -> View:
         several = len(model.actions.centre) > 1
         names = ["action[0]"] if several else ["action"]
         features += [f"action[{j}]" for j in range(len(model.actions.centre))] if several else names
-    codevectors, weights, distance = _cells(model)
+    codevectors, weights, distance = _cells(model, learner)
     if codevectors.shape[1] > n:
         reach = model.actions.scale
         low = np.concatenate([low, model.actions.centre - reach])
@@ -72,8 +79,8 @@ def view_of_agent(model: "OnlineAlgorithm") -> View:
         decisions=decisions,
         value_name="value of the greedy action",
         n_valued=n,
-        reach=None if len(codevectors) else _reach(model),
-        title=f"{model.num_timesteps:,} steps: {model.n_cells} cells",
+        reach=None if len(codevectors) else _reach(model, learner),
+        title=f"{steps:,} steps: {learner.n_cells} cells",
     )
 
 
@@ -100,12 +107,18 @@ def learning_curve(model: "OnlineAlgorithm") -> tuple[Array, Array]:
     return steps[order], returns[order]
 
 
-def _cells(model: "OnlineAlgorithm") -> tuple[Array, Array, Any]:
+def restore(model: "OnlineAlgorithm", config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    """A learner as `get_state` of the model's own saw it; that one is left alone."""
+    learner = model._make_learner()
+    learner.set_state(config, arrays)
+    return learner
+
+
+def _cells(model: "OnlineAlgorithm", learner: Any) -> tuple[Array, Array, Any]:
     """Codevectors, weights, and how far points are from them; nothing where there are no such cells."""
-    learner: Any = model.learner
     n = len(model.observation_space.low)
     if hasattr(learner, "codebook"):
-        book, units = learner.codebook, _units(model)
+        book, units = learner.codebook, _units(model, learner)
         found = book.codevectors
         visits = book["visits"].sum(axis=0)
         weights = visits if visits.any() else book.weights
@@ -126,17 +139,16 @@ def _cells(model: "OnlineAlgorithm") -> tuple[Array, Array, Any]:
     return codevectors, weights, lambda X: squared_distances((X - looks.low) * looks.inverse, places)
 
 
-def _units(model: "OnlineAlgorithm") -> Any:
+def _units(model: "OnlineAlgorithm", learner: Any) -> Any:
     """From the environment's own units to those in which a two-timescale learner measures."""
-    learner: Any = model.learner
     centre = np.concatenate([learner.scale.centre, model.actions.centre])
     scale = np.concatenate([learner.scale.scale, model.actions.scale / model.config.action_weight])
     return lambda X: (X - centre) / scale
 
 
-def _reach(model: "OnlineAlgorithm") -> tuple[Array, Array]:
+def _reach(model: "OnlineAlgorithm", learner: Any) -> tuple[Array, Array]:
     """What to show of every coordinate of an observation if there are no codevectors to tell."""
-    space, looks = model.observation_space, getattr(model.learner, "range", None)
+    space, looks = model.observation_space, getattr(learner, "range", None)
     low = np.where(np.isfinite(space.low), space.low, -1.0).astype(float)
     high = np.where(np.isfinite(space.high), space.high, 1.0).astype(float)
     if looks is not None and looks.is_known:

@@ -21,6 +21,7 @@ def plot_annealing(
     model: Any,
     returns: tuple[ArrayLike, ArrayLike] | None = None,
     axes: Sequence[Any] | None = None,
+    which: Sequence[str] | None = None,
 ) -> NDArray[Any]:
     """Draw the history of an annealing: cells and distortion against temperature, temperature, return.
 
@@ -35,6 +36,8 @@ def plot_annealing(
         environments remember, if there are any; none for a model that was read from a file.
     axes : sequence of matplotlib.axes.Axes, optional
         Where to draw, as many as there are pictures; a new figure if not given.
+    which : sequence of {"cells", "error", "temperature", "return"}, optional
+        What to draw; all that there is by default.
 
     Returns
     -------
@@ -45,7 +48,7 @@ def plot_annealing(
     Raises
     ------
     ValueError
-        If there is no history, or the wrong number of axes.
+        If there is no history, nothing known of what is wanted, or the wrong number of axes.
 
     Examples
     --------
@@ -62,11 +65,15 @@ def plot_annealing(
         )
     if returns is None and hasattr(model, "learning_curve"):
         returns = model.learning_curve()
-    drawn: list[Any] = [_draw_error]
+    known: dict[str, Any] = {"error": _draw_error}
     if hasattr(records[0], "temperature"):
-        drawn = [_draw_cells, _draw_error, _draw_temperature]
+        known = {"cells": _draw_cells, "error": _draw_error, "temperature": _draw_temperature}
     if returns is not None and np.size(returns[0]):
-        drawn.append(lambda ax, _: plot_learning_curve(*returns, ax=ax))
+        known["return"] = lambda ax, _: plot_learning_curve(*returns, ax=ax)
+    unknown = [name for name in which or () if name not in known]
+    if unknown:
+        raise ValueError(f"which must be of {list(known)} for this model, got {unknown}.")
+    drawn = [known[name] for name in which or known]
     panels = _panels(axes, len(drawn))
     for ax, draw in zip(panels, drawn, strict=True):
         draw(ax, records)

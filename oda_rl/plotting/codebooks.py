@@ -58,14 +58,14 @@ def plot_codebook(
     ax.set_xlabel(names[dimensions[0]])
     ax.set_ylabel(names[dimensions[1]])
     if not np.issubdtype(classes.dtype, np.integer):
-        style: Any = {
+        points_style: Any = {
             "s": area,
             "c": classes,
             "cmap": style.SEQUENTIAL,
             "edgecolors": "white",
             "linewidths": 0.5,
         }
-        scale = ax.scatter(*points[:, dimensions].T, alpha=0.8, **style)
+        scale = ax.scatter(*points[:, dimensions].T, alpha=0.8, **points_style)
         ax.figure.colorbar(scale, ax=ax, label=label_names[0] if label_names else "action")
         return ax
     colours = style.label_colours(int(classes.max(initial=0)) + 1)
