@@ -57,8 +57,8 @@ class Board:
             self.dimensions = telling_dimensions(view, view.n_valued or view.n_features)
         self._write("oda/codebook", Image(draw_board(self.model, self.dimensions), "HWC"))
 
-    def write_hyperparameters(self, callback: BaseCallback) -> None:
-        """The configuration, and which of the logged numbers are the result."""
+    def write_hyperparameters(self, callback: BaseCallback | None) -> None:
+        """The configuration, and which of the numbers are the result that these callbacks log."""
         model = self.model
         settings = {
             "algorithm": type(model).__name__,
@@ -67,9 +67,9 @@ class Board:
             **{name: _plain(value) for name, value in model.config.to_dict().items()},
         }
         metrics = [*METRICS]
-        if model.history_:
+        if hasattr(model.learner, "annealer"):
             metrics.append("oda/n_codevectors")
-        if any(isinstance(other, EvalCallback) for other in _siblings(callback)):
+        if any(isinstance(other, EvalCallback) for other in _all_callbacks(callback)):
             metrics.append("eval/mean_reward")
         self._write("hparams", HParam(settings, dict.fromkeys(metrics, 0.0)))
 
@@ -182,9 +182,10 @@ def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> NDArray
     return picture
 
 
-def _siblings(callback: BaseCallback) -> list[BaseCallback]:
-    """The callbacks of the list that this one is in."""
-    return list(getattr(callback.parent, "callbacks", [callback]))
+def _all_callbacks(callback: Any) -> list[BaseCallback]:
+    """A callback, or those of a list, and of lists in it."""
+    inner = getattr(callback, "callbacks", None)
+    return [callback] if inner is None else [one for part in inner for one in _all_callbacks(part)]
 
 
 def _plain(value: Any) -> Any:

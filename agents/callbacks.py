@@ -122,7 +122,7 @@ class CodebookCallback(BaseCallback):
         if self._every["histograms"] and hasattr(model.learner, "watch_errors"):
             model.learner.watch_errors()
         if self.hparams:
-            self._board.write_hyperparameters(self)
+            self._board.write_hyperparameters(self.locals.get("callback"))
 
     def _on_step(self) -> bool:
         due = self.num_timesteps // self.log_freq

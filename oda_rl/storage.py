@@ -92,6 +92,29 @@ def load(path: PathOrFile, kind: str) -> tuple[dict[str, Any], dict[str, NDArray
         If the file is damaged, not one of this package, written by a newer version of it, or holds
         something else than `kind`. The message says which.
     """
+    name, header, arrays = _read(path)
+    if header["kind"] != kind:
+        raise ValueError(f"{name} holds a {header['kind']}, not a {kind}.")
+    return header["config"], arrays
+
+
+def kind_of(path: PathOrFile) -> str:
+    """What a model file holds: the name of a class.
+
+    Parameters
+    ----------
+    path : str, path or binary file
+        As for `load`, which says what is raised.
+
+    Returns
+    -------
+    str
+    """
+    return str(_read(path)[1]["kind"])
+
+
+def _read(path: PathOrFile) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
+    """The name of a model file for messages, its header, and its arrays."""
     file: Path | io.BufferedIOBase
     if isinstance(path, io.BufferedIOBase):
         file, name = path, "the model file"
@@ -117,9 +140,7 @@ def load(path: PathOrFile, kind: str) -> tuple[dict[str, Any], dict[str, NDArray
             f"{name} was written by a newer version of oda_rl: its format is {header['version']}, "
             f"this version reads up to {VERSION}. Upgrade oda_rl."
         )
-    if header["kind"] != kind:
-        raise ValueError(f"{name} holds a {header['kind']}, not a {kind}.")
-    return header["config"], arrays
+    return name, header, arrays
 
 
 def with_suffix(path: str | os.PathLike[str]) -> Path:

@@ -19,6 +19,8 @@ from oda_rl.plotting.views import View, _index, distance_from, view_of
 # Points along each side of the maps
 RESOLUTION = 100
 LEVELS = 16
+# Values beyond these quantiles have the colour of the nearest that is within.
+EXTREMES = (0.005, 0.995)
 
 
 def animate_codebook(
@@ -29,7 +31,7 @@ def animate_codebook(
     at: ArrayLike | None = None,
     fps: float = 8.0,
     hold: float = 3.0,
-    max_frames: int = 60,
+    max_frames: int = 72,
     feature_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
     size: tuple[float, float] | None = None,
@@ -55,7 +57,7 @@ def animate_codebook(
         Pictures per second.
     hold : float, default=3
         Seconds for which the last picture stays.
-    max_frames : int, default=60
+    max_frames : int, default=72
         More are thinned out evenly.
     size : (float, float), optional
         Of the picture, in inches.
@@ -95,6 +97,8 @@ def animate_codebook(
                 maps.draw(t, axes[0])
                 if t == 0:
                     maps.add_scale(figure, axes[0])
+                    figure.canvas.draw()
+                    figure.set_layout_engine("none")  # all pictures are laid out like the first
                 writer.grab_frame()
             for _ in range(int(hold * fps)):
                 writer.grab_frame()
@@ -123,21 +127,19 @@ class _Maps:
             assert all(view.values is not None and view.decisions is not None for view in views)
             self.values = [np.asarray(view.values(grid)).reshape(shape) for view in views]  # type: ignore[misc]
             self.decided = [np.asarray(view.decisions(grid)).reshape(shape) for view in views]  # type: ignore[misc]
-            self.limits = min(v.min() for v in self.values), max(v.max() for v in self.values)
+            # a few far corners, about which an agent knows nothing, would take all the colours
+            self.limits = tuple(np.quantile(self.values, EXTREMES))
 
     def draw(self, t: int, axes: Any) -> None:
         """The picture number t."""
-        view = self.views[t]
+        view = replace(self.views[t], reach=self.views[-1].limits(self.samples))
         for ax in axes:
             ax.clear()
         if not self.with_values:
-            # every frame has the plane of the last one
-            fixed = replace(view, reach=self._reach())
-            plot_partition(fixed, self.samples, None, self.plane.dimensions, self.plane.at, ax=axes[0])
-            name_axes(axes[0], view, self.plane)
+            plot_partition(view, self.samples, None, self.plane.dimensions, self.plane.at, ax=axes[0])
             axes[0].set_title(view.title, loc="right", fontsize=10)
             return
-        draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
+        self.shown = draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
         which = np.arange(len(view.codevectors))
         if view.distance is not None and len(self.plane.at) == view.n_features:
             which = np.array(sorted(cells_in(self.plane, view.distance)), dtype=np.int64)
@@ -148,13 +150,12 @@ class _Maps:
         axes[1].set_title(view.title, loc="right", fontsize=10)
 
     def add_scale(self, figure: Any, axes: Any) -> None:
-        """The colour bar of the values, which is the same for all pictures."""
+        """Colour bars, which are the same for all pictures."""
+        last = self.views[-1]
         if self.with_values:
-            add_scale(figure, self.filled, axes[1], self.views[-1])
-
-    def _reach(self) -> Any:
-        low, high = (end.copy() for end in self.views[-1].limits(self.samples))
-        return low, high
+            add_scale(figure, self.filled, axes[1], last)
+        if self.with_values and not last.has_classes:
+            figure.colorbar(self.shown, ax=axes[0], label=last.label_names[0])
 
 
 def _views(frames: Any) -> list[View]:
