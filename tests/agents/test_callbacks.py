@@ -35,6 +35,7 @@ QUICK = {
     "max_cells": 20,
     "growth_fraction": 1.0,
 }
+PICTURES = {"codebook/greedy_actions", "codebook/value", "codebook/cells_against_temperature"}
 TAGS = {
     "oda/temperature",
     "oda/n_codevectors",
@@ -225,9 +226,9 @@ def test_everything_is_there_at_the_end(tmp_path):
     )
     model, callback, events = watch(tmp_path, others=[evaluation], dimensions=(2, 3))
     tags = events.Tags()
-    assert tags["images"] == ["oda/codebook"]
+    assert set(tags["images"]) == PICTURES
     assert set(tags["histograms"]) == {"cells/q", "cells/log10_visits", "cells/td_error"}
-    assert [event.step for event in events.Images("oda/codebook")] == [3_000]
+    assert [event.step for event in events.Images("codebook/value")] == [3_000]
     final = events.Histograms("cells/q")[-1].histogram_value
     q = model.learner.q_values
     assert (final.num, final.min, final.max) == (q.size, pytest.approx(q.min()), pytest.approx(q.max()))
@@ -261,9 +262,16 @@ def test_the_projector_has_a_row_for_each_cell(tmp_path):
     assert f"{folder.name}/codebook/tensors.tsv" in (tmp_path / "projector_config.pbtxt").read_text()
 
 
+def test_the_projector_wants_three_dimensions(tmp_path):
+    model, _, _ = watch(tmp_path, env="oda_rl/MountainCar-v0")
+    points = np.loadtxt(next(tmp_path.glob("*/codebook/tensors.tsv")))
+    np.testing.assert_allclose(points[:, :2], model.learner.codebook.codevectors)
+    np.testing.assert_array_equal(points[:, 2:], np.zeros((model.n_cells, 1)))
+
+
 def test_pictures_during_the_training_keep_to_their_times(tmp_path):
     _, _, events = watch(tmp_path, log_freq=500, figure_freq=1_000, histogram_freq=1_500, max_cost=1.0)
-    steps = [event.step for event in events.Images("oda/codebook")]
+    steps = [event.step for event in events.Images("codebook/value")]
     assert set(steps) <= {1_000, 1_500, 2_000, 2_500, 3_000}
     assert len(events.Histograms("cells/q")) >= 2
 
@@ -272,7 +280,7 @@ def test_what_costs_too_much_waits_for_the_end(tmp_path):
     _, callback, events = watch(
         tmp_path, log_freq=100, figure_freq=100, histogram_freq=100, max_cost=0.0
     )
-    assert [event.step for event in events.Images("oda/codebook")] == [3_000]
+    assert [event.step for event in events.Images("codebook/value")] == [3_000]
     assert callback.seconds["pictures"] == 0.0
 
 
@@ -291,7 +299,7 @@ def test_what_is_not_wanted_is_not_written(tmp_path):
 def test_of_the_baselines_what_they_have(tmp_path, algorithm):
     model, _, events = watch(tmp_path, algorithm, steps=1_000)
     tags = events.Tags()
-    assert tags["images"] == ["oda/codebook"]
+    assert set(tags["images"]) == PICTURES - {"codebook/cells_against_temperature"}
     assert "cells/q" in tags["histograms"]
     assert "cells/td_error" not in tags["histograms"]
     assert not [tag for tag in tags["scalars"] if tag.startswith("oda/")]
@@ -301,7 +309,7 @@ def test_of_the_baselines_what_they_have(tmp_path, algorithm):
 
 def test_continuous_actions_on_the_board(tmp_path):
     model, _, events = watch(tmp_path, env="oda_rl/Pendulum-v1")
-    assert events.Tags()["images"] == ["oda/codebook"]
+    assert set(events.Tags()["images"]) == PICTURES
     with open(next(tmp_path.glob("*/codebook/metadata.tsv"))) as file:
         actions = [float(row["action"]) for row in csv.DictReader(file, delimiter="\t")]
     assert len(actions) == model.n_cells
