@@ -142,7 +142,7 @@ class CodebookCallback(BaseCallback):
         self.seconds["training"] = now - self._begun
         self._record()
         if not written and self.logger.output_formats:
-            self.model.dump_logs()  # type: ignore[attr-defined]
+            self.model.dump_logs()
         if self._board is not None:
             for kind, every in self._every.items():
                 if every:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least, check_positive
+from oda_rl.plotting import style
 from oda_rl.plotting.maps import add_scale, draw_decisions, draw_values
 from oda_rl.plotting.partitions import draw_codevectors, name_axes, plot_partition, renamed
 from oda_rl.plotting.planes import Plane, cells_in, make_plane
@@ -19,6 +20,8 @@ from oda_rl.plotting.views import View, _index, distance_from, view_of
 # Points along each side of the maps
 RESOLUTION = 100
 LEVELS = 16
+# What is said of pictures in which all values are equal
+NOTHING_YET = "all actions alike so far"
 # Values beyond these quantiles have the colour of the nearest that is within.
 EXTREMES = (0.005, 0.995)
 
@@ -29,7 +32,7 @@ def animate_codebook(
     X: ArrayLike | None = None,
     dimensions: tuple[int, int] | None = None,
     at: ArrayLike | None = None,
-    fps: float = 8.0,
+    fps: int = 8,
     hold: float = 3.0,
     max_frames: int = 72,
     feature_names: Sequence[str] | None = None,
@@ -53,7 +56,7 @@ def animate_codebook(
         Samples to draw, too.
     dimensions, at, feature_names, label_names
         As for `plot_partition`.
-    fps : float, default=8
+    fps : int, default=8
         Pictures per second.
     hold : float, default=3
         Seconds for which the last picture stays.
@@ -81,7 +84,8 @@ def animate_codebook(
     if target.suffix.lower() != ".gif":
         raise ValueError(f"path must end in .gif, got {target.name}.")
     check_at_least(2, max_frames=max_frames)
-    check_positive(fps=fps, dpi=dpi)
+    check_at_least(1, fps=fps)
+    check_positive(dpi=dpi)
     views = [renamed(view, feature_names, label_names) for view in _thin(_views(frames), max_frames)]
     maps = _Maps(views, dimensions, at, X)
     figure, axes = plt.subplots(
@@ -92,16 +96,17 @@ def animate_codebook(
     os.close(handle)
     writer = PillowWriter(fps=fps)
     try:
-        with writer.saving(figure, temporary, dpi=dpi):
-            for t in range(len(views)):
-                maps.draw(t, axes[0])
-                if t == 0:
-                    maps.add_scale(figure, axes[0])
-                    figure.canvas.draw()
-                    figure.set_layout_engine("none")  # all pictures are laid out like the first
-                writer.grab_frame()
-            for _ in range(int(hold * fps)):
-                writer.grab_frame()
+        writer.setup(figure, temporary, dpi=dpi)
+        maps.draw(len(views) - 1, axes[0])
+        maps.add_scale(figure, axes[0])
+        figure.canvas.draw()
+        figure.set_layout_engine("none")  # all pictures are laid out like the last
+        for t in range(len(views)):
+            maps.draw(t, axes[0])
+            writer.grab_frame()
+        for _ in range(int(hold * fps)):
+            writer.grab_frame()
+        writer.finish()
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException:
@@ -139,7 +144,12 @@ class _Maps:
             plot_partition(view, self.samples, None, self.plane.dimensions, self.plane.at, ax=axes[0])
             axes[0].set_title(view.title, loc="right", fontsize=10)
             return
-        self.shown = draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
+        if np.ptp(self.values[t]) > 0.0:
+            draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
+        else:  # one action is as good as another
+            view = replace(view, labels=np.zeros(len(view.codevectors)))
+            axes[0].set_facecolor(style.CELL)
+            axes[0].set_title(NOTHING_YET, loc="left", fontsize=10)
         which = np.arange(len(view.codevectors))
         if view.distance is not None and len(self.plane.at) == view.n_features:
             which = np.array(sorted(cells_in(self.plane, view.distance)), dtype=np.int64)
@@ -155,7 +165,9 @@ class _Maps:
         if self.with_values:
             add_scale(figure, self.filled, axes[1], last)
         if self.with_values and not last.has_classes:
-            figure.colorbar(self.shown, ax=axes[0], label=last.label_names[0])
+            shown = draw_decisions(axes[0], last, self.plane, self.decided[-1], legend=False)
+            figure.colorbar(shown, ax=axes[0], label=last.label_names[0])
+            shown.remove()
 
 
 def _views(frames: Any) -> list[View]:

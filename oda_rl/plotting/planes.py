@@ -84,7 +84,7 @@ def make_plane(
         place = place[:n]
     if place.shape != (n,) or not np.isfinite(np.delete(place, [i, j])).all():
         names = ", ".join(view.feature_names[:n])
-        raise ValueError(f"at must be {n} finite numbers, one for each of {names}; got {at}.")
+        raise ValueError(f"at must be {n} finite numbers, one for each of {names}; got {at!r}.")
     low, high = view.limits(X)
     return Plane((i, j), place, low[[i, j]], high[[i, j]])
 

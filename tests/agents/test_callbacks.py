@@ -370,6 +370,17 @@ def test_snapshots_make_an_animation(tmp_path):
         assert gif.n_frames == 3
     assert actions.get_xlabel() == values.get_xlabel() == "position"
     assert values.get_title(loc="right").startswith("3,000 steps")
+    early, _ = animate_codebook(snapshots.views()[:1], tmp_path / "early.gif", dpi=30, hold=0.0)
+    assert early.get_legend() is None  # nothing has been decided
+    assert len(early.collections[0].get_offsets()) == len(snapshots.views()[0].codevectors)
+
+
+def test_an_animation_of_continuous_actions_has_one_scale_for_each_side(tmp_path):
+    snapshots = SnapshotCallback(every=1_500)
+    TwoTimescaleQ(env="oda_rl/Pendulum-v1", seed=0, **QUICK).learn(4_500, callback=snapshots)
+    axes = animate_codebook(snapshots, tmp_path / "pendulum.gif", dpi=30, hold=0.0)
+    scales = [ax.get_ylabel() for ax in axes[0].figure.axes if ax not in list(axes)]
+    assert sorted(scales) == ["action", "value of the greedy action"]
 
 
 def test_verbose_codebook_callback_prints_each_temperature_once(capsys):
