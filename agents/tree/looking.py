@@ -74,7 +74,7 @@ def look(n_found, settings, counters, blocks, ledger, near, scratch):
     return only
 
 
-@inline_kernel
+@lean_kernel
 def known(row, branch, place, n_actions, n_basis, blocks, ledger):
     """A number of a cell's values, missed steps included."""
     value = blocks.payload[branch, row, place]
@@ -86,7 +86,7 @@ def known(row, branch, place, n_actions, n_basis, blocks, ledger):
     return value
 
 
-@inline_kernel
+@lean_kernel
 def look_around(n_found, n_observed, temperature, n_basis, blocks, ledger, near, scratch):
     """Gather the cells that speak for the observation, whatever the action; returns their number.
 
@@ -124,7 +124,7 @@ def look_around(n_found, n_observed, temperature, n_basis, blocks, ledger, near,
     return n
 
 
-@inline_kernel
+@lean_kernel
 def look_joint(draw, n_found, n_observed, settings, counters, units, blocks, ledger, near, scratch):
     """See which cells speak for the observation in `scratch.z`, and what its best action is.
 
@@ -200,7 +200,7 @@ def forget(near, n_found, keep_weight, keep_density, weight, density_row, payloa
                 row[i] = max(row[i] * keep_weight, MIN_WEIGHT)
 
 
-@inline_kernel
+@lean_kernel
 def learn_codebook(x, n_found, settings, counters, figures, blocks, near, scratch):
     """One step of the slow annealer at `x`, among the cells of the branches found.
 

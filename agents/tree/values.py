@@ -80,7 +80,7 @@ def fades(rows):
     return True
 
 
-@inline_kernel
+@lean_kernel
 def clear_books(env, factor, n_actions, n_basis, blocks, ledger):
     """Settle with all branches, and multiply the traces by `factor`; 0 forgets them."""
     n_rows = n_actions * n_basis
