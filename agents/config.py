@@ -46,7 +46,7 @@ class TwoTimescaleConfig:
     """Divide the codebook into branches of at most 16 cells, and look at the nearest ones only: for
     hundreds of cells and more. With a shared codebook and critical bifurcations."""
     near_branches: int | None = None
-    """On a tree, the branches that an observation looks at, at most; by default 3, and 6 if actions are
+    """On a tree, the branches that an observation looks at, at most; by default 3, and 4 if actions are
     continuous."""
     local_model: Literal["constant", "linear"] = "linear"
     """The value of an action in a cell: a number, or a linear function of the observation."""
@@ -175,7 +175,7 @@ JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300, samples=30)
 # A tree is for many cells; with as many samples for each, they would come too late to be of use.
 TREE_CELLS, TREE_SAMPLES = 1000, 10
 # Cells for several actions lie above one another in a branch: more branches have as many observations.
-NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 6
+NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 4
 
 
 def check_ranges(config: Any, ranges: Mapping[str, tuple[float, float]]) -> None:

@@ -90,6 +90,11 @@ class TreeLearner(TwoTimescaleLearner):
             return float(self.n_cells)
         return float((tally[PLANES] + tally[DISTANCES]) / tally[SEARCHES])
 
+    def figures(self) -> dict[str, float]:
+        """What an SB3 algorithm logs of itself."""
+        tree = {"oda/n_branches": self.tree.n_branches, "oda/n_distances": self.n_distances}
+        return {**super().figures(), **tree}
+
     # -- phases ----------------------------------------------------------------------------------
 
     def _finish_level(self) -> None:
@@ -97,10 +102,13 @@ class TreeLearner(TwoTimescaleLearner):
         self._stored = False
         super()._finish_level()
 
+    def _begin_level(self) -> None:
+        super()._begin_level()
+        self._storage.near.tally[:] = 0
+
     def _collect(self) -> None:
         storage = self._storage
         storage.load(self.slow.codebook)
-        storage.near.tally[:] = 0
         self._stored = True
         groups = (self.tree.planes, storage.blocks, storage.ledger, storage.near)
         self._gather(*groups)
