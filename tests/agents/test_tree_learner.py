@@ -268,6 +268,8 @@ def test_the_best_policy_is_given_back():
         ({"codebook": "per_action"}, "tree=True needs codebook='shared', got 'per_action'"),
         ({"bifurcation": "perturb"}, "tree=True needs bifurcation='critical', got 'perturb'"),
         ({"tree": "yes"}, r"tree must be one of \(False, True\), got 'yes'"),
+        ({"tree": False, "near_branches": 3}, "near_branches=3 needs tree=True"),
+        ({"near_branches": 2.5}, "near_branches must be a whole number, got 2.5"),
         ({"near_branches": 0}, "near_branches must be a number from 1 to 64, got 0"),
     ],
 )
