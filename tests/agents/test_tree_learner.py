@@ -5,7 +5,7 @@ import io
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import FixedEnv, IdentityEnv, TrackEnv
+from environments import BrokenEnv, FixedEnv, IdentityEnv, SpacesEnv, TrackEnv
 from gymnasium import spaces
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -13,7 +13,7 @@ from stable_baselines3.common.monitor import Monitor
 from tree_learners import HIGH, LOW, make_points
 
 import oda_rl.envs  # noqa: F401
-from oda_rl.agents import TwoTimescaleConfig, TwoTimescaleQ
+from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.learner import TwoTimescaleLearner
@@ -260,6 +260,23 @@ def test_the_best_policy_is_given_back():
 
 
 # -- bad input ---------------------------------------------------------------------------------------
+
+
+def test_nonsense_from_the_environment():
+    model = make_model(BrokenEnv(5_000, reward=np.nan), gamma=0.5)
+    with pytest.raises(BadTransitionError, match=r"reward nan.*at step 5000 of the training"):
+        model.learn(8_000)
+    for array in model.learner.get_state()[1].values():
+        assert np.isfinite(array).all()
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(np.array([np.nan], np.float32))
+
+
+def test_constant_observations_are_survived():
+    env = SpacesEnv(spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Discrete(2))
+    env.observation_space.sample = lambda: np.ones(2, dtype=np.float32)
+    model = make_model(env).learn(4_000)
+    assert np.isfinite(model.learner.codevectors).all()
 
 
 @pytest.mark.parametrize(
