@@ -131,7 +131,7 @@ class TreeEstimator(BaseEstimator):
         -------
         ndarray of shape (n_samples,), int64
         """
-        return np.asarray(self.fit(X, None, sample_weight).labels_)  # type: ignore[attr-defined]
+        return np.asarray(self.fit(X, None, sample_weight).labels_)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int64]:
         """The leaf of every sample.

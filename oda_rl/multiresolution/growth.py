@@ -80,7 +80,7 @@ def anneal_region(settings: Settings, layer: Layer, sprout: Sprout) -> Region:
     mass, label = np.zeros(capacity), np.zeros(capacity, dtype=np.int64)
     rng = np.random.default_rng(sprout.seed)
     order = np.concatenate([rng.permutation(n) for _ in range(PASSES)])
-    t_min = -LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min)  # type: ignore[arg-type]
+    t_min = -LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min)
     k, temperature, seen, _, _, rest = kernels.grow(
         settings.divergence.kind,
         settings.divergence.minimum,
@@ -261,11 +261,11 @@ class Grower:
         task.settle(block, np.arange(len(block)), prior)
         task.count_errors(tree.divergence, brood, scaled, child, data.targets, data.weight)
         before = task.losses(tree, depth, at, scaled, data, prior)[chosen]
-        after = np.bincount(block.parent, block.loss, len(cells))[chosen]
-        good = (brood.count[chosen] > 1) & ~task.all_one(brood, chosen)
+        after = np.bincount(block.parent, block.loss, len(cells)).astype(float)[chosen]
+        good = (brood.n_children[chosen] > 1) & ~task.all_one(brood, chosen)
         good &= after <= before * (1.0 - float(layer.min_improvement or 0.0))
         cells.closed[chosen[~good]] = True
-        good &= self._within_limit(before, brood.count[chosen] - 1, good)
+        good &= self._within_limit(before, brood.n_children[chosen] - 1, good)
         moved = tree.adopt(depth, brood, chosen[good])
         self._remember(depth, chosen, regions, before, after, good)
         return np.where(child >= 0, moved[child], -1)
@@ -291,7 +291,7 @@ class Grower:
         good: NDArray[np.bool_],
     ) -> None:
         cells, seconds = self.tree.layers[depth], time.perf_counter() - self._start
-        for i in np.flatnonzero(good):
+        for i in np.flatnonzero(good).tolist():
             number, region = int(chosen[i]), regions[i]
             k = int(cells.count[number])
             self.n_leaves += k - 1

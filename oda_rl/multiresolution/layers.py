@@ -65,7 +65,8 @@ class Layer(NamedTuple):
 
     def filled(self, other: "Layer") -> "Layer":
         """This layer, with what is None taken from another."""
-        return Layer(*(b if a is None else a for a, b in zip(self, other, strict=True)))
+        own = {name: value for name, value in self._asdict().items() if value is not None}
+        return other._replace(**own)
 
 
 def layers_of(given: int | Sequence[Any], default: Layer) -> list[Layer]:

@@ -189,7 +189,7 @@ class Sprouting:
         settings = self.settings
         automatic = isinstance(settings.t_max, str)
         t_max = kernels.FIRST_TEMPERATURE * critical if automatic else float(settings.t_max)
-        t_min = LAST_TEMPERATURE * t_max if layer.t_min in (None, "auto") else float(layer.t_min)  # type: ignore[arg-type]
+        t_min = LAST_TEMPERATURE * t_max if layer.t_min in (None, "auto") else float(layer.t_min)
         return Annealer(
             book,
             t_max=max(t_max, t_min),

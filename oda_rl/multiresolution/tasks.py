@@ -89,7 +89,7 @@ class Partition:
         own, closest = at.copy(), np.zeros(len(at))
         ones = np.ones(n, dtype=np.int64)
         kernels.nearest_child(tree.divergence.kind, scaled, location, np.arange(n), ones, own, closest)
-        return np.bincount(at, data.weight * closest, n)
+        return np.bincount(at, data.weight * closest, n).astype(float)
 
     def all_one(self, brood: Brood, parents: Labels) -> NDArray[np.bool_]:
         """Whether the children of cells all stand for the same."""
@@ -164,7 +164,7 @@ class Classes(Partition):
         joint = np.zeros((len(at), self.n_classes))
         log_joint(tree.divergence, tree.brood(depth), scaled, at, joint)
         wrong = joint.argmax(axis=1) != data.targets
-        return np.bincount(at[wrong], data.weight[wrong], len(tree.layers[depth]))
+        return np.bincount(at[wrong], data.weight[wrong], len(tree.layers[depth])).astype(float)
 
     def all_one(self, brood: Brood, parents: Labels) -> NDArray[np.bool_]:
         """Whether the children of cells are all of one class (section V-A)."""
@@ -302,7 +302,7 @@ def log_joint(divergence: Divergence, brood: Brood, scaled: Array, at: Labels, o
         at,
         cells.parent,
         brood.first,
-        brood.count,
+        brood.n_children,
         cells.location,
         cells.own,
         cells.share,

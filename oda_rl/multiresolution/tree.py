@@ -134,13 +134,13 @@ class Data(NamedTuple):
 class Brood(NamedTuple):
     """Cells that may become the children of those of a layer.
 
-    `first` and `count` (n_parents,) say where among `cells` the children of each cell of the layer
+    `first` and `n_children` (n_parents,) say where among `cells` the children of each cell of the layer
     stand; `width` and `temperature` (n_parents,) are as in `Cells`.
     """
 
     cells: Cells
     first: Labels
-    count: Labels
+    n_children: Labels
     width: Array
     temperature: Array
 
@@ -199,7 +199,7 @@ class Tree:
         below.append(part.location, rows.pop("parent"), **rows)
         moved[:-1][chosen] = start + np.arange(len(part))
         above.first[parents] = moved[brood.first[parents]]
-        above.count[parents] = brood.count[parents]
+        above.count[parents] = brood.n_children[parents]
         above.width[parents] = brood.width[parents]
         above.temperature[parents] = brood.temperature[parents]
         return moved
