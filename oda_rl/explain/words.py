@@ -31,7 +31,7 @@ def amounts(values: Array, names: Sequence[str], beside: Array | None = None) ->
         size = np.abs(values if beside is None else values - beside)
         order = np.sort(np.argsort(-size, kind="stable")[:MAX_FEATURES])
         rest = f", and {len(values) - MAX_FEATURES} more"
-    return ", ".join(f"{names[j]} {number(values[j])}" for j in order) + rest
+    return ", ".join(f"{names[j]} {number(values[j])}" for j in order.tolist()) + rest
 
 
 def number(value: Any) -> str:
