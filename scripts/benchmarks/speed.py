@@ -1,4 +1,4 @@
-"""Speed: training steps per second, seconds until CartPole is solved, a decision, the import."""
+"""Speed: training, seconds until CartPole is solved, a decision, the import, the wrapper's share."""
 
 import subprocess
 import sys
@@ -16,6 +16,7 @@ import oda_rl.envs
 from benchmarks.runs import CURVE_EPISODES, EVALUATION_SEED, Evaluation
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
+from oda_rl.envs import StateAggregation
 
 COMPILED, GYMNASIUM = "oda_rl/CartPole-v1", "CartPole-v1"
 # What is timed in the compiled loop: title, options, steps per second to be reached.
@@ -80,9 +81,9 @@ def training_speed(
     return steps / min(times), model.n_cells
 
 
-def environment_speed(steps: int) -> float:
-    """Steps per second of the environment alone, under random actions."""
-    environment = gym.make(GYMNASIUM)
+def environment_speed(steps: int, environment: gym.Env | None = None) -> float:
+    """Steps per second of an environment, by default the task alone, under random actions."""
+    environment = environment or gym.make(GYMNASIUM)
     environment.reset(seed=0)
     actions = np.random.default_rng(0).integers(2, size=steps).tolist()
     begun = time.perf_counter()
@@ -91,6 +92,39 @@ def environment_speed(steps: int) -> float:
         if terminated or truncated:
             environment.reset()
     return steps / (time.perf_counter() - begun)
+
+
+def wrapper_speeds(steps: int, cells: int, rounds: int = 5) -> dict[str, float]:
+    """Seconds per step of CartPole alone and as states; the best of several rounds, in turn."""
+    growing = StateAggregation(gym.make(GYMNASIUM), max_states=cells)
+    while growing.n_states < cells:
+        environment_speed(5_000, growing)
+    environments = {
+        "Gymnasium alone": gym.make(GYMNASIUM),
+        "StateAggregation, learn=False": StateAggregation(
+            gym.make(GYMNASIUM), growing.partition, learn=False
+        ),
+        "StateAggregation, learn=True": growing,
+    }
+    times: dict[str, list[float]] = {name: [] for name in environments}
+    for _ in range(rounds):
+        for name, environment in environments.items():
+            times[name].append(1.0 / environment_speed(steps // rounds, environment))
+    return {name: min(found) for name, found in times.items()}
+
+
+def wrapper_table(steps: int, cells: int) -> Table:
+    """What the wrapper adds to a step."""
+    table = Table(title=f"CartPole-v1 as {cells} states", title_justify="left")
+    table.add_column("")
+    for name in ("a step", "added", "to be reached"):
+        table.add_column(name, justify="right")
+    speeds = wrapper_speeds(steps, cells)
+    alone = min(speeds.values())
+    for name, seconds in speeds.items():
+        added = ("", "") if seconds == alone else (f"{1e6 * (seconds - alone):.1f} us", "15 us")
+        table.add_row(name, f"{1e6 * seconds:.1f} us", *added)
+    return table
 
 
 def seconds_until_solved(seed: int, max_timesteps: int, every: int = 5_000) -> tuple[float, int]:
@@ -151,5 +185,7 @@ def run_speed(args: Speed, console: Console) -> None:
         table.add_row("  with CodebookCallback", f"{speed:,.0f} steps/s", "")
         table.add_row("one decision (predict)", f"{1e6 * decision_seconds(args.cells):.1f} us", "")
         table.add_row("import oda_rl", f"{1e3 * import_seconds():.0f} ms", "")
+        states = wrapper_table(args.total_timesteps, args.cells)
     console.print(table)
+    console.print(states)
     console.print("Speeds are the best of three, after the compilation and the growth of the codebook.")
