@@ -1,4 +1,4 @@
-"""Speed: training, seconds until CartPole is solved, a decision, the import, the wrapper's share."""
+"""Speed: training, flat and on a tree, a decision, the import, the wrapper's share."""
 
 import subprocess
 import sys
@@ -17,6 +17,7 @@ from benchmarks.runs import CURVE_EPISODES, EVALUATION_SEED, Evaluation
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.envs import StateAggregation
+from oda_rl.agents.tree.learner import TreeLearner
 
 COMPILED, GYMNASIUM = "oda_rl/CartPole-v1", "CartPole-v1"
 # What is timed in the compiled loop: title, options, steps per second to be reached.
@@ -27,6 +28,9 @@ VARIANTS: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("compiled loop, nearest cell, constant", {"softness": 0.0, "local_model": "constant"}, 3e6),
 )
 SOLVED = 475.0
+# Many cells soon, and then learning: the speed does not depend on how well they are placed.
+MANY_CELLS: dict[str, Any] = {"samples_per_cell": 1, "growth_steps": 50_000, "growth_fraction": 1.0}
+MANY_CELLS_STEPS = 60_000
 
 
 @dataclass
@@ -41,6 +45,8 @@ class Speed:
     """Seeds of the trainings until CartPole is solved."""
     max_timesteps: int = 200_000
     """Steps after which those give up."""
+    tree_cells: tuple[int, ...] = (100, 300, 1000)
+    """Cells with which the codebook on a tree is compared with the flat one; none leaves it out."""
 
 
 def seconds_of(function: Callable[[], object], repeats: int = 5) -> float:
@@ -68,17 +74,22 @@ def make_agent(env_id: str, cells: int, seed: int = 0, **options: Any) -> TwoTim
 
 
 def training_speed(
-    env_id: str, steps: int, cells: int, callbacks: Any = None, **options: Any
-) -> tuple[float, int]:
-    """Steps per second of training once the codebook has grown, and its cells; the best of three."""
+    env_id: str,
+    steps: int,
+    cells: int,
+    callbacks: Any = None,
+    first_steps: int = 30_000,
+    **options: Any,
+) -> tuple[float, TwoTimescaleQ]:
+    """Steps per second of training once the codebook has grown, the best of three, and the agent."""
     model = make_agent(env_id, cells, **options)
-    model.learn(30_000)
+    model.learn(first_steps)
     times = []
     for _ in range(3):
         begun = time.perf_counter()
         model.learn(steps, callback=callbacks, reset_num_timesteps=False)
         times.append(time.perf_counter() - begun)
-    return steps / min(times), model.n_cells
+    return steps / min(times), model
 
 
 def environment_speed(steps: int, environment: gym.Env | None = None) -> float:
@@ -161,6 +172,32 @@ def decision_seconds(cells: int) -> float:
     return seconds_of(decide) / 10_000
 
 
+def tree_table(args: Speed) -> Table:
+    """The codebook on a tree against the flat one, in the compiled loop."""
+    table = Table(title="CartPole-v1, compiled loop: flat against tree", title_justify="left")
+    table.add_column("values")
+    for name in ("flat: cells", "distances", "steps/s", "tree: cells", "distances", "steps/s", "ratio"):
+        table.add_column(name, justify="right")
+    for cells in args.tree_cells:
+        for local_model in ("linear", "constant"):
+            options = {"local_model": local_model, "first_steps": MANY_CELLS_STEPS, **MANY_CELLS}
+            slow, flat = training_speed(COMPILED, args.total_timesteps, cells, **options)
+            fast, tree = training_speed(COMPILED, args.total_timesteps, cells, tree=True, **options)
+            learner = tree.learner
+            assert isinstance(learner, TreeLearner)
+            table.add_row(
+                local_model,
+                f"{flat.n_cells:,}",
+                f"{flat.n_cells:,}",
+                f"{slow:,.0f}",
+                f"{tree.n_cells:,}",
+                f"{learner.n_distances:.0f}",
+                f"{fast:,.0f}",
+                f"{fast / slow:.1f}",
+            )
+    return table
+
+
 def run_speed(args: Speed, console: Console) -> None:
     """The table of `benchmark.py speed`."""
     assert oda_rl.envs  # registers the compiled twins
@@ -170,8 +207,8 @@ def run_speed(args: Speed, console: Console) -> None:
         table.add_column(name, justify="right")
     with console.status("timing"):
         for title, options, target in VARIANTS:
-            speed, cells = training_speed(COMPILED, 10 * args.total_timesteps, args.cells, **options)
-            title = title if cells == args.cells else f"{title}, {cells} cells"
+            speed, model = training_speed(COMPILED, 10 * args.total_timesteps, args.cells, **options)
+            title = title if model.n_cells == args.cells else f"{title}, {model.n_cells} cells"
             table.add_row(title, f"{speed:,.0f} steps/s", f"{target:,.0f}")
         solved = [seconds_until_solved(seed, args.max_timesteps) for seed in range(args.seeds)]
         seconds, steps = np.median(solved, axis=0)
@@ -188,4 +225,10 @@ def run_speed(args: Speed, console: Console) -> None:
         states = wrapper_table(args.total_timesteps, args.cells)
     console.print(table)
     console.print(states)
+    if args.tree_cells:
+        with console.status("timing trees"):
+            table = tree_table(args)
+        console.print(table)
     console.print("Speeds are the best of three, after the compilation and the growth of the codebook.")
+    if args.tree_cells:
+        console.print("Distances: for each decision, comparisons with the planes of the tree included.")
