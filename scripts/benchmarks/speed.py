@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import oda_rl.envs
-from benchmarks.runs import CURVE_EPISODES, EVALUATION_SEED, Evaluation
+from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, Evaluation
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
 
