@@ -32,7 +32,7 @@ from benchmarks.comparing import (
 )
 from benchmarks.comparison_picture import draw_comparison
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
-from benchmarks.runs import Made, carry_out, replace_file, write_csv
+from benchmarks.runs import Made, carry_out, find_kept, replace_file, write_csv
 from benchmarks.tasks import short_name
 from benchmarks.training import Run
 from joblib import effective_n_jobs
@@ -44,14 +44,13 @@ class Args:
     """Compare agents on the same environments, seeds and evaluation; draw learning curves.
 
     Our agent and the baselines have their presets for the environment, SB3's the hyperparameters that
-    RL Zoo publishes for it.
+    RL Zoo publishes for it. Every run is kept when it ends: interrupted, the same command goes on.
     """
 
     algorithms: tuple[Algorithm, ...] = ("TwoTimescaleQ", "UniformGridQ", "PPO")
     """Which to compare; QRDQN needs sb3-contrib."""
     env_ids: tuple[str, ...] = ("CartPole-v1",)
-    """Environments, by their Gymnasium ids. Our agents are much faster on oda_rl/..., whose dynamics are
-    compiled; by default all learn from the same."""
+    """Environments. Ours are far faster on oda_rl/..., with compiled dynamics, than on Gymnasium's."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of each algorithm on each environment; ten are better than three."""
     total_timesteps: int = 100_000
@@ -61,10 +60,9 @@ class Args:
     eval_episodes: int = 100
     """Greedy episodes at the end."""
     n_jobs: int = -1
-    """Processes; -1 for one on each core."""
+    """Processes here; -1 for one on each core."""
     dask: str | None = None
-    """Address of a Dask scheduler: use its workers (oda_rl and its extra `agents` installed, one thread
-    each) in place of processes here."""
+    """Scheduler of a Dask cluster: use its workers (with oda_rl[agents], one thread each) instead."""
     output: Path = Path("logs/compare")
     """Where the table, the picture and every run are written."""
     fresh: bool = False
@@ -96,7 +94,7 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
     """The environments, with what cannot be run there, and what is to be run."""
     fields, plans = [], []
     for env_id in args.env_ids:
-        left_out = {}
+        left_out: dict[str, str] = {}
         for algorithm in args.algorithms:
             steps, options = args.total_timesteps, find_options(algorithm, env_id)
             plan = Plan(algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
@@ -113,12 +111,22 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
 
 
 def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Console) -> None:
-    """What will be run, and what not."""
-    for line in left_out_of(fields):
+    """What will be run, what is kept from before, and what cannot be run."""
+
+    def say(line: str) -> None:
         console.print(line, highlight=False, markup=False)
+
+    for line in left_out_of(fields):
+        say(line)
     count = len(plans) * len(args.seeds)
     where = f"on the workers of {args.dask}" if args.dask else f"{at_once(args, count)} at once"
-    console.print(f"{count} runs of {args.total_timesteps:,} steps, {where}.", highlight=False)
+    say(f"{count} runs of {args.total_timesteps:,} steps, {where}.")
+    for plan in [] if args.fresh else plans:
+        kept = find_kept(plan.folder(args.output / "runs"), args.seeds)
+        if kept:
+            seeds = "seed" if len(kept) == 1 else "seeds"
+            numbers = ", ".join(map(str, kept))
+            say(f"  {plan.algorithm} on {short_name(plan.env_id)}, {seeds} {numbers}: kept from before")
 
 
 def at_once(args: Args, count: int) -> int:
@@ -138,7 +146,7 @@ def tell_run(plan: Plan, run: Run, console: Console) -> None:
 
 def run_all(plans: list[Plan], args: Args, client: Any, console: Console) -> Made:
     """Make all runs that are not kept."""
-    made = carry_out(
+    return carry_out(
         plans,
         args.seeds,
         args.output / "runs",
@@ -148,9 +156,6 @@ def run_all(plans: list[Plan], args: Args, client: Any, console: Console) -> Mad
         client,
         lambda plan, run: tell_run(plan, run, console),
     )
-    if made.kept:
-        console.print(f"{made.kept} of the runs had been made before, and were kept.", highlight=False)
-    return made
 
 
 def write_results(fields: list[Field], output: Path) -> None:
@@ -265,6 +270,6 @@ def main(args: Args) -> int:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(tyro.cli(Args, description=__doc__)))
+        sys.exit(main(tyro.cli(Args)))
     except KeyboardInterrupt:
-        sys.exit("Interrupted before anything was run.")
+        sys.exit("Interrupted.")

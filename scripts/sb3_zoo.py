@@ -284,9 +284,9 @@ def _find_class(algorithm: str) -> type[BaseAlgorithm]:
     if algorithm not in ZOO:
         raise ValueError(f"algorithm must be one of {list(ZOO)}, got {algorithm!r}.")
     if algorithm != "QRDQN":
-        return getattr(stable_baselines3, algorithm)  # type: ignore[no-any-return]
+        return getattr(stable_baselines3, algorithm)
     try:
         from sb3_contrib import QRDQN
     except ImportError:
         raise ValueError("QRDQN needs sb3-contrib: pip install sb3-contrib.") from None
-    return QRDQN  # type: ignore[no-any-return]
+    return QRDQN

@@ -1,5 +1,6 @@
 """Runs on the workers of a Dask cluster."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,9 @@ OWN = ("benchmarks", "presets", "sb3_zoo")
 
 def by_value(function: Callable[[], Any]) -> Callable[[], Any]:
     """A function that takes the code of these scripts along: workers need only the installed package."""
-    import importlib
-
     for name in OWN:
         cloudpickle.register_pickle_by_value(importlib.import_module(name))
-    return wrap_non_picklable_objects(function, keep_wrapper=False)  # type: ignore[no-any-return]
+    return wrap_non_picklable_objects(function, keep_wrapper=False)
 
 
 def connect(address: str, timeout: float = 10.0) -> Any:

@@ -227,7 +227,7 @@ def notes_of(fields: Sequence[Field]) -> list[str]:
         "steps, seconds: of training, without the time for evaluations, to the first evaluation of 20 "
         f"greedy episodes (one every {plans[0].eval_freq:,} steps) at the threshold; median over seeds.",
         "numbers: stored in the policy, a critic included; file: the saved model; us: microseconds from "
-        "an observation to an action, the least of five times. Medians over seeds.",
+        "an observation to an action, the least of ten times. Medians over seeds.",
     ]
     return notes + [
         f"{plan.algorithm} on {short_name(plan.env_id)}: SB3's defaults, as RL Zoo lists nothing for it."

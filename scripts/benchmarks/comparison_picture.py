@@ -1,6 +1,7 @@
 """The pictures of a comparison: learning curves against steps and seconds, performance profiles."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -28,7 +29,7 @@ def light_frame(axes: Axes) -> None:
         axes.spines[side].set_visible(False)
 
 
-def style_of(algorithm: str) -> dict[str, object]:
+def style_of(algorithm: str) -> dict[str, Any]:
     """Colour, marker and weight of a line; ours is broad and behind the others, so that all are seen."""
     colour, marker = LOOKS[algorithm]
     ours = algorithm == OURS

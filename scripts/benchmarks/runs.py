@@ -5,7 +5,7 @@ import io
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -39,8 +39,6 @@ class Made:
 
     runs: list[list[Run]]
     """Of each plan, in the order of the seeds."""
-    kept: int = 0
-    """How many were there before."""
     failures: list[str] = field(default_factory=list)
     """A line for each run that failed."""
     interrupted: bool = False
@@ -121,29 +119,33 @@ def carry_out(
     """
     folders = [plan.folder(log_dir) for plan in plans]
     found = [{} if fresh else find_kept(folder, seeds) for folder in folders]
-    made = Made([], sum(map(len, found)))
+    made = Made([])
     missing = [(i, seed) for seed in seeds for i in range(len(plans)) if seed not in found[i]]
-    title = (
-        f"{plans[0].algorithm} on {short_name(plans[0].env_id)}, seeds" if len(plans) == 1 else "runs"
-    )
-    with make_progress(console) as progress:
-        bar = progress.add_task(title, total=made.kept + len(missing), completed=made.kept)
-        try:
-            with closing(_make(plans, missing, jobs, client)) as results:
-                for (i, seed), (run, files, error) in results:
-                    if run is None:
-                        made.failures.append(_note(plans[i], folders[i], seed, error, console))
-                    else:
-                        keep(plans[i], folders[i], run, files)
-                        found[i][seed] = run
-                        if on_run is not None:
-                            on_run(plans[i], run)
-                    progress.advance(bar)
-        except KeyboardInterrupt:
-            made.interrupted = True
-        except TerminatedWorkerError:
-            made.failures.append("A process was killed, perhaps for want of memory: try fewer at once.")
-            console.print(f"[red]{made.failures[-1]}[/]")
+    first = f"{plans[0].algorithm} on {short_name(plans[0].env_id)}, seeds"
+    try:
+        with (
+            make_progress(console) as progress,
+            closing(_make(plans, missing, jobs, client)) as results,
+        ):
+            bar = progress.add_task(
+                first if len(plans) == 1 else "runs",
+                total=len(plans) * len(seeds),
+                completed=sum(map(len, found)),
+            )
+            for (i, seed), (run, files, error) in results:
+                if run is None:
+                    made.failures.append(_note(plans[i], folders[i], seed, error, console))
+                else:
+                    keep(plans[i], folders[i], run, files)
+                    found[i][seed] = run
+                    if on_run is not None:
+                        on_run(plans[i], run)
+                progress.advance(bar)
+    except KeyboardInterrupt:
+        made.interrupted = True
+    except TerminatedWorkerError:
+        made.failures.append("A process was killed, perhaps for want of memory: try fewer at once.")
+        console.print(f"[red]{made.failures[-1]}[/]")
     made.runs = [[own[seed] for seed in seeds if seed in own] for own in found]
     return made
 
@@ -177,7 +179,7 @@ def _note(plan: Plan, folder: Path, seed: int, error: str, console: Console) -> 
 
 def _make(
     plans: Sequence[Plan], missing: list[Job], jobs: int, client: Any
-) -> Iterator[tuple[Job, Trained]]:
+) -> Generator[tuple[Job, Trained], None, None]:
     """The runs, as they end."""
     if client is None:
         _compile(plans, missing)

@@ -14,6 +14,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+import tyro
 from scipy.stats import trim_mean
 
 ROOT = Path(__file__).parents[2]
@@ -113,7 +114,7 @@ def test_what_is_kept_is_not_made_again(tmp_path, capsys):
     options = {"algorithms": ("UniformGridQ",), "seeds": (0, 1)}
     code, output = run_compare(tmp_path, capsys, **options)
     assert code == 0
-    assert "had been made before" not in output
+    assert "kept from before" not in output
     assert f"{tmp_path / 'comparison.md'}" in output
     first = next(iter(read_runs(tmp_path)))
     told = json.loads(first.read_text())
@@ -121,7 +122,7 @@ def test_what_is_kept_is_not_made_again(tmp_path, capsys):
     first.write_text(json.dumps(told))
     code, output = run_compare(tmp_path, capsys, **{**options, "seeds": (0, 1, 2)})
     assert code == 0
-    assert "2 of the runs had been made before" in output
+    assert "UniformGridQ on CartPole-v1, seeds 0, 1: kept from before" in output
     assert "seed 0:" not in output
     assert "seed 2:" in output
     assert ",123.4," in (tmp_path / "runs.csv").read_text()
@@ -181,6 +182,15 @@ def test_arguments_that_make_no_sense(tmp_path, capsys, options, complaint):
     assert not (tmp_path / "none").exists()
 
 
+def test_help_explains_itself(capsys):
+    with pytest.raises(SystemExit):
+        tyro.cli(compare.Args, args=["--help"])
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Which to compare; QRDQN needs sb3-contrib." in output
+    for name in ("--algorithms", "--env-ids", "--total-timesteps", "--dask", "--output"):
+        assert name in output
+
+
 def listen():
     """A job in the background of a shell ignores interrupts, and so would its children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -215,7 +225,7 @@ def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys):
     seeds = (*kept, 500)
     code, output = run_compare(tmp_path, capsys, algorithms=("UniformGridQ",), seeds=seeds)
     assert code == 0
-    assert f"{len(kept)} of the runs had been made before" in output
+    assert f"{', '.join(map(str, kept))}: kept from before" in output
 
 
 def test_on_a_cluster_the_runs_are_the_same(tmp_path, compared, capsys):
