@@ -33,7 +33,6 @@ from benchmarks.comparing import (
 from benchmarks.comparison_picture import draw_comparison
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
 from benchmarks.runs import Made, carry_out, find_kept, replace_file, write_csv
-from benchmarks.tasks import short_name
 from benchmarks.training import Run
 from joblib import effective_n_jobs
 from rich.console import Console
@@ -43,8 +42,9 @@ from rich.console import Console
 class Args:
     """Compare agents on the same environments, seeds and evaluation; draw learning curves.
 
-    Our agent and the baselines have their presets for the environment, SB3's the hyperparameters that
-    RL Zoo publishes for it. Every run is kept when it ends: interrupted, the same command goes on.
+    Ours and the baselines have their presets for the environment, SB3's what RL Zoo publishes for it.
+
+    Every run is kept when it ends: interrupted, the same command makes only those that are missing.
     """
 
     algorithms: tuple[Algorithm, ...] = ("TwoTimescaleQ", "UniformGridQ", "PPO")
@@ -126,7 +126,7 @@ def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Cons
         if kept:
             seeds = "seed" if len(kept) == 1 else "seeds"
             numbers = ", ".join(map(str, kept))
-            say(f"  {plan.algorithm} on {short_name(plan.env_id)}, {seeds} {numbers}: kept from before")
+            say(f"  {plan.algorithm} on {plan.env_id}, {seeds} {numbers}: kept from before")
 
 
 def at_once(args: Args, count: int) -> int:
@@ -137,7 +137,7 @@ def at_once(args: Args, count: int) -> int:
 def tell_run(plan: Plan, run: Run, console: Console) -> None:
     """A line for a run that has ended."""
     console.print(
-        f"  {plan.algorithm} on {short_name(plan.env_id)}, seed {run['seed']}: return {run['mean']:.1f} "
+        f"  {plan.algorithm} on {plan.env_id}, seed {run['seed']}: return {run['mean']:.1f} "
         f"after {run['seconds']:.1f} s of training",
         highlight=False,
         soft_wrap=True,

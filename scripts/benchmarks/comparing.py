@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.plans import OURS, SB3, Plan
 from benchmarks.statistics import first_pass_and_hold, interquartile_mean, stratified_interval
-from benchmarks.tasks import find_threshold, short_name
+from benchmarks.tasks import find_threshold
 from benchmarks.training import EVALUATION_SEED, Run
 
 Array = NDArray[np.float64]
@@ -76,11 +76,6 @@ class Field:
     entries: list[Entry] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     """Algorithms that cannot be run there, and why."""
-
-    @property
-    def name(self) -> str:
-        """The id as Gymnasium has it."""
-        return short_name(self.env_id)
 
     @cached_property
     def random_return(self) -> float:
@@ -212,7 +207,7 @@ def pooled_rows(fields: Sequence[Field]) -> tuple[list[str], list[list[str]]]:
 def field_title(one: Field) -> str:
     """What the table of an environment is of."""
     plans = [entry.plan for entry in one.entries]
-    return f"{one.name}, {plans[0].total_timesteps:,} steps" if plans else one.name
+    return f"{one.env_id}, {plans[0].total_timesteps:,} steps" if plans else one.env_id
 
 
 POOLED_TITLE = "All environments, scores normalised: 0 is a random agent, 1 the threshold"
@@ -230,7 +225,7 @@ def notes_of(fields: Sequence[Field]) -> list[str]:
         "an observation to an action, the least of ten times. Medians over seeds.",
     ]
     return notes + [
-        f"{plan.algorithm} on {short_name(plan.env_id)}: SB3's defaults, as RL Zoo lists nothing for it."
+        f"{plan.algorithm} on {plan.env_id}: SB3's defaults, as RL Zoo lists nothing for it."
         for plan in plans
         if plan.algorithm in SB3 and not plan.options
     ]
@@ -239,7 +234,7 @@ def notes_of(fields: Sequence[Field]) -> list[str]:
 def left_out_of(fields: Sequence[Field]) -> list[str]:
     """A line for each algorithm that cannot be run on an environment."""
     return [
-        f"{algorithm} is not for {one.name}: {reason}"
+        f"{algorithm} is not for {one.env_id}: {reason}"
         for one in fields
         for algorithm, reason in one.left_out.items()
     ]

@@ -134,9 +134,9 @@ def draw_comparison(fields: Sequence[Field]) -> Figure:
         scores = {entry.algorithm: [entry.returns] for entry in one.entries}
         draw_profile(profile, scores, one.threshold, "return of the last policy")
         seeds = max(len(entry.runs) for entry in one.entries)
-        steps.set_title(f"{one.name}: IQM of {seeds} seeds, 95 % interval", fontsize=10, loc="left")
-        seconds.set_title(f"{one.name}: the same against time", fontsize=10, loc="left")
-        profile.set_title(f"{one.name}: performance profile", fontsize=10, loc="left")
+        steps.set_title(f"{one.env_id}: IQM of {seeds} seeds, 95 % interval", fontsize=10, loc="left")
+        seconds.set_title(f"{one.env_id}: the same against time", fontsize=10, loc="left")
+        profile.set_title(f"{one.env_id}: performance profile", fontsize=10, loc="left")
         for axes in (steps, seconds, profile):
             light_frame(axes)
     if len(fields) > 1:

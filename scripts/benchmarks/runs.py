@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -31,6 +30,10 @@ from benchmarks.training import Run, Trained, try_to_train, warm_up
 
 Job = tuple[int, int]
 """Number of the plan, and seed."""
+
+
+class WorkersLostError(RuntimeError):
+    """Not a run has failed, but the processes that make them: killed, or without the package."""
 
 
 @dataclass
@@ -143,9 +146,9 @@ def carry_out(
                 progress.advance(bar)
     except KeyboardInterrupt:
         made.interrupted = True
-    except TerminatedWorkerError:
-        made.failures.append("A process was killed, perhaps for want of memory: try fewer at once.")
-        console.print(f"[red]{made.failures[-1]}[/]")
+    except WorkersLostError as error:
+        made.failures.append(f"The processes that train were lost: {error}")
+        console.print(made.failures[-1], style="red", highlight=False, markup=False)
     made.runs = [[own[seed] for seed in seeds if seed in own] for own in found]
     return made
 
@@ -188,6 +191,16 @@ def _make(
             yield (i, seed), try_to_train(plans[i], seed)
         return
     work = [partial(_run, job, partial(try_to_train, plans[job[0]], job[1])) for job in missing]
+    try:
+        yield from _train_elsewhere(work, jobs, client)
+    except Exception as error:
+        raise WorkersLostError(str(error).strip().partition("\n")[0]) from error
+
+
+def _train_elsewhere(
+    work: list[partial[tuple[Job, Trained]]], jobs: int, client: Any
+) -> Generator[tuple[Job, Trained], None, None]:
+    """Do the work in processes here, or on the workers of a cluster."""
     if client is not None:
         with parallel_config(backend="dask", client=client):
             yield from Parallel(return_as="generator_unordered", batch_size=1)(
@@ -196,7 +209,7 @@ def _make(
         return
     # Ctrl-C is for the process that has the table.
     yield from Parallel(
-        n_jobs=min(jobs, len(missing)),
+        n_jobs=min(jobs, len(work)),
         return_as="generator_unordered",
         batch_size=1,
         initializer=signal.signal,
