@@ -6,6 +6,7 @@ steps. As in those files, "lin_0.001" falls along a line from 0.001 to 0 over th
 means SB3's VecNormalize of observations and rewards.
 """
 
+import warnings
 from copy import deepcopy
 from typing import Any
 
@@ -267,7 +268,9 @@ def make_zoo_agent(
     if chosen.pop("normalize", False):
         environment = VecNormalize(environment, gamma=chosen.get("gamma", 0.99))
     try:
-        return kind("MlpPolicy", environment, seed=seed, device="cpu", **chosen)
+        with warnings.catch_warnings():  # the Zoo's batch is larger than the rollout: it means all of it
+            warnings.filterwarnings("ignore", "You have specified a mini-batch size", UserWarning)
+            return kind("MlpPolicy", environment, seed=seed, device="cpu", **chosen)
     except AssertionError:  # what SB3 raises
         space = environment.action_space
         environment.close()
