@@ -15,7 +15,7 @@ from rich.table import Table
 from stable_baselines3.common.logger import configure
 
 import oda_rl.envs
-from benchmarks.runs import CURVE_EPISODES, EVALUATION_SEED, Evaluation
+from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, Evaluation
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.tree.learner import TreeLearner
