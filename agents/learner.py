@@ -5,12 +5,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents import behaviour, kernels, layout, playing
+from oda_rl.agents import behaviour, kernels, layout, playing, reading
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.scaling import ObservationScale
 from oda_rl.agents.sizes import Sizes
 from oda_rl.agents.slow import SlowTimescale
+from oda_rl.agents.watching import CellErrors
 from oda_rl.agents.workspace import Workspace
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
@@ -44,6 +45,7 @@ class TwoTimescaleLearner:
 
     # What a learner with another codebook has others of
     compiled: ClassVar[Any] = kernels
+    reading: ClassVar[Any] = reading
     slow_timescale: ClassVar[type[SlowTimescale]] = SlowTimescale
 
     def __init__(
@@ -77,6 +79,7 @@ class TwoTimescaleLearner:
         self.workspace = Workspace(self.sizes, self.rng)
         self._counters = self.workspace.counters
         self._figures = self.workspace.figures
+        self._watch: CellErrors | None = None
         self.workspace.fill(config, self.horizon)
 
     # -- looking ---------------------------------------------------------------------------------
@@ -163,9 +166,30 @@ class TwoTimescaleLearner:
         return float(self._figures[layout.DISTORTION])
 
     @property
+    def td_errors(self) -> NDArray[np.float64] | None:
+        """Running means of the size of every cell's TD error, of shape (n_cells,).
+
+        NaN where nothing was seen of a cell; None if `watch_errors` has not been called.
+        """
+        return self._watch.means(self.n_cells) if self._watch else None
+
+    @property
     def average_reward(self) -> float:
         """The average reward that values are compared with; 0 unless the average is the criterion."""
         return float(self._figures[layout.AVERAGE_REWARD])
+
+    def watch_errors(self, wanted: bool = True) -> None:
+        """From now on, let `td_errors` follow the errors of some of the steps, or no longer.
+
+        What is learned is the same.
+        """
+        if wanted == (self._watch is not None):
+            return
+        self._watch = CellErrors(self._figures, self.sizes.capacity) if wanted else None
+        found = self._watch.figures if self._watch else self._figures[: layout.N_FIGURES].copy()
+        self._figures = self.workspace.figures = found
+        if self.annealer is not None:
+            self._collect()
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -323,6 +347,26 @@ class TwoTimescaleLearner:
             raise ValueError("observation contains NaN or infinity.")
         return actions if joint else actions[:, 0].astype(np.int64)
 
+    def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """Q(x, a) for observations of shape (n, n_observed).
+
+        Returns
+        -------
+        ndarray of shape (n, n_actions)
+            With continuous actions (n, 1): the value of the greedy one.
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+        values = np.zeros((len(observations), self.sizes.n_actions))
+        if self.annealer is not None and not self.reading.action_values(
+            observations, values, *self._named
+        ):
+            raise ValueError("observation contains NaN or infinity.")
+        return values
+
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Replace a share of the actions by random ones: the exploration rate of the present."""
         rng = self._acting_rng
@@ -378,10 +422,13 @@ class TwoTimescaleLearner:
 
     def _finish_level(self) -> None:
         """A temperature is finished: let the codebook change, and look again."""
+        before = self.codebook.codevectors
         self.slow.end_level(int(self._counters[layout.SLOW_STEPS]), self.distortion)
         growing = self._counters[layout.PHASE] == layout.GROWING
         if growing and self.slow.is_grown(int(self._counters[layout.STEPS]), self.horizon):
             self._start_learning()
+        if self._watch:
+            self._watch.follow(before, self.codebook.codevectors)
         self._begin_level()
 
     def _begin_level(self) -> None:
@@ -421,7 +468,7 @@ class TwoTimescaleLearner:
             "n_envs": self.sizes.n_envs,
             "horizon": self.horizon,
             "counters": self._counters.tolist(),
-            "figures": self._figures.tolist(),
+            "figures": self._figures[: layout.N_FIGURES].tolist(),
             "generator": self.workspace.block_state,
             "row": self.workspace.row,
         }
@@ -439,11 +486,14 @@ class TwoTimescaleLearner:
         """Go on from `get_state`; the number of environments may be another one."""
         self.horizon = config["horizon"]
         self._counters[:] = config["counters"]
-        self._figures[:] = config["figures"]
+        self._figures[: layout.N_FIGURES] = config["figures"]
+        before = self.codebook.codevectors
         self.workspace.resume(config["generator"], config["row"])
         self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
         self.workspace.fill(self.config, self.horizon)
         self.slow.set_state(config, arrays, self._counters[layout.PHASE] == layout.LEARNING)
+        if self._watch:
+            self._watch.follow(before, self.codebook.codevectors)
         if self.annealer is not None:
             self._begin_level()
 

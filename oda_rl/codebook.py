@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl import events
 from oda_rl.divergences import Divergence, get_divergence
 
-KINDS = {"mean": events.MEAN, "count": events.COUNT}
+KINDS = {"mean": events.MEAN, "count": events.COUNT, "identity": events.IDENTITY}
 
 
 class Column(NamedTuple):
@@ -17,7 +17,8 @@ class Column(NamedTuple):
 
     `kind` says what becomes of them when cells split or merge. A `"mean"` (a value, a local model) is
     inherited by both children, and averaged by weight when cells merge. A `"count"` (visits, an
-    eligibility trace) is shared between the children and added up.
+    eligibility trace) is shared between the children and added up. An `"identity"`, a number from 0,
+    stays with one child, and with the heavier of two cells that merge; see `oda_rl.identities`.
     """
 
     size: int

@@ -8,7 +8,7 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.learner import TwoTimescaleLearner
 from oda_rl.agents.slow import SlowTimescale
-from oda_rl.agents.tree import kernels
+from oda_rl.agents.tree import kernels, reading
 from oda_rl.agents.tree.layout import DISTANCES, PLANES, SEARCHES
 from oda_rl.agents.tree.partition import BranchTree
 from oda_rl.agents.tree.slow import TreeSlowTimescale
@@ -38,6 +38,7 @@ class TreeLearner(TwoTimescaleLearner):
 
     slow: TreeSlowTimescale
     compiled: ClassVar[Any] = kernels
+    reading: ClassVar[Any] = reading
     slow_timescale: ClassVar[type[SlowTimescale]] = TreeSlowTimescale
 
     def __init__(
@@ -94,6 +95,9 @@ class TreeLearner(TwoTimescaleLearner):
         """What an SB3 algorithm logs of itself."""
         tree = {"oda/n_branches": self.tree.n_branches, "oda/n_distances": self.n_distances}
         return {**super().figures(), **tree}
+
+    def watch_errors(self, wanted: bool = True) -> None:
+        """Nothing: on a tree the errors of single cells are not followed, `td_errors` is None."""
 
     # -- phases ----------------------------------------------------------------------------------
 

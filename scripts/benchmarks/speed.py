@@ -1,7 +1,8 @@
-"""Speed: training steps per second, flat and on a tree, a decision, the import."""
+"""Speed: training, flat and on a tree, a decision, the import, the wrapper's share."""
 
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +12,17 @@ import gymnasium as gym
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from stable_baselines3.common.logger import configure
 
 import oda_rl.envs
-from benchmarks.runs import CURVE_EPISODES, EVALUATION_SEED, Evaluation
+from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, Evaluation
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.tree.learner import TreeLearner
+from oda_rl.envs import StateAggregation
 
+# Turns in which training with and without logging take each other's place
+ALTERNATIONS = 7
 COMPILED, GYMNASIUM = "oda_rl/CartPole-v1", "CartPole-v1"
 # What is timed in the compiled loop: title, options, steps per second to be reached.
 VARIANTS: tuple[tuple[str, dict[str, Any], float], ...] = (
@@ -91,9 +96,50 @@ def training_speed(
     return steps / min(times), model
 
 
-def environment_speed(steps: int) -> float:
-    """Steps per second of the environment alone, under random actions."""
-    environment = gym.make(GYMNASIUM)
+class TimedCallback(CodebookCallback):
+    """Tells how long it takes at the end of the training."""
+
+    at_end = 0.0
+
+    def _on_training_end(self) -> None:
+        begun = time.process_time()
+        super()._on_training_end()
+        self.at_end = time.process_time() - begun
+
+
+def logging_speed(env_id: str, steps: int, cells: int) -> tuple[float, float, float]:
+    """Steps per second without and with logging, and the seconds of what is written once at the end.
+
+    One agent goes on learning, now with a log and now without: how quick the compiled loop is depends a
+    little on where its arrays lie. Medians of the processor's time, which other programs disturb less.
+    """
+    model = make_agent(env_id, cells)
+    silent, ends = configure(None, []), []
+    times: dict[bool, list[float]] = {True: [], False: []}
+    with tempfile.TemporaryDirectory() as folder:
+        written = configure(folder, ["tensorboard"])
+        for turn in range(-1, 2 * ALTERNATIONS):  # the first grows the codebook and imports matplotlib
+            logged = turn % 2 == 1
+            callback = TimedCallback()
+            model.set_logger(written if logged else silent)
+            model.learner.watch_errors(logged)
+            begun = time.process_time()
+            model.learn(
+                steps if turn >= 0 else 30_000,
+                callback=callback if logged else None,
+                reset_num_timesteps=False,
+            )
+            if turn >= 0:
+                times[logged].append(time.process_time() - begun - callback.at_end)
+            if logged and turn >= 0:
+                ends.append(callback.at_end)
+        written.close()
+    return steps / np.median(times[False]), steps / np.median(times[True]), float(np.median(ends))
+
+
+def environment_speed(steps: int, environment: gym.Env | None = None) -> float:
+    """Steps per second of an environment, by default the task alone, under random actions."""
+    environment = environment or gym.make(GYMNASIUM)
     environment.reset(seed=0)
     actions = np.random.default_rng(0).integers(2, size=steps).tolist()
     begun = time.perf_counter()
@@ -102,6 +148,39 @@ def environment_speed(steps: int) -> float:
         if terminated or truncated:
             environment.reset()
     return steps / (time.perf_counter() - begun)
+
+
+def wrapper_speeds(steps: int, cells: int, rounds: int = 5) -> dict[str, float]:
+    """Seconds per step of CartPole alone and as states; the best of several rounds, in turn."""
+    growing = StateAggregation(gym.make(GYMNASIUM), max_states=cells)
+    while growing.n_states < cells:
+        environment_speed(5_000, growing)
+    environments = {
+        "Gymnasium alone": gym.make(GYMNASIUM),
+        "StateAggregation, learn=False": StateAggregation(
+            gym.make(GYMNASIUM), growing.partition, learn=False
+        ),
+        "StateAggregation, learn=True": growing,
+    }
+    times: dict[str, list[float]] = {name: [] for name in environments}
+    for _ in range(rounds):
+        for name, environment in environments.items():
+            times[name].append(1.0 / environment_speed(steps // rounds, environment))
+    return {name: min(found) for name, found in times.items()}
+
+
+def wrapper_table(steps: int, cells: int) -> Table:
+    """What the wrapper adds to a step."""
+    table = Table(title=f"CartPole-v1 as {cells} states", title_justify="left")
+    table.add_column("")
+    for name in ("a step", "added", "to be reached"):
+        table.add_column(name, justify="right")
+    speeds = wrapper_speeds(steps, cells)
+    alone = min(speeds.values())
+    for name, seconds in speeds.items():
+        added = ("", "") if seconds == alone else (f"{1e6 * (seconds - alone):.1f} us", "15 us")
+        table.add_row(name, f"{1e6 * seconds:.1f} us", *added)
+    return table
 
 
 def seconds_until_solved(seed: int, max_timesteps: int, every: int = 5_000) -> tuple[float, int]:
@@ -164,6 +243,21 @@ def tree_table(args: Speed) -> Table:
     return table
 
 
+def add_logging(table: Table, args: Speed) -> None:
+    """Rows on what logging costs: `CodebookCallback` with its defaults, and a TensorBoard logger."""
+    table.add_section()
+    for title, env_id, steps in (
+        ("compiled loop", COMPILED, 10 * args.total_timesteps),
+        ("on Gymnasium's", GYMNASIUM, args.total_timesteps),
+    ):
+        plain, logged, end = logging_speed(env_id, steps, args.cells)
+        table.add_row(f"{title}, without any log", f"{plain:,.0f} steps/s", "")
+        table.add_row("  with TensorBoard and CodebookCallback", f"{logged:,.0f} steps/s", "")
+        table.add_row("  logging costs", f"{1.0 - logged / plain:.1%}", "5.0%")
+        table.add_row("  and once, at the end, all that is drawn", f"{end:.2f} s", "")
+    table.add_section()
+
+
 def run_speed(args: Speed, console: Console) -> None:
     """The table of `benchmark.py speed`."""
     assert oda_rl.envs  # registers the compiled twins
@@ -184,11 +278,12 @@ def run_speed(args: Speed, console: Console) -> None:
         table.add_row("Gymnasium alone", f"{environment_speed(args.total_timesteps):,.0f} steps/s", "")
         speed, _ = training_speed(GYMNASIUM, args.total_timesteps, args.cells)
         table.add_row("training on Gymnasium's", f"{speed:,.0f} steps/s", "100,000")
-        speed, _ = training_speed(GYMNASIUM, args.total_timesteps, args.cells, [CodebookCallback()])
-        table.add_row("  with CodebookCallback", f"{speed:,.0f} steps/s", "")
+        add_logging(table, args)
         table.add_row("one decision (predict)", f"{1e6 * decision_seconds(args.cells):.1f} us", "")
         table.add_row("import oda_rl", f"{1e3 * import_seconds():.0f} ms", "")
+        states = wrapper_table(args.total_timesteps, args.cells)
     console.print(table)
+    console.print(states)
     if args.tree_cells:
         with console.status("timing trees"):
             table = tree_table(args)
