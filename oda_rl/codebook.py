@@ -225,6 +225,24 @@ class Codebook:
         self._check_index(i)
         self.n_cells = events.remove(i, self.n_cells, *self._arrays)
 
+    def reorder(self, order: NDArray[np.int64]) -> None:
+        """Put the cells in another order: cell `order[i]` comes to place i.
+
+        Parameters
+        ----------
+        order : ndarray of shape (n_cells,)
+            A permutation of the cells.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
+        if not np.array_equal(np.sort(order), np.arange(self.n_cells)):
+            raise ValueError(f"order must be a permutation of the {self.n_cells} cells.")
+        for array in self._arrays:
+            array[..., : self.n_cells] = array[..., order]
+
     def merge_close(self, tolerance: float) -> int:
         """Merge cells of one label closer than `tolerance`, and return how many went."""
         before = self.n_cells
