@@ -18,11 +18,14 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from oda_rl import storage
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
 from oda_rl.agents.compiled import run_compiled
-from oda_rl.agents.learner import BadTransitionError, load_kernels
+from oda_rl.agents.learner import BadTransitionError
+from oda_rl.agents.loading import load_kernels
 from oda_rl.agents.policies import CodebookPolicy
 from oda_rl.agents.stepping import run_single, run_vectorised
+from oda_rl.agents.viewing import learning_curve, view_of_agent
 from oda_rl.envs.finding import find_dynamics
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
+from oda_rl.plotting.views import View
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -75,6 +78,9 @@ class Learner(Protocol):
 
     def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
         """The greedy actions for observations of shape (n, n_features)."""
+
+    def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """Q(x, a), of shape (n, n_actions); with continuous actions that of the greedy one, (n, 1)."""
 
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
         """The same with a share of random ones."""
@@ -185,6 +191,22 @@ class OnlineAlgorithm(BaseAlgorithm):
     def n_parameters(self) -> int:
         """Numbers stored to act."""
         return self.learner.n_parameters
+
+    @property
+    def history_(self) -> list[Any]:
+        """One record per finished temperature, as the annealer's `Level`; none without an annealer."""
+        return list(getattr(getattr(self.learner, "annealer", None), "history", []))
+
+    def learning_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Steps at the ends of the episodes so far, and their returns, each of shape (n_episodes,).
+
+        Those that the environments remember: none for a model that was read from a file.
+        """
+        return learning_curve(self)
+
+    def view(self) -> View:
+        """What there is to be drawn, for `oda_rl.plotting`."""
+        return view_of_agent(self)
 
     # -- learning --------------------------------------------------------------------------------
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 
 from oda_rl.agents import playing
-from oda_rl.agents.stepping import finish_episodes, sees_nothing
+from oda_rl.agents.looking import ALWAYS, NEVER, calls_until_look, count_calls
+from oda_rl.agents.stepping import finish_episodes
 from oda_rl.envs.dynamics import CompiledDynamics, StartBlock
 from oda_rl.envs.finding import get_elapsed_steps, hand_back
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 # Starts of episodes drawn at once
 STARTS = 256
-# Steps between two returns to Python if nobody looks
-UNWATCHED = 50_000
+# Steps between two returns to Python, at most, if nobody looks; and if there is a log to be written
+UNWATCHED, LOGGED = 50_000, 10_000
 NO_LIMIT = np.iinfo(np.int64).max
 
 
@@ -127,17 +128,17 @@ def run_compiled(
     """Train in chunks of `callback_every` steps, with a call of the callbacks after each.
 
     The callbacks count every step: one that acts every so many calls acts at the right step if that is a
-    multiple of `callback_every`. `dones` and `infos` have an entry for each episode of the chunk.
+    multiple of `callback_every`. If all of them tell when they will look next, they are called then.
+    `dones` and `infos` have an entry for each episode of the chunk.
     """
     run = CompiledRun(model, env, dynamics)
     first = model.num_timesteps - callback.n_calls
     # Each return to Python costs as much as a hundred steps: none is made if nobody looks or reads.
-    unwatched = sees_nothing(callback) and not model.logger.output_formats
-    every = max(callback_every, UNWATCHED) if unwatched else callback_every
+    longest = max(callback_every, LOGGED if model.logger.output_formats else UNWATCHED)
     go_on = True
     try:
         while go_on and model.num_timesteps < total_timesteps:
-            chunk = every - (model.num_timesteps - first) % every
+            chunk = _chunk(model, callback, first, callback_every, longest)
             chunk = min(chunk, total_timesteps - model.num_timesteps)
             infos = run.advance(chunk)
             model.num_timesteps += chunk
@@ -151,7 +152,7 @@ def run_compiled(
                 "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(1, dtype=bool),
                 "infos": infos or [{}],
             }
-            _count_calls(callback, chunk - 1)
+            count_calls(callback, chunk - 1)
             callback.update_locals(step)
             go_on = callback.on_step()
             if infos:
@@ -161,12 +162,16 @@ def run_compiled(
         model.next_actions[0] = model.learner.next_action(0)
 
 
-def _count_calls(callback: BaseCallback, n: int) -> None:
-    """Let a callback and its children believe that they were called `n` times more."""
-    callback.n_calls += n
-    if isinstance(callback, CallbackList):
-        for child in callback.callbacks:
-            _count_calls(child, n)
+def _chunk(
+    model: "OnlineAlgorithm", callback: BaseCallback, first: int, callback_every: int, longest: int
+) -> int:
+    """Steps until the callbacks are to be called: when they look, or every so often."""
+    until_look = calls_until_look(callback, model.num_timesteps)
+    if until_look == ALWAYS:
+        return callback_every - (model.num_timesteps - first) % callback_every
+    if until_look == NEVER:
+        return longest - (model.num_timesteps - first) % longest
+    return min(until_look, longest)
 
 
 def _find_monitor(env: gym.Env) -> Monitor | None:

@@ -51,6 +51,8 @@ AVERAGE_REWARD = 4
 BEST_REWARD = 5
 BEST_ENDING = 6
 N_FIGURES = 7
+# Behind these stand, if errors are watched, running means of every cell and the weight of each
+
 
 # Phases
 GROWING = 0

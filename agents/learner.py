@@ -1,18 +1,17 @@
 """The two-timescale learner: Q-learning over aggregate states that an annealer makes finer."""
 
-from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
-from oda_rl.agents import behaviour, kernels, layout, playing
+from oda_rl.agents import behaviour, kernels, layout, playing, reading
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.scaling import ObservationScale
 from oda_rl.agents.sizes import Sizes
 from oda_rl.agents.slow import SlowTimescale
+from oda_rl.agents.watching import CellErrors
 from oda_rl.agents.workspace import Workspace
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
@@ -44,6 +43,11 @@ class TwoTimescaleLearner:
         Seeds the generator.
     """
 
+    # What a learner with another codebook has others of
+    compiled: ClassVar[Any] = kernels
+    reading: ClassVar[Any] = reading
+    slow_timescale: ClassVar[type[SlowTimescale]] = SlowTimescale
+
     def __init__(
         self,
         n_observed: int,
@@ -61,7 +65,7 @@ class TwoTimescaleLearner:
         # Acting outside of the training must not change the training.
         (self._acting_rng,) = self.rng.spawn(1)
         self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
-        self.slow = SlowTimescale(self.sizes, config, self.rng)
+        self.slow = self.slow_timescale(self.sizes, config, self.rng)
         reach = np.full(self.sizes.n_joint, config.action_weight)
         self._units = layout.Units(
             centre=np.zeros(0),
@@ -75,6 +79,7 @@ class TwoTimescaleLearner:
         self.workspace = Workspace(self.sizes, self.rng)
         self._counters = self.workspace.counters
         self._figures = self.workspace.figures
+        self._watch: CellErrors | None = None
         self.workspace.fill(config, self.horizon)
 
     # -- looking ---------------------------------------------------------------------------------
@@ -161,9 +166,30 @@ class TwoTimescaleLearner:
         return float(self._figures[layout.DISTORTION])
 
     @property
+    def td_errors(self) -> NDArray[np.float64] | None:
+        """Running means of the size of every cell's TD error, of shape (n_cells,).
+
+        NaN where nothing was seen of a cell; None if `watch_errors` has not been called.
+        """
+        return self._watch.means(self.n_cells) if self._watch else None
+
+    @property
     def average_reward(self) -> float:
         """The average reward that values are compared with; 0 unless the average is the criterion."""
         return float(self._figures[layout.AVERAGE_REWARD])
+
+    def watch_errors(self, wanted: bool = True) -> None:
+        """From now on, let `td_errors` follow the errors of some of the steps, or no longer.
+
+        What is learned is the same.
+        """
+        if wanted == (self._watch is not None):
+            return
+        self._watch = CellErrors(self._figures, self.sizes.capacity) if wanted else None
+        found = self._watch.figures if self._watch else self._figures[: layout.N_FIGURES].copy()
+        self._figures = self.workspace.figures = found
+        if self.annealer is not None:
+            self._collect()
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -241,7 +267,7 @@ class TwoTimescaleLearner:
         ended: bool,
         first: bool,
     ) -> int:
-        action: int = kernels.step(
+        action: int = self.compiled.step(
             env, observation, reward, terminated, ended, first, self.workspace.draw(), *self._plain
         )
         self.settle(action, observation, reward)
@@ -265,7 +291,7 @@ class TwoTimescaleLearner:
         """
         work = self.workspace
         clock[playing.ROW] = work.ready_row()
-        made: int = kernels.run(
+        made: int = self.compiled.run(
             env_step,
             env_reset,
             parameters,
@@ -317,9 +343,29 @@ class TwoTimescaleLearner:
         actions = np.zeros((n, self.actions.commands.shape[1] if joint else 1))
         if self.annealer is None:  # nothing has been learned: one action is as good as another
             actions += self.actions.centre if joint else 0.0
-        elif not kernels.greedy_actions(observations, actions, *self._named):
+        elif not self.compiled.greedy_actions(observations, actions, *self._named):
             raise ValueError("observation contains NaN or infinity.")
         return actions if joint else actions[:, 0].astype(np.int64)
+
+    def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """Q(x, a) for observations of shape (n, n_observed).
+
+        Returns
+        -------
+        ndarray of shape (n, n_actions)
+            With continuous actions (n, 1): the value of the greedy one.
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+        values = np.zeros((len(observations), self.sizes.n_actions))
+        if self.annealer is not None and not self.reading.action_values(
+            observations, values, *self._named
+        ):
+            raise ValueError("observation contains NaN or infinity.")
+        return values
 
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Replace a share of the actions by random ones: the exploration rate of the present."""
@@ -376,15 +422,18 @@ class TwoTimescaleLearner:
 
     def _finish_level(self) -> None:
         """A temperature is finished: let the codebook change, and look again."""
+        before = self.codebook.codevectors
         self.slow.end_level(int(self._counters[layout.SLOW_STEPS]), self.distortion)
         growing = self._counters[layout.PHASE] == layout.GROWING
         if growing and self.slow.is_grown(int(self._counters[layout.STEPS]), self.horizon):
             self._start_learning()
+        if self._watch:
+            self._watch.follow(before, self.codebook.codevectors)
         self._begin_level()
 
     def _begin_level(self) -> None:
         assert self.annealer is not None
-        book = self.codebook
+        book = self.slow.codebook
         self._counters[layout.LEVEL_DONE] = 0
         self._counters[layout.N_CELLS] = book.n_cells
         self._counters[layout.SLOW_STEPS] = self.annealer.n
@@ -392,12 +441,21 @@ class TwoTimescaleLearner:
         work = self.workspace
         work.settings[layout.TEMPERATURE] = self.annealer.temperature
         self._units = self._units._replace(centre=self.scale.centre, scale=self.scale.scale)
-        self._book = layout.Book(book.location, book.weight, book.label, book.axis, book.payload)
+        self._collect()
+        self.compiled.recall(*self._named)
+
+    def _collect(self) -> None:
+        """Have all arrays at hand that the compiled code takes."""
+        book = self.slow.codebook
+        self._gather(layout.Book(book.location, book.weight, book.label, book.axis, book.payload))
+
+    def _gather(self, *codebook: Any) -> None:
+        work = self.workspace
         own = (work.settings, work.counters, work.figures)
-        self._named = (*own, self._units, self._book, work.memory, work.scratch)
+        groups = (self._units, *codebook, work.memory, work.scratch)
+        self._named = (*own, *groups)
         # The call at every step takes plain arrays: unpacking named tuples is slower.
-        self._plain = (*own, *self._units, *self._book, *work.memory, *work.scratch)
-        kernels.recall(*self._named)
+        self._plain = (*own, *(array for group in groups for array in group))
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -410,7 +468,7 @@ class TwoTimescaleLearner:
             "n_envs": self.sizes.n_envs,
             "horizon": self.horizon,
             "counters": self._counters.tolist(),
-            "figures": self._figures.tolist(),
+            "figures": self._figures[: layout.N_FIGURES].tolist(),
             "generator": self.workspace.block_state,
             "row": self.workspace.row,
         }
@@ -428,11 +486,14 @@ class TwoTimescaleLearner:
         """Go on from `get_state`; the number of environments may be another one."""
         self.horizon = config["horizon"]
         self._counters[:] = config["counters"]
-        self._figures[:] = config["figures"]
+        self._figures[: layout.N_FIGURES] = config["figures"]
+        before = self.codebook.codevectors
         self.workspace.resume(config["generator"], config["row"])
         self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
         self.workspace.fill(self.config, self.horizon)
         self.slow.set_state(config, arrays, self._counters[layout.PHASE] == layout.LEARNING)
+        if self._watch:
+            self._watch.follow(before, self.codebook.codevectors)
         if self.annealer is not None:
             self._begin_level()
 
@@ -453,28 +514,3 @@ class TwoTimescaleLearner:
         raise BadTransitionError(
             f"the environment returned the observation {np.asarray(observation)}; it must be finite."
         )
-
-
-@cache
-def load_kernels(dtype: str) -> None:
-    """Have the compiled code ready for observations of this dtype.
-
-    The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
-    leaves numba half loaded; this is for a moment when nothing has been learned yet.
-
-    Parameters
-    ----------
-    dtype : str
-        Name of the dtype of the observations.
-    """
-    config = TwoTimescaleConfig(
-        warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
-    )
-    bound = np.ones(1)
-    actions = ActionCodec(spaces.Discrete(2))
-    learner = TwoTimescaleLearner(1, actions, 1, -bound, bound, config, seed=0)
-    points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1)).astype(dtype)
-    learner.begin(0, points[0])
-    for t, point in enumerate(points):
-        learner.step(0, point, 0.0, False, t % 8 == 7)
-    learner.greedy(points)

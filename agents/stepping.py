@@ -1,14 +1,17 @@
 """The two loops of training: one environment stepped directly, or several as a VecEnv.
 
-Both call the callbacks as SB3's own algorithms do, after every step of the environment.
+Both call the callbacks as SB3's own algorithms do, after every step of the environment; the first leaves
+out steps at which no callback would look, and counts them.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
+
+from oda_rl.agents.looking import calls_until_look, count_calls
 
 if TYPE_CHECKING:
     from oda_rl.agents.algorithm import OnlineAlgorithm
@@ -27,8 +30,8 @@ def run_single(
     With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
     """
     action = model.next_actions[0]
-    watched = not sees_nothing(callback)
     callback.on_rollout_start()
+    missed, look = 0, calls_until_look(callback, model.num_timesteps)
     go_on = True
     while go_on and model.num_timesteps < total_timesteps:
         if only_scaling and model.learner.is_scaled:
@@ -45,9 +48,10 @@ def run_single(
             action = model.begin(0, observation)
         model.next_actions[0] = action
         model._last_obs = observation[None]
-        if not watched and not ended:
-            callback.n_calls += 1
+        if missed + 1 < look and not ended and model.num_timesteps < total_timesteps:
+            missed += 1
             continue
+        count_calls(callback, missed)
         step = {
             "actions": np.array([taken]),
             "new_obs": model._last_obs,
@@ -57,8 +61,10 @@ def run_single(
         }
         callback.update_locals(step)
         go_on = callback.on_step()
+        missed, look = 0, look and calls_until_look(callback, model.num_timesteps)
         if ended:
             finish_episodes(model, callback, log_interval, step)
+    count_calls(callback, missed)  # the warm-up may end between two looks
     return go_on
 
 
@@ -95,11 +101,6 @@ def run_vectorised(
         go_on = callback.on_step()
         if dones.any():
             finish_episodes(model, callback, log_interval, step)
-
-
-def sees_nothing(callback: BaseCallback) -> bool:
-    """Whether this is what SB3 makes of `callback=None`: then nobody needs to be told of a step."""
-    return type(callback) is ConvertCallback and callback.callback is None
 
 
 def finish_episodes(

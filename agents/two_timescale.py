@@ -9,7 +9,9 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.algorithm import OnlineAlgorithm
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.learner import TwoTimescaleLearner
+from oda_rl.agents.loading import load_kernels
 from oda_rl.agents.policies import CodebookPolicy
+from oda_rl.agents.tree.learner import TreeLearner
 
 
 class TwoTimescaleQ(OnlineAlgorithm):
@@ -112,7 +114,9 @@ class TwoTimescaleQ(OnlineAlgorithm):
         return self.actions.decode(self.learner.command(env) if self.actions.is_joint else action)
 
     def _make_learner(self) -> TwoTimescaleLearner:
-        return TwoTimescaleLearner(
+        kind = TreeLearner if self.config.tree else TwoTimescaleLearner
+        load_kernels(str(self.observation_space.dtype), kind)
+        return kind(
             len(self.observation_space.low),
             self.actions,
             self.n_envs,

@@ -13,6 +13,7 @@ from oda_rl.agents.layout import (
     LEARNING_STEPS,
     N_BASIS,
     N_CELLS,
+    N_FIGURES,
     RATE_BY_CELL,
     SOFTNESS,
     TD_ERROR,
@@ -22,6 +23,10 @@ from oda_rl.agents.layout import (
 
 # Forgetting of the running figures
 FIGURE_RATE = 0.001
+# Every so many steps the errors of the cells are noted, if anybody watches them.
+WATCHED_EVERY = 32
+# Forgetting of those, by visits that were watched
+ERROR_RATE = 0.05
 # Below this a common factor of the traces is multiplied out.
 SMALLEST_SCALE = 1e-60
 # A trace below this has faded away.
@@ -192,6 +197,20 @@ def count_visit(taken, share, only, settings, counters, figures, visits, rate):
             visits[taken, i] += share[i]
 
 
+@lean_kernel
+def note_error(size, share, only, n_cells, errors):
+    """Let the running means of the cells that speak follow the `size` of an error.
+
+    The second half of `errors` holds the weights of all that was averaged, as the means begin at 0.
+    """
+    weights = errors.shape[0] // 2
+    for i in range(n_cells):
+        if only < 0 or i == only:
+            part = ERROR_RATE * share[i]
+            errors[i] += part * (size - errors[i])
+            errors[weights + i] += part * (1.0 - errors[weights + i])
+
+
 @inline_kernel
 def learn_values(env, reward, best_next, n_observed, settings, counters, figures, book, memory, scratch):
     """One step of Watkins' Q(lambda) over soft aggregate states; `best_next` is the next state's value.
@@ -216,6 +235,8 @@ def learn_values(env, reward, best_next, n_observed, settings, counters, figures
     target = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * best_next
     error = target - expected_value(z, share, only, n_cells, q, base, n_basis, scratch.sums)
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
+    if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % WATCHED_EVERY == 0:
+        note_error(abs(error), share, only, n_cells, figures[N_FIGURES:])
     fade(env, traces, n_cells, settings, memory)
     count_visit(taken, share, only, settings, counters, figures, visits, rate)
     size = 1.0 / (memory.norm[env] * memory.trace_scale[env])

@@ -276,6 +276,26 @@ class LinearLearner:
         actions = np.zeros(len(observations), dtype=np.int64)
         if not self.is_scaled:  # nothing has been learned: one action is as good as another
             return actions
+        self._choose(observations, actions)
+        return actions
+
+    def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """Q(x, a) for observations of shape (n, n_features), of shape (n, n_actions).
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+        values = np.full((len(observations), self.n_actions), self.initial_value)
+        action = np.zeros(1, dtype=np.int64)
+        for t in range(len(observations) if self.is_scaled else 0):
+            self._choose(observations[t : t + 1], action)
+            values[t] = self.workspace.values
+        return values
+
+    def _choose(self, observations: NDArray[Any], actions: NDArray[np.int64]) -> None:
+        """Fill in the greedy actions; the values for the last observation are left in the workspace."""
         work = self.workspace
         finite = kernels.greedy_actions(
             observations,
@@ -291,7 +311,6 @@ class LinearLearner:
         )
         if not finite:
             raise ValueError("observation contains NaN or infinity.")
-        return actions
 
     def explore(self, actions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Replace a share of the actions by random ones: the exploration rate of the present."""

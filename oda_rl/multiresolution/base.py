@@ -401,6 +401,26 @@ class TreeEstimator(BaseEstimator):
         numbers = np.searchsorted(self.classes_, data.targets).astype(np.int64)
         return Data(data.samples, numbers, weight)
 
+    def _check_more(self, plan: Plan, X: ArrayLike, y: ArrayLike | None) -> tuple[Data, float]:
+        """More samples as the tree sees them, and the square of the unit of its errors."""
+        data = self._check_targets(plan, X, y, None, reset=False)
+        if plan.kind == "regressor":
+            return self._standard(plan, data, reset=False), self._squared_unit
+        if plan.kind == "clusterer":
+            return data, 1.0
+        unknown = np.setdiff1d(data.targets, self.classes_)
+        if len(unknown) > 0:
+            raise ValueError(
+                f"y has the class {unknown.tolist()[0]!r}; known are {self.classes_.tolist()}."
+            )
+        numbers = np.searchsorted(self.classes_, data.targets).astype(np.int64)
+        return data._replace(targets=numbers), 1.0
+
+    @property
+    def _squared_unit(self) -> float:
+        """The unit of squared errors: that of a single output; several are counted in deviations."""
+        return float(self._deviation[0] ** 2) if getattr(self, "_n_outputs", 0) == 1 else 1.0
+
     def _insert_class(self, place: int) -> None:
         if self._waiting is not None:
             targets = self._waiting.targets

@@ -7,9 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.multiresolution import files
 from oda_rl.multiresolution.base import TreeEstimator
 from oda_rl.multiresolution.layers import Layer
+from oda_rl.multiresolution.naming import cell_of
+from oda_rl.multiresolution.refining import Refinement, inside, refine
 from oda_rl.storage import PathOrFile
 
 Array = NDArray[np.float64]
@@ -221,6 +224,73 @@ class MultiResolutionODA(TreeEstimator):
         self.__dict__.pop("labels_", None)
         self._learned = self._go_on(plan, layers, data)
         return self
+
+    def refine(
+        self,
+        cell: Any,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        target_error: float = 0.0,
+        max_splits: int = 100,
+        limits: dict[str, Any] | Layer | None = None,
+    ) -> Refinement:
+        """Anneal one region further, where its errors are, until they are as few as wanted.
+
+        The leaf with the largest error below the cell is split, again and again, below the last layer,
+        too; the rest of the tree stays as it is. (Section VI-B.)
+
+        Parameters
+        ----------
+        cell : str
+            The name of a cell, such as "0" (the root, hence the whole tree) or "0.2.1"; see
+            `oda_rl.explain.errors` for where the errors are.
+        X : array-like of shape (n_samples, n_features)
+            Samples, as a rule those of `fit`; those that do not fall into the cell are left out.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
+            Their classes or outputs; a clusterer has none.
+        target_error : float, default=0.0
+            Where to stop: the part of the samples told wrong, the mean squared error (of several
+            outputs the sum, in standard deviations), or the mean divergence, in the region.
+        max_splits : int, default=100
+            Splits, at most.
+        limits : dict or Layer, optional
+            Limits of these splits where they are not to be those of the last layer, with two samples
+            as the least to be split. Where its K_max does not help, more codevectors are tried.
+
+        Returns
+        -------
+        Refinement
+            Error before and after, splits, and leaves gained.
+
+        Raises
+        ------
+        ValueError
+            If there is no such cell, or no sample in it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from oda_rl import MultiResolutionODA, ODAClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = MultiResolutionODA(ODAClassifier(), layers=1, max_children=3, random_state=0)
+        >>> _ = model.fit(X, y)
+        >>> model.refine("0", X, y, target_error=0.01).error <= 0.01
+        True
+        """
+        plan, layers = self._plan()
+        check_non_negative(target_error=target_error)
+        check_at_least(1, max_splits=max_splits)
+        learned = self._fitted
+        found = cell_of(learned.tree, cell)
+        data, unit = self._check_more(plan, X, y)
+        if len(inside(learned, found, data.samples)) == 0:
+            raise ValueError(f"X has no sample in the cell {cell!r}.")
+        usual = layers[-1]._replace(min_support=2)
+        layer = usual if limits is None else Layer.of(limits).filled(usual)
+        told = refine(learned, found, data, target_error / unit, layer, max_splits)
+        self.__dict__.pop("labels_", None)
+        return told._replace(error_before=told.error_before * unit, error=told.error * unit)
 
     # -- storing ---------------------------------------------------------------------------------
 

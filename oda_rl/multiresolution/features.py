@@ -114,3 +114,14 @@ class Features:
     def back(self, layer: int, points: Array) -> Array:
         """From scaled to the units of the resolution in which the cells of a layer are split."""
         return self.scalings[self.place(layer)].back(points)
+
+    def affine(self, layer: int) -> tuple[Array, Array] | None:
+        """What `__call__` does as (matrix, offset), z = x matrix + offset; None if it is not affine."""
+        place = self.place(layer)
+        one, linear, scaling = self.maps[place], self._linear[place], self.scalings[place]
+        if one is not None and linear is None:
+            return None
+        matrix, offset = linear if linear is not None else (np.eye(self.n_raw), np.zeros(self.n_raw))
+        if len(scaling.matrix) > 0:
+            matrix, offset = matrix @ scaling.matrix, (offset - scaling.shift) @ scaling.matrix
+        return matrix, offset

@@ -44,7 +44,6 @@ def write(path: storage.PathOrFile, model: Any) -> Path | None:
         "given": model.resolutions is not None,
         "n_samples_seen": int(model.n_samples_seen_),
         "warm": model._waiting is None,
-        "rng": learned.rng.bit_generator.state,
         "entropy": learned.grower.entropy,
         "n_seen": learned.grower.n_seen,
         "history": [[list(point[0]), *map(plain, point[1:])] for point in learned.grower.history],
@@ -104,9 +103,8 @@ def _learned(model: Any, config: dict[str, Any], arrays: Arrays, features: Featu
     plan, layers = model._plan()
     n_classes = len(model.classes_) if plan.kind == "classifier" else 1
     n_outputs = len(model._mean) if plan.kind == "regressor" else 1
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(0)
     learned = Learned(plan, layers, features, n_classes, n_outputs, rng, model.n_jobs, model.max_leaves)
-    rng.bit_generator.state = config["rng"]
     tree, grower = learned.tree, learned.grower
     tree.layers = []
     while f"layer/{len(tree.layers)}/location" in arrays:
@@ -133,9 +131,8 @@ def _buds(learned: Learned, arrays: Arrays) -> list[dict[str, Any]]:
         if bud.annealer is not None:
             own = bud.annealer.get_state()
             arrays[f"bud/{i}/reference"] = own.pop("reference")
-            own.pop("rng")
             state |= {"annealer": own, "room": int(bud.annealer.max_codevectors)}
-            state["temperatures"] = [float(bud.annealer.t_min)]
+            state["t_min"] = float(bud.annealer.t_min)
             book = bud.annealer.codebook.get_state()
             arrays |= {f"bud/{i}/book/{name}": array for name, array in book.items()}
         states.append(state)
@@ -154,11 +151,9 @@ def _restore_bud(learned: Learned, state: dict[str, Any], arrays: Arrays, prefix
         parts["payload"] = arrays[f"{prefix}book/payload"]
         book = Codebook(len(parts["location"]), {}, learned.tree.divergence)
         book.set_state(parts)
-        kept = learned.rng.bit_generator.state
-        annealer = learned.sprouting.annealer_for(book, 1.0, bud.layer)
-        annealer.set_state({**state["annealer"], "reference": arrays[f"{prefix}reference"], "rng": kept})
-        annealer.max_codevectors, annealer.t_min = state["room"], state["temperatures"][0]
-        learned.rng.bit_generator.state = kept
+        annealer = learned.sprouting.annealer_for(book, 1.0, bud.layer, np.random.default_rng())
+        annealer.set_state({**state["annealer"], "reference": arrays[f"{prefix}reference"]})
+        annealer.max_codevectors, annealer.t_min = state["room"], state["t_min"]
         bud.annealer = annealer
     learned.sprouting.buds[cell] = bud
 

@@ -66,6 +66,7 @@ class Sprout(NamedTuple):
     weight: Array
     n_inputs: int
     by_labels: bool
+    room: int
     order: Labels
 
 
@@ -73,8 +74,7 @@ def anneal_region(settings: Settings, layer: Layer, sprout: Sprout) -> Region:
     """Anneal the children of one cell (Algorithm 1, or 4 where samples have labels)."""
     samples, labels, weight = sprout.samples, sprout.labels, sprout.weight
     n, d = samples.shape
-    n_labels = int((np.bincount(labels) > 0).sum())
-    room = max(n_labels, min(int(layer.max_codevectors or 1), n // SAMPLES_PER_CODEVECTOR))
+    room = max(int((np.bincount(labels) > 0).sum()), sprout.room)
     capacity = room + 2
     location, axis = np.zeros((d, capacity)), np.zeros((d, capacity))
     mass, label = np.zeros(capacity), np.zeros(capacity, dtype=np.int64)
@@ -160,6 +160,7 @@ class Grower:
         self.entropy, self.n_jobs, self.max_leaves = entropy, n_jobs, max_leaves
         self.n_leaves = tree.n_leaves
         self.n_seen = 0
+        self.samples_per_codevector = SAMPLES_PER_CODEVECTOR
         self.history: list[GrowthPoint] = []
         self._start = time.perf_counter()
 
@@ -170,11 +171,11 @@ class Grower:
         root = tree.layers[0]
         root.append((data.weight @ scaled / data.weight.sum())[:, None], np.zeros(1, dtype=np.int64))
         at, closest = np.zeros(len(scaled), dtype=np.int64), np.empty(len(scaled))
-        only, one = at[:1], np.ones(1, dtype=np.int64)
-        kernels.nearest_child(tree.divergence.kind, scaled, root.location, only, one, at, closest)
+        first, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+        kernels.nearest_child(tree.divergence.kind, scaled, root.location, first, one, at, closest)
         self.task.add(root, at, scaled, data.targets, data.weight, closest)
         root.add(at, data.samples, data.weight)
-        self.task.settle(root, only, None)
+        self.task.settle(root, first, None)
         self.n_leaves = 1
 
     def grow(self, layers: Sequence[Layer], data: Data) -> None:
@@ -191,15 +192,26 @@ class Grower:
             if len(inside) < len(at):
                 at, scaled, data = at[inside], scaled[inside], data.take(inside)
 
-    def grow_layer(self, depth: int, layer: Layer, at: Labels, scaled: Array, data: Data) -> Labels:
-        """Split the cells of a layer that are worth it; `at` are those in which the samples are.
+    def grow_layer(
+        self,
+        depth: int,
+        layer: Layer,
+        at: Labels,
+        scaled: Array,
+        data: Data,
+        only: Labels | None = None,
+    ) -> Labels:
+        """Split the cells of a layer that are worth it, or `only` some.
+
+        `at` are the cells of the layer in which the samples are, which are `scaled` in its resolution.
 
         Returns
         -------
         ndarray of shape (n_samples,), int64
             The cells of the next layer in which the samples now are, -1 where there are none.
         """
-        chosen = np.flatnonzero(worth_splitting(self.tree.layers[depth], layer))
+        worth = np.flatnonzero(worth_splitting(self.tree.layers[depth], layer))
+        chosen = worth if only is None else only
         if len(chosen) == 0:
             return np.full(len(at), -1)
         seed = np.random.SeedSequence(self.entropy, spawn_key=(depth, int(chosen[0])))
@@ -208,7 +220,8 @@ class Grower:
             samples, labels = self.task.annealed(scaled[rows], data.targets[rows])
             order = np.concatenate([rng.permutation(len(samples)) for _ in range(PASSES)])
             weight, n_inputs = data.weight[rows], scaled.shape[1]
-            sprouts.append(Sprout(samples, labels, weight, n_inputs, self.task.by_labels, order))
+            room = min(int(layer.max_codevectors or 1), len(labels) // self.samples_per_codevector)
+            sprouts.append(Sprout(samples, labels, weight, n_inputs, self.task.by_labels, room, order))
         if self.n_jobs in (None, 1) or len(sprouts) == 1:
             regions = [anneal_region(self.settings, layer, sprout) for sprout in sprouts]
         else:
@@ -338,7 +351,7 @@ def _brood(
         location, parent, own, share = location[:, used], parent[used], own[used], share[used]
         count = np.bincount(parent, minlength=n)
         first = np.cumsum(count) - count
-        share = share / np.bincount(parent, share, n)[parent]
+        share = share / np.maximum(np.bincount(parent, share, n), 1e-300)[parent]
     block = tree.new_cells(depth + 1)
     block.append(location, parent, own=own, share=share)
     width, temperature = np.zeros(n), np.zeros(n)

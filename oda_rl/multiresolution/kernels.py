@@ -345,7 +345,7 @@ def grow(
             if by_labels and wrong <= 0.0:
                 reason = PURE
                 break
-            if counted >= 2 and counted > n_labels and error - now < min_improvement * error:
+            if min_improvement > 0.0 and counted > n_labels and error - now < min_improvement * error:
                 reason = SETTLED
                 break
             error, counted = now, n_cells

@@ -47,7 +47,7 @@ class Learned:
         n_jobs: int | None,
         max_leaves: int | None,
     ) -> None:
-        self.plan, self.layers, self.rng = plan, layers, rng
+        self.plan, self.layers = plan, layers
         self.task = plan.task(features, n_classes, n_outputs)
         sizes = [self.task.n_model(features.n_features(i)) for i in range(len(features))]
         divergence = plan.settings.divergence
@@ -55,7 +55,7 @@ class Learned:
         self.settled = True
         entropy = int(rng.integers(2**62))
         self.grower = Grower(self.tree, self.task, plan.settings, entropy, n_jobs, max_leaves)
-        self.sprouting = Sprouting(self.tree, self.task, plan.settings, layers, self.grower, rng)
+        self.sprouting = Sprouting(self.tree, self.task, plan.settings, layers, self.grower)
 
     def fit(self, data: Data) -> None:
         """Plant the tree and grow all layers from samples at hand."""
@@ -67,6 +67,7 @@ class Learned:
         scaled = self.tree.features(0, data.samples)
         mean = (data.weight @ scaled / data.weight.sum())[:, None]
         self.tree.layers[0].append(mean, np.zeros(1, dtype=np.int64))
+        self.grower.n_leaves = 1
 
     def resume(
         self, plan: Plan, layers: list[Layer], n_jobs: int | None, max_leaves: int | None
@@ -126,15 +127,12 @@ class Learned:
         return out
 
     def leaf_numbers(self, samples: Array) -> Labels:
-        """Where the leaves of samples are among all leaves, layer by layer."""
-        found, numbers = self.tree.find(samples)
+        """Where the leaves of samples are among all leaves, in the order of their names."""
+        layers, numbers = self.tree.find(samples)
         result = np.empty(len(samples), dtype=np.int64)
-        before = 0
-        for layer, cells in enumerate(self.tree.layers):
-            place = np.cumsum(cells.is_leaf) - 1 + before
-            inside = found == layer
-            result[inside] = place[numbers[inside]]
-            before += int(cells.is_leaf.sum())
+        for layer, places in enumerate(self.tree.leaf_places()):
+            inside = layers == layer
+            result[inside] = places[numbers[inside]]
         return result
 
     def insert_class(self, place: int) -> None:
@@ -149,5 +147,9 @@ class Learned:
         return smoothed(votes, votes)[0]
 
     def of_leaves(self, name: str) -> NDArray[Any]:
-        """One of the arrays of `Cells`, of all leaves."""
-        return np.concatenate([getattr(c, name)[c.is_leaf] for c in self.tree.layers])
+        """One of the arrays of `Cells`, of all leaves in the order of their names."""
+        layers = self.tree.layers
+        found = np.concatenate([getattr(cells, name)[cells.is_leaf] for cells in layers])
+        places = self.tree.leaf_places()
+        order = np.concatenate([p[c.is_leaf] for p, c in zip(places, layers, strict=True)])
+        return np.asarray(found[np.argsort(order)])

@@ -1,5 +1,7 @@
 """A tree that grows with a stream: every sample goes to its leaf, and trains what grows there."""
 
+from itertools import count
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -83,8 +85,6 @@ class Sprouting:
         The limits.
     grower : Grower
         Splits the cells whose buds have finished.
-    rng : Generator
-        Draws what annealers draw.
     """
 
     def __init__(
@@ -94,10 +94,9 @@ class Sprouting:
         settings: Settings,
         layers: list[Layer],
         grower: Grower,
-        rng: np.random.Generator,
     ) -> None:
         self.tree, self.task, self.settings = tree, task, settings
-        self.layers, self.grower, self.rng = layers, grower, rng
+        self.layers, self.grower = layers, grower
         self.buds: dict[Cell, Bud] = {}
 
     def observe(self, data: Data) -> None:
@@ -107,7 +106,7 @@ class Sprouting:
         scaled = tree.features(0, data.samples)
         closest = tree.divergence(scaled, tree.layers[0].location.T)[:, 0]
         self._add(0, at, scaled, data, closest)
-        for depth in range(len(self.layers)):
+        for depth in count():
             going = self._feed(depth, at, data)
             if len(going) == 0:
                 break
@@ -133,7 +132,9 @@ class Sprouting:
         """Give samples to the buds of their leaves; returns the rows of those that go further down."""
         cells = self.tree.layers[depth]
         going = [np.flatnonzero(cells.count[at] > 0)]
-        for number in np.unique(at[cells.count[at] == 0]):
+        # Leaves of the last layer only count their samples.
+        leaves = at[cells.count[at] == 0] if depth < len(self.layers) else at[:0]
+        for number in np.unique(leaves):
             rows = np.flatnonzero(at == number)
             used = self._grow(Cell(depth, int(number)), data.take(rows))
             going.append(rows[used:])
@@ -157,16 +158,16 @@ class Sprouting:
                 break
             bud.look_at = bud.interval
             if bud.annealer is None and bud.n_received >= bud.try_at:
-                self._begin(bud, cell.layer)
+                self._begin(bud, cell)
             elif bud.finished and self._bloom(bud, cell):
                 return used
             elif bud.annealer is not None:
                 self._admit(bud, cell.layer)
         return used
 
-    def _begin(self, bud: Bud, depth: int) -> None:
+    def _begin(self, bud: Bud, cell: Cell) -> None:
         """Begin to anneal, if the samples that are kept differ."""
-        samples, labels, weight = self._seen_by(bud, depth)
+        samples, labels, weight = self._seen_by(bud, cell.layer)
         n_labels = int(labels.max()) + 1
         if self.task.by_labels and len(np.unique(labels)) == 1:
             return
@@ -181,10 +182,14 @@ class Sprouting:
         for i in range(k):
             book.add(location[:, i], float(mass[i]), int(label[i]))
             book.axis[:, i] = axis[:, i]
-        bud.annealer = self.annealer_for(book, critical, bud.layer)
+        # Seeded by the name of the cell, since leaves are trained in no fixed order.
+        seed = np.random.default_rng([self.grower.entropy, *self.tree.numbers(cell)])
+        bud.annealer = self.annealer_for(book, critical, bud.layer, seed)
         self._observe(bud, samples, labels, weight)
 
-    def annealer_for(self, book: Codebook, critical: float, layer: Layer) -> Annealer:
+    def annealer_for(
+        self, book: Codebook, critical: float, layer: Layer, seed: np.random.Generator
+    ) -> Annealer:
         """An annealer for a codebook that has just begun, in data with a critical temperature."""
         settings = self.settings
         automatic = isinstance(settings.t_max, str)
@@ -207,7 +212,7 @@ class Sprouting:
             memory=settings.samples_per_cell // 10,
             min_samples=30,
             harden=False,
-            seed=self.rng,
+            seed=seed,
         )
 
     def _seen_by(self, bud: Bud, depth: int) -> tuple[Array, Labels, Array]:

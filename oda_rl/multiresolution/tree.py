@@ -221,11 +221,32 @@ class Tree:
         """Layers below the root."""
         return max((i for i, cells in enumerate(self.layers) if len(cells) > 0), default=0)
 
+    def leaf_places(self) -> list[Labels]:
+        """Where leaves stand among all, by their names; of other cells, the first leaf below them.
+
+        Returns
+        -------
+        list of ndarray of shape (n_cells,), int64
+            Of every layer.
+        """
+        below = [cells.is_leaf.astype(np.int64) for cells in self.layers]
+        for depth in range(len(self.layers) - 1, 0, -1):
+            np.add.at(below[depth - 1], self.layers[depth].parent, below[depth])
+        places = [np.zeros(1, dtype=np.int64)]
+        for depth in range(1, len(self.layers)):
+            parent, first = self.layers[depth].parent, self.layers[depth - 1].first
+            before = np.cumsum(below[depth]) - below[depth]
+            places.append(places[-1][parent] + before - before[first[parent]])
+        return places
+
     def leaves(self) -> list[Cell]:
-        """The leaves, layer by layer."""
-        return [
-            Cell(i, int(k)) for i, cells in enumerate(self.layers) for k in np.flatnonzero(cells.is_leaf)
+        """The leaves, in the order of their names."""
+        found = [
+            (int(place[k]), Cell(i, int(k)))
+            for i, (cells, place) in enumerate(zip(self.layers, self.leaf_places(), strict=True))
+            for k in np.flatnonzero(cells.is_leaf)
         ]
+        return [cell for _, cell in sorted(found)]
 
     def children(self, cell: Cell) -> list[Cell]:
         """The cells into which a cell is split."""

@@ -1,10 +1,12 @@
-"""Drawing what has been learned. Needs matplotlib."""
+"""Codebooks and learning curves, from arrays."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from oda_rl.plotting import style
 
 
 def plot_codebook(
@@ -43,8 +45,6 @@ def plot_codebook(
     ValueError
         If a dimension does not exist.
     """
-    from matplotlib import pyplot as plt
-
     points = np.atleast_2d(np.asarray(codevectors, dtype=float))
     names = feature_names or [f"observation[{j}]" for j in range(points.shape[1])]
     for dimension in dimensions:
@@ -54,20 +54,21 @@ def plot_codebook(
             )
     classes, share = np.asarray(labels), np.asarray(weights, dtype=float)
     area = 15.0 + 250.0 * share / max(share.max(initial=0.0), 1e-12)
-    ax = ax if ax is not None else plt.subplots(layout="constrained")[1]
+    ax = style.new_axes(ax)
     ax.set_xlabel(names[dimensions[0]])
     ax.set_ylabel(names[dimensions[1]])
     if not np.issubdtype(classes.dtype, np.integer):
-        style: Any = {
+        points_style: Any = {
             "s": area,
             "c": classes,
-            "cmap": "viridis",
+            "cmap": style.SEQUENTIAL,
             "edgecolors": "white",
             "linewidths": 0.5,
         }
-        scale = ax.scatter(*points[:, dimensions].T, alpha=0.8, **style)
+        scale = ax.scatter(*points[:, dimensions].T, alpha=0.8, **points_style)
         ax.figure.colorbar(scale, ax=ax, label=label_names[0] if label_names else "action")
         return ax
+    colours = style.label_colours(int(classes.max(initial=0)) + 1)
     for label in np.unique(classes):
         own = classes == label
         name = label_names[label] if label_names else f"action {label}"
@@ -77,7 +78,7 @@ def plot_codebook(
             alpha=0.7,
             edgecolors="white",
             linewidths=0.5,
-            color=f"C{label}",
+            color=colours[label],
             label=name,
         )
     legend = ax.legend(loc="best", frameon=False)
@@ -111,11 +112,10 @@ def plot_learning_curve(
     -------
     matplotlib.axes.Axes
     """
-    from matplotlib import pyplot as plt
     from matplotlib.ticker import EngFormatter
 
     x, y = np.asarray(steps, dtype=float), np.asarray(returns, dtype=float)
-    ax = ax if ax is not None else plt.subplots(layout="constrained")[1]
+    ax = style.new_axes(ax)
     ax.plot(x, y, ".", color="C7", markersize=3, alpha=0.35, label="episodes")
     if len(y) >= window:
         mean = np.convolve(y, np.full(window, 1.0 / window), mode="valid")

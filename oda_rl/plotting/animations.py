@@ -1,0 +1,196 @@
+"""The codebook growing, as an animation."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl._validation import check_at_least, check_positive
+from oda_rl.plotting.maps import add_scale, draw_decisions, draw_values
+from oda_rl.plotting.partitions import draw_codevectors, name_axes, plot_partition, renamed
+from oda_rl.plotting.planes import Plane, cells_in, make_plane
+from oda_rl.plotting.views import View, _index, distance_from, view_of
+
+# Points along each side of the maps
+RESOLUTION = 100
+LEVELS = 16
+
+
+def animate_codebook(
+    frames: Any,
+    path: str | os.PathLike[str],
+    X: ArrayLike | None = None,
+    dimensions: tuple[int, int] | None = None,
+    at: ArrayLike | None = None,
+    fps: float = 8.0,
+    hold: float = 3.0,
+    max_frames: int = 60,
+    feature_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    size: tuple[float, float] | None = None,
+    dpi: float = 80.0,
+) -> NDArray[Any]:
+    """Write a GIF of a codebook that grows, and return the axes of its last picture.
+
+    Of an estimator it is its partition at every temperature of its `history_`. Of an agent, whose views
+    `oda_rl.agents.callbacks.SnapshotCallback` collects during the training, it is the greedy action, the
+    codevectors, and beside them the value.
+
+    Parameters
+    ----------
+    frames : fitted estimator, or sequence of View
+        What to show. The last one decides upon the plane.
+    path : str or path
+        Where to; a GIF, which repeats for ever. Written under a temporary name, then renamed.
+    X : array-like of shape (n_samples, n_features), optional
+        Samples to draw, too.
+    dimensions, at, feature_names, label_names
+        As for `plot_partition`.
+    fps : float, default=8
+        Pictures per second.
+    hold : float, default=3
+        Seconds for which the last picture stays.
+    max_frames : int, default=60
+        More are thinned out evenly.
+    size : (float, float), optional
+        Of the picture, in inches.
+    dpi : float, default=80
+        Pixels per inch.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes
+        One, or two with values.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to show, or the path is not that of a GIF.
+    """
+    from matplotlib import pyplot as plt
+    from matplotlib.animation import PillowWriter
+
+    target = Path(path)
+    if target.suffix.lower() != ".gif":
+        raise ValueError(f"path must end in .gif, got {target.name}.")
+    check_at_least(2, max_frames=max_frames)
+    check_positive(fps=fps, dpi=dpi)
+    views = [renamed(view, feature_names, label_names) for view in _thin(_views(frames), max_frames)]
+    maps = _Maps(views, dimensions, at, X)
+    figure, axes = plt.subplots(
+        1, maps.n_panels, figsize=size or (4.6 * maps.n_panels, 4.0), squeeze=False, layout="constrained"
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}.", suffix=".gif")
+    os.close(handle)
+    writer = PillowWriter(fps=fps)
+    try:
+        with writer.saving(figure, temporary, dpi=dpi):
+            for t in range(len(views)):
+                maps.draw(t, axes[0])
+                if t == 0:
+                    maps.add_scale(figure, axes[0])
+                writer.grab_frame()
+            for _ in range(int(hold * fps)):
+                writer.grab_frame()
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    drawn: NDArray[Any] = axes[0]
+    return drawn
+
+
+class _Maps:
+    """What all pictures of an animation have in common, and how one is drawn."""
+
+    def __init__(self, views: list[View], dimensions: Any, at: Any, X: Any) -> None:
+        last = views[-1]
+        self.views = views
+        self.samples = None if X is None else np.asarray(X, dtype=float)
+        self.plane: Plane = make_plane(last, dimensions, at, self.samples, most=last.n_valued)
+        self.with_values = last.decisions is not None and last.values is not None and X is None
+        self.n_panels = 2 if self.with_values else 1
+        if self.with_values:
+            grid = self.plane.grid(RESOLUTION)
+            shape = (RESOLUTION, RESOLUTION)
+            assert all(view.values is not None and view.decisions is not None for view in views)
+            self.values = [np.asarray(view.values(grid)).reshape(shape) for view in views]  # type: ignore[misc]
+            self.decided = [np.asarray(view.decisions(grid)).reshape(shape) for view in views]  # type: ignore[misc]
+            self.limits = min(v.min() for v in self.values), max(v.max() for v in self.values)
+
+    def draw(self, t: int, axes: Any) -> None:
+        """The picture number t."""
+        view = self.views[t]
+        for ax in axes:
+            ax.clear()
+        if not self.with_values:
+            # every frame has the plane of the last one
+            fixed = replace(view, reach=self._reach())
+            plot_partition(fixed, self.samples, None, self.plane.dimensions, self.plane.at, ax=axes[0])
+            name_axes(axes[0], view, self.plane)
+            axes[0].set_title(view.title, loc="right", fontsize=10)
+            return
+        draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
+        which = np.arange(len(view.codevectors))
+        if view.distance is not None and len(self.plane.at) == view.n_features:
+            which = np.array(sorted(cells_in(self.plane, view.distance)), dtype=np.int64)
+        draw_codevectors(axes[0], view, self.plane, which)
+        self.filled = draw_values(axes[1], self.plane, self.values[t], LEVELS, self.limits)
+        for ax in axes:
+            name_axes(ax, view, self.plane)
+        axes[1].set_title(view.title, loc="right", fontsize=10)
+
+    def add_scale(self, figure: Any, axes: Any) -> None:
+        """The colour bar of the values, which is the same for all pictures."""
+        if self.with_values:
+            add_scale(figure, self.filled, axes[1], self.views[-1])
+
+    def _reach(self) -> Any:
+        low, high = (end.copy() for end in self.views[-1].limits(self.samples))
+        return low, high
+
+
+def _views(frames: Any) -> list[View]:
+    """The views of an estimator's history, or those given."""
+    if hasattr(frames, "history_") and hasattr(frames, "codevectors_"):
+        return [_past(frames, record) for record in frames.history_ if hasattr(record, "codevectors")]
+    if hasattr(frames, "views"):
+        frames = frames.views()
+    try:
+        return [view_of(frame) for frame in frames]
+    except TypeError:
+        raise TypeError(
+            f"frames is a {type(frames).__name__}; a fitted estimator with a history_, or views of an "
+            "agent from SnapshotCallback, are accepted."
+        ) from None
+
+
+def _past(model: Any, record: Any) -> View:
+    """The view of an estimator as it was at the end of a temperature."""
+    codevectors = np.asarray(record.codevectors, dtype=float)
+    labels = getattr(record, "labels", None)
+    now = view_of(model)
+    return replace(
+        now,
+        codevectors=codevectors,
+        weights=np.zeros(len(codevectors)),  # not recorded
+        labels=None if labels is None else _index(model.classes_, labels),
+        distance=distance_from(model, codevectors),
+        values=None,
+        decisions=None,
+        title=f"T = {record.temperature:.3g}, {len(codevectors)} codevectors",
+    )
+
+
+def _thin(views: list[View], most: int) -> list[View]:
+    if not views:
+        raise ValueError("there is nothing to animate: no temperature has been finished.")
+    kept = np.unique(np.linspace(0, len(views) - 1, min(most, len(views))).round().astype(int))
+    return [views[i] for i in kept]

@@ -1,0 +1,154 @@
+"""A plane through the space of a model: its points, and the cells that it cuts."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.plotting.views import View, check_dimensions
+
+Array = NDArray[np.float64]
+
+# Parts of the plane's side: a cell that is smaller is not seen.
+SMALLEST = 1e-9
+
+
+class Plane(NamedTuple):
+    """A rectangle in two `dimensions`; the other coordinates are those of `at`."""
+
+    dimensions: tuple[int, int]
+    at: Array
+    low: Array
+    high: Array
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top, as matplotlib's `imshow` takes them."""
+        return float(self.low[0]), float(self.high[0]), float(self.low[1]), float(self.high[1])
+
+    def lift(self, points: Array) -> Array:
+        """Points of the plane, of shape (n, 2), as points of the space."""
+        lifted = np.tile(self.at, (len(points), 1))
+        lifted[:, list(self.dimensions)] = points
+        return lifted
+
+    def grid(self, n: int) -> Array:
+        """The centres of n x n pixels, row by row from below, as points of the space."""
+        along = [self.low[j] + (np.arange(n) + 0.5) / n * (self.high[j] - self.low[j]) for j in (0, 1)]
+        x, y = np.meshgrid(*along)
+        return self.lift(np.column_stack([x.ravel(), y.ravel()]))
+
+    def unit(self, points: Array) -> Array:
+        """Points of the plane as parts of its sides."""
+        inside: Array = (points - self.low) / (self.high - self.low)
+        return inside
+
+    def back(self, unit: Array) -> Array:
+        """And back."""
+        points: Array = self.low + unit * (self.high - self.low)
+        return points
+
+
+def make_plane(
+    view: View,
+    dimensions: Sequence[int] | None,
+    at: ArrayLike | None,
+    X: NDArray[np.float64] | None = None,
+    most: int | None = None,
+) -> Plane:
+    """The plane that is wanted, as large as the codevectors and the samples are apart.
+
+    Parameters
+    ----------
+    view : View
+        The model.
+    dimensions : (int, int), optional
+        By default those that tell most.
+    at : array-like of shape (n_features,), optional
+        Where the plane lies in the other dimensions; by default at the mean of the codevectors.
+    X : ndarray of shape (n_samples, n_features), optional
+        Samples that should be seen.
+    most : int, optional
+        Dimensions that there are, if not all of the model's: the first ones.
+
+    Raises
+    ------
+    ValueError
+        If dimensions or place do not fit the model.
+    """
+    n = view.n_features if most is None else most
+    i, j = check_dimensions(view, dimensions, n)
+    place = view.centre()[:n] if at is None else np.array(at, dtype=float)
+    if place.shape != (n,) or not np.isfinite(np.delete(place, [i, j])).all():
+        names = ", ".join(view.feature_names[:n])
+        raise ValueError(f"at must be {n} finite numbers, one for each of {names}; got {at}.")
+    low, high = view.limits(X)
+    return Plane((i, j), place, low[[i, j]], high[[i, j]])
+
+
+def cells_in(plane: Plane, distance: Callable[[Array], Array]) -> dict[int, Array]:
+    """The cells that a plane cuts, each with the polygon that is its part of the rectangle.
+
+    Differences of Bregman divergences from two codevectors are affine in the point, so that three
+    corners of the rectangle tell them everywhere, and a cell is what is left of the rectangle when it
+    has been cut along the border with every other cell.
+
+    Parameters
+    ----------
+    plane : Plane
+        The rectangle.
+    distance : callable
+        As for `View`.
+
+    Returns
+    -------
+    dict of int to ndarray of shape (n_corners, 2)
+        By the number of the cell, in the units of the plane.
+    """
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    found = distance(plane.lift(plane.back(corners)))
+    # row by row: the divergence at the corner, and how it grows along the sides
+    affine = np.vstack([found[0], found[1] - found[0], found[2] - found[0]])
+    polygons = {}
+    for i in range(affine.shape[1]):
+        polygon = _cut_out(affine - affine[:, i : i + 1])
+        if len(polygon):
+            polygons[i] = plane.back(polygon)
+    return polygons
+
+
+def _cut_out(excess: Array) -> Array:
+    """The part of the unit square where no other cell is nearer.
+
+    `excess` says by how much every cell is further away than this one, as an affine function.
+    """
+    polygon = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    tolerance = 1e-12 * max(1e-300, float(np.abs(excess).max()))
+    for _ in range(excess.shape[1]):
+        further = excess[0] + polygon @ excess[1:]
+        worst = int(np.argmin(further.min(axis=0)))
+        if further[:, worst].min() >= -tolerance:
+            return polygon if _area(polygon) > SMALLEST**2 else polygon[:0]
+        polygon = _cut(polygon, further[:, worst])
+        if len(polygon) < 3:
+            return polygon[:0]
+    return polygon
+
+
+def _cut(polygon: Array, side: Array) -> Array:
+    """The part of a convex polygon where an affine function, given at its corners, is not negative."""
+    kept = []
+    for a in range(len(polygon)):
+        b = (a + 1) % len(polygon)
+        if side[a] >= 0.0:
+            kept.append(polygon[a])
+        if (side[a] >= 0.0) != (side[b] >= 0.0):
+            part = side[a] / (side[a] - side[b])
+            kept.append(polygon[a] + part * (polygon[b] - polygon[a]))
+    return np.array(kept).reshape(-1, 2)
+
+
+def _area(polygon: Array) -> float:
+    x, y = polygon.T
+    return 0.5 * abs(float(x @ np.roll(y, -1) - y @ np.roll(x, -1)))
