@@ -284,6 +284,7 @@ class TreeEstimator(BaseEstimator):
                 first = self._standard(plan, self._waiting, reset=True)
                 learned = self._new(plan, layers, first, np.random.default_rng(0))
                 learned.grower.plant(first)
+                learned.tree.features.forget()
                 return learned
             warm = self._standard(plan, self._waiting.take(slice(0, n)), reset=True)
             self._learned = self._new(plan, layers, warm, self._rng)

@@ -180,17 +180,18 @@ class Grower:
 
     def grow(self, layers: Sequence[Layer], data: Data) -> None:
         """All layers below the root."""
-        at = np.zeros(len(data.samples), dtype=np.int64)
-        scaled = self.tree.features(0, data.samples)
+        at, rows = np.zeros(len(data.samples), dtype=np.int64), np.arange(len(data.samples))
+        everything, scaled = data.samples, self.tree.features(0, data.samples)
         for depth, layer in enumerate(layers):
             if depth > 0 and not self.tree.features.same(depth, depth - 1):
-                scaled = self.tree.features(depth, data.samples)
+                scaled = self.tree.features(depth, everything)[rows]
             at = self.grow_layer(depth, layer, at, scaled, data)
             inside = np.flatnonzero(at >= 0)
             if len(inside) == 0 or depth + 1 == len(layers):
                 return
             if len(inside) < len(at):
-                at, scaled, data = at[inside], scaled[inside], data.take(inside)
+                at, rows = at[inside], rows[inside]
+                scaled, data = scaled[inside], data.take(inside)
 
     def grow_layer(
         self,
