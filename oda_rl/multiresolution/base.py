@@ -1,5 +1,6 @@
 """What a `MultiResolutionODA` does with its tree: checks, predictions, what has been learned."""
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    check_consistent_length,
     check_is_fitted,
-    column_or_1d,
     validate_data,
 )
 
@@ -283,6 +284,7 @@ class TreeEstimator(BaseEstimator):
                 first = self._standard(plan, self._waiting, reset=True)
                 learned = self._new(plan, layers, first, np.random.default_rng(0))
                 learned.grower.plant(first)
+                learned.tree.features.forget()
                 return learned
             warm = self._standard(plan, self._waiting.take(slice(0, n)), reset=True)
             self._learned = self._new(plan, layers, warm, self._rng)
@@ -305,27 +307,27 @@ class TreeEstimator(BaseEstimator):
 
     def _check_again(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "n_samples_seen_")
-        return self._check_samples(X, None, False)[0]
+        return self._check_samples(self._learned.plan, X, None, False)[0]
 
     def _check_samples(
-        self, X: ArrayLike, y: ArrayLike | None, reset: bool
+        self, plan: Plan, X: ArrayLike, y: ArrayLike | None, reset: bool
     ) -> tuple[Array, NDArray[Any]]:
         """Validated samples that kernels can read, and targets."""
-        kind = kind_of(self._template)
         options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}
         if y is None:
             samples = validate_data(self, X, **options)
             targets = np.zeros(len(samples), dtype=np.int64)
-        elif kind == "regressor":
+        elif plan.kind == "regressor":
             samples, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
+        elif isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
+            samples, targets = validate_data(self, X, **options), y  # whole numbers need no more checks
+            check_consistent_length(samples, targets)
         else:
             samples, targets = validate_data(self, X, y, **options)
-        self._template_divergence.check(samples)
+            if plan.kind == "classifier":
+                check_classification_targets(targets)
+        plan.settings.divergence.check(samples)
         return samples if samples.flags.writeable else samples.copy(), np.asarray(targets)
-
-    @property
-    def _template_divergence(self) -> Any:
-        return Plan.of(self._template).settings.divergence
 
     def _check_targets(
         self, plan: Plan, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool
@@ -336,11 +338,8 @@ class TreeEstimator(BaseEstimator):
             raise ValueError(
                 f"requires y to be passed, but the target y is None: a {plan.kind} learns from it."
             )
-        samples, targets = self._check_samples(X, y, reset)
-        if plan.kind == "classifier":
-            targets = column_or_1d(targets, warn=True)
-            check_classification_targets(targets)
-        elif plan.kind == "regressor":
+        samples, targets = self._check_samples(plan, X, y, reset)
+        if plan.kind == "regressor":
             flat = targets.ndim == 1
             targets = targets.reshape(len(samples), -1).astype(np.float64)
             if reset:
@@ -431,7 +430,9 @@ class TreeEstimator(BaseEstimator):
             self._learned.insert_class(place)
 
     def _generator(self) -> np.random.Generator:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        seed = self.random_state
+        if not isinstance(seed, Integral):  # a RandomState takes longer to begin than a small region
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
 
     def __sklearn_tags__(self) -> Any:

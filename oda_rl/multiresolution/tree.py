@@ -186,10 +186,12 @@ class Tree:
         ndarray of shape (n_brood,), int64
             Where the brood's cells now are in the next layer, -1 for those that are not.
         """
-        chosen = np.isin(brood.cells.parent, parents)
-        moved = np.full(len(chosen) + 1, -1)  # one more, so that -1 stays -1
+        moved = np.full(len(brood.cells) + 1, -1)  # one more, so that -1 stays -1
         if len(parents) == 0:
             return moved
+        taken = np.zeros(len(self.layers[depth]), dtype=np.bool_)
+        taken[parents] = True
+        chosen = taken[brood.cells.parent]
         if len(self.layers) == depth + 1:
             self.layers.append(self.new_cells(depth + 1))
         above, below = self.layers[depth], self.layers[depth + 1]
