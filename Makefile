@@ -1,4 +1,5 @@
 # make train   set up, train the agent on CartPole, print the result
+# make compare set up, compare the agent with a uniform grid and PPO on CartPole, draw the curves
 # make test    set up, run the tests
 # make check   set up, lint and type-check the built package
 
@@ -8,10 +9,13 @@ ARGS ?=
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: train test check clean
+.PHONY: train compare test check clean
 
 train: $(READY)
 	@$(BIN)/python scripts/train.py $(ARGS)
+
+compare: $(READY)
+	@$(BIN)/python scripts/compare.py $(ARGS)
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)

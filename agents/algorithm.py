@@ -18,7 +18,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from oda_rl import storage
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
 from oda_rl.agents.compiled import run_compiled
-from oda_rl.agents.learner import BadTransitionError, load_kernels
+from oda_rl.agents.learner import BadTransitionError
+from oda_rl.agents.loading import load_kernels
 from oda_rl.agents.policies import CodebookPolicy
 from oda_rl.agents.stepping import run_single, run_vectorised
 from oda_rl.agents.viewing import learning_curve, view_of_agent

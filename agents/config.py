@@ -1,7 +1,7 @@
 """The hyperparameters of the agents, as the command line and the model file know them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 
@@ -42,6 +42,12 @@ class TwoTimescaleConfig:
     """Lambda of Watkins' Q(lambda): how far back an error reaches, in [0, 1]."""
     codebook: Literal["shared", "per_action"] = "shared"
     """One codebook whose cells have a value for each action, or a codebook for each action."""
+    tree: bool = False
+    """Divide the codebook into branches of at most 16 cells, and look at the nearest ones only: for
+    hundreds of cells and more. With a shared codebook and critical bifurcations."""
+    near_branches: int | None = None
+    """On a tree, the branches that an observation looks at, at most; by default 3, and 4 if actions are
+    continuous."""
     local_model: Literal["constant", "linear"] = "linear"
     """The value of an action in a cell: a number, or a linear function of the observation."""
     softness: float = 2.0
@@ -80,7 +86,7 @@ class TwoTimescaleConfig:
     """Growing alone ends at this many cells; by default 60, and 300 if actions are continuous, but not
     more than max_cells."""
     max_cells: int | None = None
-    """Cells at most; by default 125, and 300 if actions are continuous."""
+    """Cells at most; by default 125, and 300 if actions are continuous; 1,000 on a tree."""
     observation_scale: tuple[float, ...] | None = None
     """A large change of each coordinate of an observation, in its own units; learned if not given."""
     action_weight: float = 0.1
@@ -90,8 +96,8 @@ class TwoTimescaleConfig:
     """Factor from one temperature to the next, in (0, 1)."""
     min_temperature: float = 1e-4
     """The last temperature, as a fraction of the first critical one."""
-    samples_per_cell: int = 30
-    """Slow updates per cell at each temperature."""
+    samples_per_cell: int | None = None
+    """Slow updates per cell at each temperature; by default 30, and 10 on a tree."""
     slow_every: float = 4.0
     """Environment steps between slow updates when learning begins."""
     slow_doubling: float = 20_000.0
@@ -123,16 +129,34 @@ class TwoTimescaleConfig:
             raise ValueError(
                 f"max_cells must be at least growth_cells, got {self.max_cells} < {self.growth_cells}."
             )
+        self._check_tree()
+
+    def _check_tree(self) -> None:
+        """Raise a ValueError if an option does not go with a tree, or goes with nothing else."""
+        for name, wanted in (("codebook", "shared"), ("bifurcation", "critical")):
+            if self.tree and getattr(self, name) != wanted:
+                raise ValueError(f"tree=True needs {name}={wanted!r}, got {getattr(self, name)!r}.")
+        if self.near_branches is not None and not self.tree:
+            raise ValueError(f"near_branches={self.near_branches!r} needs tree=True.")
+        if self.near_branches is not None and self.near_branches != int(self.near_branches):
+            raise ValueError(f"near_branches must be a whole number, got {self.near_branches!r}.")
 
     def plan_growth(self, joint: bool) -> "GrowthPlan":
         """How far the codebook grows, if actions are continuous or not."""
         most = JOINT_GROWTH if joint else GROWTH
+        if self.tree:
+            most = replace(most, max_cells=TREE_CELLS, samples=TREE_SAMPLES)
         max_cells = self.max_cells or max(most.max_cells, self.growth_cells or 0)
         return GrowthPlan(
             steps=most.steps if self.growth_steps is None else self.growth_steps,
             cells=self.growth_cells or min(most.cells, max_cells),
             max_cells=max_cells,
+            samples=self.samples_per_cell or most.samples,
         )
+
+    def count_near_branches(self, joint: bool) -> int:
+        """The branches that an observation looks at on a tree, if actions are continuous or not."""
+        return self.near_branches or (JOINT_NEAR_BRANCHES if joint else NEAR_BRANCHES)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
@@ -141,16 +165,24 @@ class TwoTimescaleConfig:
 
 @dataclass(frozen=True)
 class GrowthPlan:
-    """How far a codebook grows: alone for `steps` or until it has so many `cells`, and at all."""
+    """How far a codebook grows: alone for `steps` or until it has so many `cells`, and at all.
+
+    `samples` are the slow updates per cell at each temperature.
+    """
 
     steps: int
     cells: int
     max_cells: int
+    samples: int
 
 
 # Where actions are continuous, cells that come late to a codebook of pairs disturb what was learned.
-GROWTH = GrowthPlan(steps=10_000, cells=60, max_cells=125)
-JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300)
+GROWTH = GrowthPlan(steps=10_000, cells=60, max_cells=125, samples=30)
+JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300, samples=30)
+# A tree is for many cells; with as many samples for each, they would come too late to be of use.
+TREE_CELLS, TREE_SAMPLES = 1000, 10
+# Cells for several actions lie above one another in a branch: more branches have as many observations.
+NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 4
 
 
 def check_ranges(config: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
@@ -163,7 +195,7 @@ def check_ranges(config: Any, ranges: Mapping[str, tuple[float, float]]) -> None
             raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
 
 
-def check_choices(config: Any, choices: Mapping[str, tuple[str, ...]]) -> None:
+def check_choices(config: Any, choices: Mapping[str, tuple[Any, ...]]) -> None:
     """Raise a ValueError that names the first field which is none of its choices."""
     for name, allowed in choices.items():
         if getattr(config, name) not in allowed:
@@ -192,6 +224,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "growth_fraction": (0.0, 1.0),
     "growth_cells": (1, _INFINITY),
     "max_cells": (1, _INFINITY),
+    "near_branches": (1, 64),
     "action_weight": (_TINY, _INFINITY),
     "cooling": (_TINY, 1.0 - _TINY),
     "min_temperature": (_TINY, 1.0),
@@ -205,10 +238,11 @@ _RANGES: dict[str, tuple[float, float]] = {
     "min_weight": (0.0, 1.0),
     "perturbation": (_TINY, _INFINITY),
 }
-_CHOICES = {
+_CHOICES: dict[str, tuple[Any, ...]] = {
     "local_model": ("constant", "linear"),
     "criterion": ("discounted", "average"),
     "codebook": ("shared", "per_action"),
+    "tree": (False, True),
     "learning_rate_by": ("cell", "global"),
     "bifurcation": ("critical", "perturb"),
 }

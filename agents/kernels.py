@@ -24,24 +24,15 @@ from oda_rl.agents.layout import (
     BAD_REWARD,
     BEST_ENDING,
     BEST_REWARD,
-    DISTORTION,
-    FLATTENING,
-    GROWING,
     LEARNING,
     LEARNING_STEPS,
     LEVEL_DONE,
-    LEVEL_LENGTH,
     N_BASIS,
     N_CELLS,
     N_LABELS,
     NEXT_SLOW,
     PHASE,
     SIGN,
-    SLOW_A,
-    SLOW_B,
-    SLOW_DOUBLING,
-    SLOW_EVERY,
-    SLOW_STEPS,
     SOFTNESS,
     STEPS,
     TEMPERATURE,
@@ -50,58 +41,9 @@ from oda_rl.agents.layout import (
     Scratch,
     Units,
 )
+from oda_rl.agents.moving import learn_codebook, slow_interval
 from oda_rl.agents.playing import BEGINNING, ROW, play, turn, used_up
-from oda_rl.agents.values import FIGURE_RATE, learn_values, scale_rows, trace_rows, value_temperature
-from oda_rl.kernels import EXACT, SQUARED_EUCLIDEAN, learn
-from oda_rl.kernels import associate as associate_weighted
-
-# Samples per cell over which the frequency of visits is estimated
-DENSITY_SAMPLES = 20.0
-# A cell that is hardly ever visited must not be torn away by one sample
-MIN_FREQUENCY = 1e-9
-MAX_EMPHASIS = 10.0
-MAX_STEPSIZE = 0.5
-
-
-@inline_kernel
-def learn_codebook(x, wanted, settings, counters, figures, book, scratch):
-    """One step of the slow annealer at `x` among the cells of label `wanted`.
-
-    `scratch.distance` holds the divergences of `x`. The stepsize is multiplied by (K f(x))^-flattening,
-    f(x) the frequency with which cells like the one of x are visited: where the agent has been long
-    already, the codebook learns less. Returns whether the temperature is finished.
-    """
-    n_cells = counters[N_CELLS]
-    location, share, distance = book.location, scratch.spare, scratch.distance
-    density = book.payload[book.payload.shape[0] - 1]
-    nearest = associate_weighted(
-        distance, book.weight, book.label, n_cells, wanted, settings[TEMPERATURE], EXACT, share
-    )
-    frequency = 0.0
-    for i in range(n_cells):
-        frequency += share[i] * density[i]
-    forget = 1.0 / (DENSITY_SAMPLES * n_cells)
-    for i in range(n_cells):
-        density[i] += forget * (share[i] - density[i])
-    emphasis = 1.0
-    if settings[FLATTENING] > 0.0:
-        emphasis = (n_cells * frequency + MIN_FREQUENCY) ** -settings[FLATTENING]
-        emphasis = min(emphasis, MAX_EMPHASIS)
-    n = counters[SLOW_STEPS]
-    stepsize = emphasis / (settings[SLOW_A] * n_cells + settings[SLOW_B] * n)
-    stepsize = min(stepsize, MAX_STEPSIZE)
-    learn(SQUARED_EUCLIDEAN, x, share, stepsize, n_cells, location, book.weight, book.axis)
-    figures[DISTORTION] += FIGURE_RATE * (distance[nearest] - figures[DISTORTION])
-    counters[SLOW_STEPS] = n + 1
-    return n + 1 >= counters[LEVEL_LENGTH]
-
-
-@inline_kernel
-def slow_interval(settings, counters):
-    """Steps until the next slow update: ever more, so that the codebook is quasi-static for Q."""
-    if counters[PHASE] == GROWING:
-        return 1.0
-    return settings[SLOW_EVERY] * (1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING])
+from oda_rl.agents.values import learn_values, scale_rows, trace_rows, value_temperature
 
 
 @inline_kernel

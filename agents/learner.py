@@ -1,10 +1,8 @@
 """The two-timescale learner: Q-learning over aggregate states that an annealer makes finer."""
 
-from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from oda_rl.agents import behaviour, kernels, layout, playing, reading
@@ -45,6 +43,11 @@ class TwoTimescaleLearner:
         Seeds the generator.
     """
 
+    # What a learner with another codebook has others of
+    compiled: ClassVar[Any] = kernels
+    reading: ClassVar[Any] = reading
+    slow_timescale: ClassVar[type[SlowTimescale]] = SlowTimescale
+
     def __init__(
         self,
         n_observed: int,
@@ -62,7 +65,7 @@ class TwoTimescaleLearner:
         # Acting outside of the training must not change the training.
         (self._acting_rng,) = self.rng.spawn(1)
         self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
-        self.slow = SlowTimescale(self.sizes, config, self.rng)
+        self.slow = self.slow_timescale(self.sizes, config, self.rng)
         reach = np.full(self.sizes.n_joint, config.action_weight)
         self._units = layout.Units(
             centre=np.zeros(0),
@@ -186,7 +189,7 @@ class TwoTimescaleLearner:
         found = self._watch.figures if self._watch else self._figures[: layout.N_FIGURES].copy()
         self._figures = self.workspace.figures = found
         if self.annealer is not None:
-            self._gather()
+            self._collect()
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -264,7 +267,7 @@ class TwoTimescaleLearner:
         ended: bool,
         first: bool,
     ) -> int:
-        action: int = kernels.step(
+        action: int = self.compiled.step(
             env, observation, reward, terminated, ended, first, self.workspace.draw(), *self._plain
         )
         self.settle(action, observation, reward)
@@ -288,7 +291,7 @@ class TwoTimescaleLearner:
         """
         work = self.workspace
         clock[playing.ROW] = work.ready_row()
-        made: int = kernels.run(
+        made: int = self.compiled.run(
             env_step,
             env_reset,
             parameters,
@@ -340,7 +343,7 @@ class TwoTimescaleLearner:
         actions = np.zeros((n, self.actions.commands.shape[1] if joint else 1))
         if self.annealer is None:  # nothing has been learned: one action is as good as another
             actions += self.actions.centre if joint else 0.0
-        elif not kernels.greedy_actions(observations, actions, *self._named):
+        elif not self.compiled.greedy_actions(observations, actions, *self._named):
             raise ValueError("observation contains NaN or infinity.")
         return actions if joint else actions[:, 0].astype(np.int64)
 
@@ -358,7 +361,9 @@ class TwoTimescaleLearner:
             If an observation is not finite.
         """
         values = np.zeros((len(observations), self.sizes.n_actions))
-        if self.annealer is not None and not reading.action_values(observations, values, *self._named):
+        if self.annealer is not None and not self.reading.action_values(
+            observations, values, *self._named
+        ):
             raise ValueError("observation contains NaN or infinity.")
         return values
 
@@ -428,25 +433,29 @@ class TwoTimescaleLearner:
 
     def _begin_level(self) -> None:
         assert self.annealer is not None
-        book = self.codebook
+        book = self.slow.codebook
         self._counters[layout.LEVEL_DONE] = 0
         self._counters[layout.N_CELLS] = book.n_cells
         self._counters[layout.SLOW_STEPS] = self.annealer.n
         self._counters[layout.LEVEL_LENGTH] = self.annealer.level_length
         work = self.workspace
         work.settings[layout.TEMPERATURE] = self.annealer.temperature
-        self._gather()
-        kernels.recall(*self._named)
-
-    def _gather(self) -> None:
-        """The arrays of the kernels, in their order."""
-        book, work = self.codebook, self.workspace
         self._units = self._units._replace(centre=self.scale.centre, scale=self.scale.scale)
-        self._book = layout.Book(book.location, book.weight, book.label, book.axis, book.payload)
+        self._collect()
+        self.compiled.recall(*self._named)
+
+    def _collect(self) -> None:
+        """Have all arrays at hand that the compiled code takes."""
+        book = self.slow.codebook
+        self._gather(layout.Book(book.location, book.weight, book.label, book.axis, book.payload))
+
+    def _gather(self, *codebook: Any) -> None:
+        work = self.workspace
         own = (work.settings, work.counters, work.figures)
-        self._named = (*own, self._units, self._book, work.memory, work.scratch)
+        groups = (self._units, *codebook, work.memory, work.scratch)
+        self._named = (*own, *groups)
         # The call at every step takes plain arrays: unpacking named tuples is slower.
-        self._plain = (*own, *self._units, *self._book, *work.memory, *work.scratch)
+        self._plain = (*own, *(array for group in groups for array in group))
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -505,28 +514,3 @@ class TwoTimescaleLearner:
         raise BadTransitionError(
             f"the environment returned the observation {np.asarray(observation)}; it must be finite."
         )
-
-
-@cache
-def load_kernels(dtype: str) -> None:
-    """Have the compiled code ready for observations of this dtype.
-
-    The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
-    leaves numba half loaded; this is for a moment when nothing has been learned yet.
-
-    Parameters
-    ----------
-    dtype : str
-        Name of the dtype of the observations.
-    """
-    config = TwoTimescaleConfig(
-        warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
-    )
-    bound = np.ones(1)
-    actions = ActionCodec(spaces.Discrete(2))
-    learner = TwoTimescaleLearner(1, actions, 1, -bound, bound, config, seed=0)
-    points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1)).astype(dtype)
-    learner.begin(0, points[0])
-    for t, point in enumerate(points):
-        learner.step(0, point, 0.0, False, t % 8 == 7)
-    learner.greedy(points)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl.envs.scaling import natural_scale
+
 # A coordinate that never moved has no spread to divide by.
 SMALLEST = 1e-8
 
@@ -63,9 +65,7 @@ class ObservationScale:
         """Fix centre and scale; returns the observations of the warm-up in scaled units."""
         seen = self.seen[: self.n_seen]
         self.centre = seen.mean(axis=0)
-        spread = np.maximum(2.0 * seen.std(axis=0), np.abs(seen - self.centre).max(axis=0))
-        half_range = 0.5 * (self.high - self.low)
-        learned = np.where(np.isfinite(half_range), half_range, spread)
+        learned = natural_scale(seen, self.low, self.high)
         self.scale = np.maximum(learned if self.given is None else self.given, SMALLEST)
         self.seen = np.empty((0, len(self.centre)))
         self.n_seen = 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.layout import N_DRAWS
+from oda_rl.agents.tree.layout import WIDTH
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Sizes:
         Whether the value of a cell is a linear function, or a number.
     per_action : bool
         Whether there is a codebook for each action.
+    near_branches : int, default=0
+        Branches that an observation looks at, on a tree.
     """
 
     n_observed: int
@@ -39,6 +42,7 @@ class Sizes:
     max_cells: int
     linear: bool
     per_action: bool
+    near_branches: int = 0
 
     @classmethod
     def of(
@@ -54,6 +58,7 @@ class Sizes:
             max_cells=config.plan_growth(actions.is_joint).max_cells,
             linear=config.local_model == "linear",
             per_action=config.codebook == "per_action",
+            near_branches=config.count_near_branches(actions.is_joint) if config.tree else 0,
         )
 
     @property
@@ -83,8 +88,11 @@ class Sizes:
 
     @property
     def capacity(self) -> int:
-        """Room of the codebook: splits may double the cells before some merge; whole vectors of 8."""
-        return -(-2 * self.max_cells // 8) * 8
+        """Room of the codebook: splits may double the cells before some merge; whole vectors of 8.
+
+        The same room must hold what branches of a tree have places for.
+        """
+        return max(-(-2 * self.max_cells // 8) * 8, self.near_branches * WIDTH)
 
     @property
     def payload(self) -> dict[str, tuple[int, str]]:

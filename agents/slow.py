@@ -141,8 +141,8 @@ class SlowTimescale:
             min_weight=config.min_weight,
             perturbation=config.perturbation,
             bifurcation=config.bifurcation,
-            check_every=config.samples_per_cell,
-            max_samples=config.samples_per_cell,
+            check_every=self.plan.samples,
+            max_samples=self.plan.samples,
             seed=self._rng,
         )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.envs.registration import register, registry
 
 if TYPE_CHECKING:
+    from oda_rl.envs.aggregation import StateAggregation, VectorStateAggregation
     from oda_rl.envs.compiled import CompiledEnv
     from oda_rl.envs.dynamics import CompiledDynamics, CompiledFunction, StartBlock
     from oda_rl.envs.finding import find_dynamics, get_elapsed_steps, hand_back
@@ -25,7 +26,9 @@ __all__ = [
     "CompiledEnv",
     "CompiledFunction",
     "StartBlock",
+    "StateAggregation",
     "Transitions",
+    "VectorStateAggregation",
     "find_dynamics",
     "get_elapsed_steps",
     "hand_back",
@@ -37,7 +40,9 @@ _HOME = {
     "CompiledEnv": "compiled",
     "CompiledFunction": "dynamics",
     "StartBlock": "dynamics",
+    "StateAggregation": "aggregation",
     "Transitions": "rollouts",
+    "VectorStateAggregation": "aggregation",
     "find_dynamics": "finding",
     "get_elapsed_steps": "finding",
     "hand_back": "finding",

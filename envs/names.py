@@ -8,12 +8,12 @@ _NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("push left", "push right"),
     ),
     "MountainCar": (("position", "velocity"), ("push left", "coast", "push right")),
-    "MountainCarContinuous": (("position", "velocity"), ()),
+    "MountainCarContinuous": (("position", "velocity"), ("force",)),
     "Acrobot": (
         ("cos angle 1", "sin angle 1", "cos angle 2", "sin angle 2", "velocity 1", "velocity 2"),
         ("torque -1", "torque 0", "torque +1"),
     ),
-    "Pendulum": (("cos angle", "sin angle", "velocity (rad/s)"), ()),
+    "Pendulum": (("cos angle", "sin angle", "velocity (rad/s)"), ("torque (N m)",)),
     "LunarLander": (
         ("x", "y", "x velocity", "y velocity", "angle", "angular velocity", "left leg", "right leg"),
         ("nothing", "left engine", "main engine", "right engine"),
@@ -46,7 +46,9 @@ def observation_names(env_id: str | None, n_features: int) -> list[str]:
 
 
 def action_names(env_id: str | None, n_actions: int) -> list[str]:
-    """Names of discrete actions; `action 0` and so on for an environment that is not known here.
+    """Names of discrete actions, or of the coordinates of continuous ones.
+
+    They are `action 0` and so on for an environment that is not known here.
 
     Parameters
     ----------

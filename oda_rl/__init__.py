@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from oda_rl.classification import ODAClassifier
     from oda_rl.codebook import Codebook
     from oda_rl.divergences import get_divergence
+    from oda_rl.multiresolution import MultiResolutionODA
     from oda_rl.partition import ODAPartition
     from oda_rl.regression import ODARegressor
     from oda_rl.schedule import Cooling, Stepsize
@@ -21,6 +22,7 @@ __all__ = [
     "Annealer",
     "Codebook",
     "Cooling",
+    "MultiResolutionODA",
     "ODAClassifier",
     "ODAPartition",
     "ODARegressor",
@@ -37,6 +39,7 @@ _HOME = {
     "Annealer": "annealing",
     "Codebook": "codebook",
     "Cooling": "schedule",
+    "MultiResolutionODA": "multiresolution",
     "ODAClassifier": "classification",
     "ODAPartition": "partition",
     "ODARegressor": "regression",

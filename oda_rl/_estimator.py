@@ -28,6 +28,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     codevectors_: Array
     weights_: Array
     spreads_: Array
+    scale_: Array | None = None
 
     # -- using a fitted codebook -----------------------------------------------------------------
 
@@ -56,9 +57,10 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         Returns
         -------
         ndarray of shape (n_samples, n_codevectors)
-            d(x, mu): squared distances for `"squared_euclidean"`.
+            d(x, mu): squared distances for `"squared_euclidean"`. For an estimator with a scale, that of
+            x / scale from mu / scale.
         """
-        return self._divergence(self._check_again(X), self.codevectors_)
+        return self._divergence(self._scaled(self._check_again(X)), self._scaled(self.codevectors_))
 
     def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the distortion: the mean divergence of the samples from their codevectors.
@@ -119,11 +121,17 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def _assign(self, samples: Array) -> tuple[NDArray[np.int64], Array]:
         n = len(samples)
         nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
-        location = np.ascontiguousarray(self.codevectors_.T)
-        batch.assign(
-            self._divergence.kind, samples, location, location.shape[1], nearest, closest, second
-        )
+        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
+        points = self._scaled(samples)
+        batch.assign(self._divergence.kind, points, location, len(location.T), nearest, closest, second)
         return nearest, closest
+
+    def _scaled(self, points: Array) -> Array:
+        """Samples or codevectors in the units in which divergences are taken."""
+        return points if self.scale_ is None else np.asarray(points / self.scale_)
+
+    def _unscaled(self, codevectors: Array) -> Array:
+        return codevectors if self.scale_ is None else np.asarray(codevectors * self.scale_)
 
     def _check_again(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "codevectors_")

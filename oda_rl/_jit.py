@@ -17,6 +17,7 @@ from numba.core.caching import FunctionCache
 
 # Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+LEAN: Any = {**OPTIONS, "_nrt": False}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 
 

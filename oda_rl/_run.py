@@ -11,6 +11,7 @@ from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.annealing import Annealer
 from oda_rl.codebook import Codebook
 from oda_rl.divergences import Divergence, get_divergence
+from oda_rl.identities import FIELD, Identities
 from oda_rl.quenching import Quench
 from oda_rl.schedule import Cooling, Stepsize
 
@@ -121,6 +122,7 @@ class Run:
         self.n_dropped = 0
         self.min_samples = MIN_LEVEL_SAMPLES.get(settings.bifurcation, 1)
         self.payload: dict[str, tuple[int, str]] = {}  # fields of the cells, besides their variances
+        self.identities: Identities | None = None
         self.buffer = np.empty((0, n_features))
         self.buffer_weight = np.empty(0)
         self._clock = time.perf_counter()
@@ -141,6 +143,18 @@ class Run:
             )
             for level, (distortion, seconds, codevectors) in zip(levels, self.path, strict=True)
         ]
+
+    @property
+    def cell_ids(self) -> NDArray[np.int64]:
+        """The numbers of the cells that stay with them, in the order of `codebook()`."""
+        if self.annealer is None or self.identities is None:
+            return np.zeros(1, dtype=np.int64)
+        return self.identities.of(self.annealer.codebook)
+
+    def keep_identities(self) -> None:
+        """Let the cells have numbers that stay with them; to be called before anything is learned."""
+        self.payload = {**self.payload, **FIELD}
+        self.identities = Identities(self.settings.max_codevectors)
 
     def codebook(self) -> tuple[Array, Array, Array]:
         """Codevectors, weights and variances as the stream has left them."""
@@ -170,6 +184,8 @@ class Run:
         codevectors = path.last_word()
         if annealer.done and self.settings.finish:
             annealer.codebook.location[:, : len(codevectors)] = codevectors.T
+        if self.identities is not None:  # what came out of whom matters from here on
+            self.identities.restart(annealer.codebook)
         self._stop_clock()
         return codevectors
 
@@ -195,6 +211,8 @@ class Run:
     def resume(self, settings: Settings) -> None:
         """Take over settings that have changed; annealing goes on where they now allow it."""
         self.settings = settings
+        if self.identities is not None:
+            self.identities.limit = max(self.identities.limit, settings.max_codevectors)
         annealer = self.annealer
         if annealer is None:
             return
@@ -278,6 +296,9 @@ class Run:
             harden=settings.finish,
             seed=self.rng,
         )
+        if self.identities is not None:
+            self.identities.restart(book)
+            self.annealer.identities = self.identities
         return self.annealer
 
     def _remember(self, distortion: float, codevectors: Array) -> None:

@@ -65,6 +65,8 @@ def state_of(run: Run) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays["reference"] = state.pop("reference")
         arrays |= {f"book/{name}": array for name, array in run.annealer.codebook.get_state().items()}
         config["annealer"] = state | {"t_max": run.annealer.t_max, "t_min": run.annealer.t_min}
+        if run.identities is not None:
+            config["identities"] = run.identities.get_state()
     return config, arrays
 
 
@@ -78,7 +80,15 @@ def restore(run: Run, config: dict[str, Any], arrays: dict[str, Array]) -> None:
     if state is not None:
         book = {name[5:]: array for name, array in arrays.items() if name.startswith("book/")}
         annealer = run.begin(book["location"].T, np.ones(book["location"].shape[1]))
-        annealer.codebook.set_state(book)
+        if run.identities is None:
+            annealer.codebook.set_state(book)
+        elif "identities" in config:
+            annealer.codebook.set_state(book)
+            run.identities.set_state(config["identities"])
+        else:  # the file is from before cells had numbers
+            book["payload"] = np.vstack([book["payload"], np.zeros(book["location"].shape[1])])
+            annealer.codebook.set_state(book)
+            run.identities.restart(annealer.codebook)
         annealer.t_max, annealer.t_min = float(state["t_max"]), float(state["t_min"])
         annealer.set_state(state | {"reference": arrays["reference"]})
     run.rng.bit_generator.state = config["rng"]
@@ -86,6 +96,6 @@ def restore(run: Run, config: dict[str, Any], arrays: dict[str, Array]) -> None:
 
 def plain(value: Any) -> Any:
     """A parameter as JSON can hold it."""
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     return [plain(part) for part in value] if isinstance(value, tuple | list) else value

@@ -2,6 +2,9 @@
 
 from math import inf
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 
 def check_at_least(lower: int, **values: int) -> None:
     """Raise a ValueError if a whole number is below `lower`."""
@@ -22,3 +25,13 @@ def check_positive(**values: float) -> None:
     for name, value in values.items():
         if not value > 0.0:
             raise ValueError(f"{name} must be positive, got {value}.")
+
+
+def check_scale(scale: ArrayLike, n_features: int) -> NDArray[np.float64]:
+    """The scale as an array; raises a ValueError unless it has a positive number for each feature."""
+    found = np.array(scale, dtype=np.float64)
+    if found.shape != (n_features,) or not np.all(np.isfinite(found) & (found > 0.0)):
+        raise ValueError(
+            f"scale must be {n_features} positive numbers, one for each feature, got {scale!r}."
+        )
+    return found

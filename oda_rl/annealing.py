@@ -10,6 +10,7 @@ from oda_rl import bifurcation as bifurcations
 from oda_rl import kernels
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.codebook import Codebook
+from oda_rl.identities import Identities
 from oda_rl.schedule import Cooling, Stepsize
 
 BIFURCATIONS = ("perturb", "critical")
@@ -103,6 +104,8 @@ class Annealer:
     at_level_end : callable or None
         Called without arguments when the cells of a temperature are final, before any of them split; if
         it returns True, the annealing is done.
+    identities : Identities or None
+        Numbers the cells; the codebook's payload then has its field.
 
     Notes
     -----
@@ -189,6 +192,7 @@ class Annealer:
         self.min_samples = min_samples
         self.harden = harden
         self.at_level_end: Callable[[], bool] | None = None
+        self.identities: Identities | None = None
         self.rng = np.random.default_rng(seed)
         self.done = False
         self.n = 1
@@ -298,6 +302,7 @@ class Annealer:
         stop = self.at_level_end is not None and self.at_level_end()
         self.done = stop or len(book) >= self.max_codevectors or cooled < self.t_min
         n_codevectors = len(book)
+        self._number_cells()
         met = () if self.done else self._split(cooled)
         self.history.append(
             Level(
@@ -336,6 +341,7 @@ class Annealer:
         moves = bifurcations.relocate(self.codebook) if self.harden else 0
         self.n_splits += moves
         self.n_merges += moves
+        self._number_cells()
         if moves > 0:
             self._begin_level()
         else:
@@ -347,10 +353,16 @@ class Annealer:
         room = self.max_codevectors - len(book)
         if self.bifurcation == "critical":
             met = bifurcations.split_critical(book, cooled, room, self.perturbation)
+            self._number_cells()
             return tuple(float(value) for value in met)
         critical = book.critical_temperatures
         bifurcations.double(book, self.temperature, self.perturbation, self.rng)
         return tuple(float(value) for value in np.sort(critical[critical > cooled])[::-1])
+
+    def _number_cells(self) -> None:
+        # Twins that a perturbation has made are not numbered before they have separated.
+        if self.identities is not None:
+            self.identities.settle(self.codebook)
 
     def _learning_time(self) -> float:
         # The sum of the stepsizes 1 / (a + b n) up to n, but for a constant.

@@ -53,6 +53,28 @@ def assign(kind, samples, location, n_cells, nearest, closest, second):
 
 
 @kernel
+def number_cells(kind, lowest, rows, start, stop, scale, location, n_cells, ids, distance, found):
+    """Divide the rows from `start` to `stop` by `scale`, and find the numbers `ids` of their cells.
+
+    `found` gets them from its beginning on; `distance` has room for all cells. Returns the first row
+    with a coordinate that is not finite or below `lowest`, or `stop`.
+    """
+    for t in range(start, stop):
+        x = rows[t]
+        for j in range(x.shape[0]):
+            x[j] /= scale[j]
+            if not lowest <= x[j] < np.inf:
+                return t
+        divergences(kind, x, location, n_cells, distance)
+        nearest = 0
+        for i in range(1, n_cells):
+            if distance[i] < distance[nearest]:
+                nearest = i
+        found[t - start] = ids[nearest]
+    return stop
+
+
+@kernel
 def assign_by_products(samples, location, n_cells, nearest, closest, second):
     """`assign` for squared Euclidean distances, written as |x|^2 - 2 x mu + |mu|^2.
 

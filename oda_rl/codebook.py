@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl import events
 from oda_rl.divergences import Divergence, get_divergence
 
-KINDS = {"mean": events.MEAN, "count": events.COUNT}
+KINDS = {"mean": events.MEAN, "count": events.COUNT, "identity": events.IDENTITY}
 
 
 class Column(NamedTuple):
@@ -17,7 +17,8 @@ class Column(NamedTuple):
 
     `kind` says what becomes of them when cells split or merge. A `"mean"` (a value, a local model) is
     inherited by both children, and averaged by weight when cells merge. A `"count"` (visits, an
-    eligibility trace) is shared between the children and added up.
+    eligibility trace) is shared between the children and added up. An `"identity"`, a number from 0,
+    stays with one child, and with the heavier of two cells that merge; see `oda_rl.identities`.
     """
 
     size: int
@@ -223,6 +224,24 @@ class Codebook:
         """Prune cell `i`; the last cell moves to its place. The other weights are left alone."""
         self._check_index(i)
         self.n_cells = events.remove(i, self.n_cells, *self._arrays)
+
+    def reorder(self, order: NDArray[np.int64]) -> None:
+        """Put the cells in another order: cell `order[i]` comes to place i.
+
+        Parameters
+        ----------
+        order : ndarray of shape (n_cells,)
+            A permutation of the cells.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
+        if not np.array_equal(np.sort(order), np.arange(self.n_cells)):
+            raise ValueError(f"order must be a permutation of the {self.n_cells} cells.")
+        for array in self._arrays:
+            array[..., : self.n_cells] = array[..., order]
 
     def merge_close(self, tolerance: float) -> int:
         """Merge cells of one label closer than `tolerance`, and return how many went."""

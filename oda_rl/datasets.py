@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits
 
+from oda_rl._validation import check_at_least
+
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
@@ -105,6 +107,59 @@ def make_surface(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
     """
     x = np.random.default_rng(seed).uniform(0.0, 1.0, (n_samples, 2))
     return x, surface(x)
+
+
+def make_translated_digits(
+    shape: int | tuple[int, int] = 12, n_copies: int = 1, seed: int = 0
+) -> tuple[Array, Labels]:
+    """Handwritten digits, each somewhere else in a larger, otherwise empty image.
+
+    scikit-learn's digits fill their 8 x 8 pixels; here each is put at a random place of a larger frame,
+    all places equally likely. What tells them apart is the same, but pixels no longer show it.
+
+    Parameters
+    ----------
+    shape : int or (height, width), default=12
+        Of the frame, in pixels, at least 8; a number is the length of both sides.
+    n_copies : int, default=1
+        How often every digit is there, at places of its own. The copies of a digit are `n_digits` = 1797
+        rows apart: keep them on one side when dividing the data for a test.
+    seed : int, default=0
+        Of the generator of the places.
+
+    Returns
+    -------
+    samples : ndarray of shape (1797 * n_copies, height * width)
+        Images in C order, grey values from 0 to 16, in the order of `sklearn.datasets.load_digits`.
+    labels : ndarray of shape (1797 * n_copies,)
+        The digits, 0 to 9.
+
+    Raises
+    ------
+    ValueError
+        If the frame is smaller than a digit, or `n_copies` below 1.
+
+    Examples
+    --------
+    >>> samples, labels = make_translated_digits(12)
+    >>> samples.shape, int(labels[0])
+    ((1797, 144), 0)
+    """
+    height, width = (shape, shape) if isinstance(shape, int) else shape
+    bunch = load_digits()
+    side = bunch.images.shape[1]
+    if min(height, width) < side:
+        raise ValueError(f"shape must be at least {side} x {side}, got {height} x {width}.")
+    check_at_least(1, n_copies=n_copies)
+    images = np.tile(bunch.images, (n_copies, 1, 1))
+    rng = np.random.default_rng(seed)
+    top = rng.integers(0, height - side, len(images), endpoint=True)
+    left = rng.integers(0, width - side, len(images), endpoint=True)
+    rows = top[:, None] + np.arange(side)
+    columns = left[:, None] + np.arange(side)
+    samples = np.zeros((len(images), height, width))
+    samples[np.arange(len(images))[:, None, None], rows[:, :, None], columns[:, None, :]] = images
+    return samples.reshape(len(images), -1), np.tile(bunch.target, n_copies).astype(np.int64)
 
 
 def curve(samples: Array) -> Array:

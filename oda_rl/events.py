@@ -12,13 +12,15 @@ from oda_rl.kernels import divergences
 # How a payload column behaves when its cell splits or merges.
 MEAN = 0
 COUNT = 1
+IDENTITY = 2
 
 
 @kernel
 def split(minimum, i, offset, n_cells, location, weight, label, axis, payload, payload_kind):
     """Split cell `i` into `i` and `n_cells`, at mu_i + offset and mu_i - offset.
 
-    Both children inherit the payload; counts are shared between them. No child goes more than nine
+    Both children inherit the payload; counts are shared between them. Of an identity c the new cell gets
+    the mark -1 - c: it came out of c, and has no number of its own yet. No child goes more than nine
     tenths of the way towards `minimum`, the bound of the divergence's domain: the whole offset is made
     shorter, so that sums which all samples share (as on the simplex) are kept. Capacity for one more
     cell must be there. Returns the new number of cells.
@@ -40,6 +42,8 @@ def split(minimum, i, offset, n_cells, location, weight, label, axis, payload, p
         if payload_kind[c] == COUNT:
             payload[c, i] *= 0.5
         payload[c, new] = payload[c, i]
+        if payload_kind[c] == IDENTITY and payload[c, i] >= 0.0:
+            payload[c, new] = -1.0 - payload[c, i]
     return n_cells + 1
 
 
@@ -59,7 +63,10 @@ def remove(i, n_cells, location, weight, label, axis, payload):
 
 @kernel
 def merge(i, k, n_cells, location, weight, label, axis, payload, payload_kind):
-    """Merge cell `k` into cell `i`: weighted means, counts add up. Returns the new number of cells."""
+    """Merge cell `k` into cell `i`: weighted means, counts add up. Returns the new number of cells.
+
+    The heavier cell's identity stays, but no mark of a cell without a number prevails over a number.
+    """
     part = weight[k] / (weight[i] + weight[k])
     weight[i] += weight[k]
     for j in range(location.shape[0]):
@@ -70,6 +77,12 @@ def merge(i, k, n_cells, location, weight, label, axis, payload, payload_kind):
     for c in range(payload.shape[0]):
         if payload_kind[c] == COUNT:
             payload[c, i] += payload[c, k]
+        elif payload_kind[c] == IDENTITY:
+            named = payload[c, k] >= 0.0
+            if named != (payload[c, i] >= 0.0):
+                payload[c, i] = max(payload[c, i], payload[c, k])
+            elif part > 0.5:
+                payload[c, i] = payload[c, k]
         else:
             payload[c, i] += part * (payload[c, k] - payload[c, i])
     return remove(k, n_cells, location, weight, label, axis, payload)

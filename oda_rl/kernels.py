@@ -23,7 +23,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from oda_rl._jit import OPTIONS, kernel
+from oda_rl._jit import LEAN, kernel, lean_kernel
 
 SQUARED_EUCLIDEAN = 0
 GENERALIZED_KL = 1
@@ -43,7 +43,7 @@ def _add_coordinate(kind, xj, row, n_cells, out):
     """Add the divergence along one coordinate to `out[:n_cells]`; compiled code only."""
 
 
-@overload(_add_coordinate, jit_options=OPTIONS)
+@overload(_add_coordinate, jit_options=LEAN)
 def _overload_add_coordinate(kind, xj, row, n_cells, out):
     if isinstance(kind, types.Integer):
         return _add_known_coordinate
@@ -76,7 +76,7 @@ def _hessian(kind, mu):
     """phi''(mu) at one coordinate; compiled code only."""
 
 
-@overload(_hessian, jit_options=OPTIONS)
+@overload(_hessian, jit_options=LEAN)
 def _overload_hessian(kind, mu):
     if isinstance(kind, types.Integer):
         return _known_hessian
@@ -98,14 +98,14 @@ def is_euclidean(kind):
     """Whether the divergence is the squared Euclidean distance; compiled code only."""
 
 
-@overload(is_euclidean, jit_options=OPTIONS)
+@overload(is_euclidean, jit_options=LEAN)
 def _overload_is_euclidean(kind):
     if isinstance(kind, types.Integer):
         return lambda kind: kind == SQUARED_EUCLIDEAN
     return lambda kind: False
 
 
-@kernel
+@lean_kernel
 def divergences(kind, x, location, n_cells, out):
     """Fill `out[:n_cells]` with d(x, mu_i) (Definition 1 and the examples after Theorem 2)."""
     out[:n_cells] = 0.0
@@ -113,13 +113,22 @@ def divergences(kind, x, location, n_cells, out):
         _add_coordinate(kind, x[j], location[j], n_cells, out)
 
 
-@kernel
+@lean_kernel
+def divergences_between(kind, x, location, begin, n_cells, out):
+    """Fill `out[:n_cells]` with d(x, mu_i) of the cells from `begin` on."""
+    for i in range(n_cells):
+        out[i] = 0.0
+    for j in range(x.shape[0]):
+        _add_coordinate(kind, x[j], location[j, begin : begin + n_cells], n_cells, out)
+
+
+@lean_kernel
 def curvature(kind, mu):
     """Diagonal entry of the Hessian of the generator phi at one coordinate (eqs. 8 and 18)."""
     return _hessian(kind, mu)
 
 
-@kernel
+@lean_kernel
 def decay(q):
     """exp(-q) for q in [0, 40], to a relative error of 1e-13.
 
@@ -147,7 +156,7 @@ def decay(q):
     return s * s
 
 
-@kernel
+@lean_kernel
 def associate(distance, weight, label, n_cells, wanted, temperature, reach, out):
     """Fill `out[:n_cells]` with the association probabilities p(mu_i | x) (eq. 13).
 
@@ -183,7 +192,7 @@ def associate(distance, weight, label, n_cells, wanted, temperature, reach, out)
     return nearest
 
 
-@kernel
+@lean_kernel
 def learn(kind, x, share, stepsize, n_cells, location, weight, axis):
     """One step of the learning rule (eq. 12), all cells from the same state.
 
@@ -216,7 +225,7 @@ def learn(kind, x, share, stepsize, n_cells, location, weight, axis):
         weight[i] = max(weight[i], MIN_WEIGHT)
 
 
-@kernel
+@lean_kernel
 def learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, scratch):
     """The same step as `learn`, coordinate by coordinate: faster where most cells have a share.
 
@@ -246,7 +255,7 @@ def learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, scratch
             row[i] += gain[i] * difference
 
 
-@kernel
+@lean_kernel
 def critical_temperature(axis, i):
     """The temperature below which cell `i` splits: the length of its axis (eq. 18)."""
     total = 0.0

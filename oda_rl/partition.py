@@ -11,6 +11,7 @@ from oda_rl import batch
 from oda_rl._estimator import CodebookEstimator
 from oda_rl._run import PathPoint, Run, Settings
 from oda_rl._run_files import read_run, restore, write_run
+from oda_rl._validation import check_scale
 from oda_rl.divergences import Divergence
 from oda_rl.storage import PathOrFile
 
@@ -48,6 +49,10 @@ class ODAPartition(CodebookEstimator):
         separate (Algorithm 1), with twice as many codevectors while it learns.
     divergence : {"squared_euclidean", "kl", "itakura_saito"} or Divergence, default="squared_euclidean"
         A Bregman divergence; for one of your own see `oda_rl.divergences.Divergence.from_functions`.
+    scale : array-like of shape (n_features,) or None, default=None
+        What counts as a large difference of each feature, in its own units: divergences, distortions and
+        temperatures are those of X / scale. Codevectors and variances are in the units of X all the
+        same.
     finish : bool, default=True
         Whether codebooks are taken to the limit of temperature zero, K fixed: by `fit` at the end and
         for every record of `history_` (the annealing itself goes on from the soft ones), by
@@ -87,6 +92,12 @@ class ODAPartition(CodebookEstimator):
         Probabilities of the cells; they sum to one.
     spreads_ : ndarray of shape (n_codevectors, n_features)
         Variances of the samples of every cell about its codevector.
+    cell_ids_ : ndarray of shape (n_codevectors,), int64
+        Numbers below `max_codevectors` that stay with their cells while a stream changes the codebook:
+        of two children one keeps the number, of two cells that merge the heavier. `predict` gives
+        indices of `codevectors_`, in which cells may change their places.
+    scale_ : ndarray of shape (n_features,) or None
+        The scale as an array.
     codevector_labels_ : ndarray of shape (n_codevectors,), int64
         Zeros: there are no classes here.
     labels_ : ndarray of shape (n_samples,), int64
@@ -153,6 +164,7 @@ class ODAPartition(CodebookEstimator):
         schedule: str = "temperature",
         bifurcation: str = "critical",
         divergence: str | Divergence = "squared_euclidean",
+        scale: ArrayLike | None = None,
         finish: bool = True,
         target_distortion: float | None = None,
         max_samples: int | None = None,
@@ -172,6 +184,7 @@ class ODAPartition(CodebookEstimator):
         self.schedule = schedule
         self.bifurcation = bifurcation
         self.divergence = divergence
+        self.scale = scale
         self.finish = finish
         self.target_distortion = target_distortion
         self.max_samples = max_samples
@@ -210,9 +223,9 @@ class ODAPartition(CodebookEstimator):
         """
         settings = Settings.of(self)
         samples, weight = self._check_weighted(X, sample_weight, reset=True)
-        self._run = Run(settings, samples.shape[1], self._generator())
-        codevectors = self._run.fit(samples, weight / weight.mean())
-        self._set_codebook(codevectors, samples, weight)
+        self._begin(settings, samples.shape[1], self._generator())
+        codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
+        self._set_codebook(self._unscaled(codevectors), samples, weight)
         self._publish()
         return self
 
@@ -246,14 +259,11 @@ class ODAPartition(CodebookEstimator):
         first = not hasattr(self, "_run")
         samples, weight = self._check_weighted(X, sample_weight, reset=first)
         if first:
-            self._run = Run(settings, samples.shape[1], self._generator())
+            self._begin(settings, samples.shape[1], self._generator())
         else:
             self._run.resume(settings)
-        self._run.observe(samples, weight)
-        self.codevectors_, self.weights_, self.spreads_ = self._run.codebook()
-        if hasattr(self, "labels_"):
-            del self.labels_
-        self._publish()
+        self._run.observe(self._scaled(samples), weight)
+        self._show_stream()
         return self
 
     # -- using -----------------------------------------------------------------------------------
@@ -271,10 +281,10 @@ class ODAPartition(CodebookEstimator):
         ndarray of shape (n_samples, n_codevectors)
             Rows sum to one.
         """
-        samples = self._check_again(X)
+        samples = self._scaled(self._check_again(X))
         k = self.n_codevectors_
         result = np.empty((len(samples), k))
-        location = np.ascontiguousarray(self.codevectors_.T)
+        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
         label = np.zeros(k, dtype=np.int64)
         batch.all_associations(
             self._divergence.kind,
@@ -292,7 +302,10 @@ class ODAPartition(CodebookEstimator):
     def history_(self) -> list[PathPoint]:
         """One record per finished temperature."""
         check_is_fitted(self, "codevectors_")
-        return self._run.history
+        path = self._run.history
+        if self.scale_ is None:
+            return path
+        return [point._replace(codevectors=self._unscaled(point.codevectors)) for point in path]
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -315,6 +328,8 @@ class ODAPartition(CodebookEstimator):
         if not isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = None  # the generator's state is stored with the run
         fitted = {name: getattr(self, name) for name in FITTED_ARRAYS if hasattr(self, name)}
+        if self.scale_ is not None:
+            fitted["scale_"] = self.scale_
         names = getattr(self, "feature_names_in_", None)
         return write_run(path, type(self).__name__, parameters, self._run, fitted, names)
 
@@ -343,7 +358,7 @@ class ODAPartition(CodebookEstimator):
             parameters["divergence"] = divergence
         model = cls(**parameters)
         n_features = fitted["codevectors_"].shape[1]
-        model._run = Run(Settings.of(model), n_features, np.random.default_rng())
+        model._begin(Settings.of(model), n_features, np.random.default_rng())
         restore(model._run, *state)
         model.n_features_in_ = n_features
         if names is not None:
@@ -355,9 +370,25 @@ class ODAPartition(CodebookEstimator):
 
     # -- inside ----------------------------------------------------------------------------------
 
+    def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
+        """Start anew, with the scale and numbers for the cells."""
+        self.scale_ = None if self.scale is None else check_scale(self.scale, n_features)
+        self._run = Run(settings, n_features, rng)
+        self._run.keep_identities()
+
+    def _show_stream(self) -> None:
+        """Publish what the run has learned from a stream."""
+        codevectors, self.weights_, variances = self._run.codebook()
+        self.codevectors_ = self._unscaled(codevectors)
+        self.spreads_ = variances if self.scale_ is None else variances * self.scale_**2
+        if hasattr(self, "labels_"):
+            del self.labels_
+        self._publish()
+
     def _publish(self) -> None:
         annealer = self._run.annealer
         self.n_codevectors_ = len(self.codevectors_)
+        self.cell_ids_ = self._run.cell_ids
         self.codevector_labels_ = np.zeros(self.n_codevectors_, dtype=np.int64)
         self.n_samples_seen_ = self._run.n_seen
         self.temperature_ = np.inf if annealer is None else annealer.temperature

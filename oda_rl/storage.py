@@ -5,7 +5,8 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +55,44 @@ def save(
         np.savez_compressed(path, allow_pickle=False, **content)
         return None
     target = with_suffix(path)
+    with written_whole(target) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **content)
+    return target
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Write a file under a temporary name, which is then renamed: a reader never sees half of it.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; missing folders are made.
+
+    Yields
+    ------
+    Path
+        What to write to, in the same folder and with the same suffix.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with written_whole(folder / "new" / "notes.md") as path:
+    ...     _ = path.write_text("all of it")
+    >>> [found.name for found in (folder / "new").iterdir()]
+    ['notes.md']
+    """
+    target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    handle, temporary = tempfile.mkstemp(target.suffix, f".{target.stem}.", target.parent)
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **content)
+        yield Path(temporary)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
         raise
-    return target
 
 
 def load(path: PathOrFile, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -92,29 +120,43 @@ def load(path: PathOrFile, kind: str) -> tuple[dict[str, Any], dict[str, NDArray
         If the file is damaged, not one of this package, written by a newer version of it, or holds
         something else than `kind`. The message says which.
     """
-    name, header, arrays = _read(path)
-    if header["kind"] != kind:
-        raise ValueError(f"{name} holds a {header['kind']}, not a {kind}.")
-    return header["config"], arrays
+    found, config, arrays, name = _read(path)
+    if found != kind:
+        raise ValueError(f"{name} holds a {found}, not a {kind}.")
+    return config, arrays
 
 
 def kind_of(path: PathOrFile) -> str:
-    """What a model file holds: the name of a class.
+    """What a model file holds, the name of a class.
 
     Parameters
     ----------
     path : str, path or binary file
-        As for `load`, which says what is raised.
+        As for `load`; a binary file is left at its beginning.
 
     Returns
     -------
     str
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `load` does.
     """
-    return str(_read(path)[1]["kind"])
+    kind = _read(path)[0]
+    if isinstance(path, io.BufferedIOBase):
+        path.seek(0)
+    return kind
 
 
-def _read(path: PathOrFile) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
-    """The name of a model file for messages, its header, and its arrays."""
+def with_suffix(path: str | os.PathLike[str]) -> Path:
+    """The path with `.npz` appended where its name has no suffix."""
+    target = Path(path)
+    return target if target.suffix else target.with_name(target.name + ".npz")
+
+
+def _read(path: PathOrFile) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]], str]:
+    """Kind, config and arrays of a model file, and what messages call the file."""
     file: Path | io.BufferedIOBase
     if isinstance(path, io.BufferedIOBase):
         file, name = path, "the model file"
@@ -140,13 +182,7 @@ def _read(path: PathOrFile) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]
             f"{name} was written by a newer version of oda_rl: its format is {header['version']}, "
             f"this version reads up to {VERSION}. Upgrade oda_rl."
         )
-    return name, header, arrays
-
-
-def with_suffix(path: str | os.PathLike[str]) -> Path:
-    """The path with `.npz` appended where its name has no suffix."""
-    target = Path(path)
-    return target if target.suffix else target.with_name(target.name + ".npz")
+    return header["kind"], header["config"], arrays, name
 
 
 def _read_header(content: Any, name: str) -> dict[str, Any]:

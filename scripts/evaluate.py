@@ -20,7 +20,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents.algorithm import OnlineAlgorithm
+from oda_rl.agents.models import load_model
 
 
 @dataclass
@@ -56,7 +57,7 @@ def make_environment(args: Args, env_id: str) -> gym.Env:
     return Monitor(environment)
 
 
-def show(console: Console, env_id: str, model: TwoTimescaleQ, results: np.ndarray) -> None:
+def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
     """The table; `results` has a row of returns and one of lengths."""
     returns, lengths = results
     table = Table(title=f"{env_id}, greedy policy", title_justify="left")
@@ -76,7 +77,7 @@ def main(args: Args) -> int:
     """Load, evaluate, tell."""
     console = Console()
     try:
-        model = TwoTimescaleQ.load(args.model)
+        model = load_model(args.model)
     except (FileNotFoundError, ValueError) as error:
         console.print(f"Cannot load the model: {error}", highlight=False, soft_wrap=True)
         return 1

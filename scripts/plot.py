@@ -23,8 +23,9 @@ from stable_baselines3.common.env_util import make_vec_env
 
 import oda_rl
 import oda_rl.envs
-from oda_rl import agents, plotting, storage
+from oda_rl import plotting, storage
 from oda_rl.agents.callbacks import SnapshotCallback
+from oda_rl.agents.models import load_model
 from oda_rl.lvq import LVQ
 from oda_rl.plotting.planes import make_plane
 
@@ -35,10 +36,6 @@ ESTIMATORS: dict[str, Any] = {
     "ODAClassifier": oda_rl.ODAClassifier,
     "ODARegressor": oda_rl.ODARegressor,
     "LVQ": LVQ,
-}
-AGENTS: dict[str, Any] = {
-    name: getattr(agents, name)
-    for name in ("TwoTimescaleQ", "UniformGridQ", "SOMQ", "TileCodingSarsa", "FourierSarsa")
 }
 # Snapshots of an animation come at intervals that grow by 7 %: the codebook grows early. 70 make a run.
 STRETCH, FIRST_INTERVAL = 1.07, 1.0 / 1600.0
@@ -70,10 +67,7 @@ class Args:
 def load(path: Path) -> Any:
     """The model in a file, of whatever class."""
     kind = storage.kind_of(path)
-    known = {**ESTIMATORS, **AGENTS}
-    if kind not in known:
-        raise ValueError(f"{path} holds a {kind}, which cannot be drawn; known are {', '.join(known)}.")
-    return known[kind].load(path)
+    return ESTIMATORS[kind].load(path) if kind in ESTIMATORS else load_model(path)
 
 
 def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.scaling import SMALLEST
+from oda_rl.envs.scaling import LARGEST
 
-# Old environments write a large number where they mean infinity.
-LARGEST = 1e30
 # What a coordinate does under random actions is not all that it will do.
 MARGIN = 0.1
 

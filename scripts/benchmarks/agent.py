@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import tyro
@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.picture import draw_kept
-from benchmarks.runs import Plan, Run, carry_out, make_model, write_csv
+from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
+from benchmarks.runs import carry_out, write_csv
 from benchmarks.statistics import first_pass_and_hold, interquartile_mean
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
+from benchmarks.training import Run
 from oda_rl.agents import TwoTimescaleConfig
-from oda_rl.agents.baselines import preset
-from presets import find_preset
 
 
 @dataclass
@@ -25,9 +25,7 @@ class Agent:
 
     env_id: str | None = None
     """One environment, with a line for each seed; all tasks of the table if not given."""
-    algorithm: Literal[
-        "TwoTimescaleQ", "UniformGridQ", "SOMQ", "TileCodingSarsa", "FourierSarsa", "PPO", "DQN"
-    ] = "TwoTimescaleQ"
+    algorithm: Algorithm = "TwoTimescaleQ"
     """Ours, a baseline with its preset for the task, or one of SB3's with RL Zoo's hyperparameters."""
     total_timesteps: int | None = None
     """Environment steps of each run; the task's own if not given (200,000 for other environments)."""
@@ -79,12 +77,10 @@ def make_plan(args: Agent, env_id: str) -> Plan:
     """What is to be run for one environment."""
     task = find_task(env_id)
     steps = args.total_timesteps or (task.steps if task else DEFAULT_STEPS)
-    if args.algorithm != "TwoTimescaleQ":
-        options = preset(args.algorithm, env_id)
-    elif args.preset:
-        options = TwoTimescaleConfig(**find_preset(env_id)).to_dict()
-    else:
-        options = args.agent.to_dict()
+    options = find_options(args.algorithm, env_id)
+    if args.algorithm == OURS:
+        chosen = TwoTimescaleConfig(**options) if args.preset else args.agent
+        options = chosen.to_dict()
     return Plan(args.algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
 
 
@@ -138,7 +134,7 @@ def show_seeds(outcome: Outcome, console: Console) -> None:
     )
     console.print(table)
     console.print(
-        "return: mean of the greedy episodes with the last policy. seconds: evaluations included. "
+        "return: mean of the greedy episodes with the last policy. seconds: without evaluations. "
         f"first pass: steps to the first evaluation at {outcome.threshold}; hold: the share of the "
         "evaluations from there on that stay at it. The last row: IQM of the returns, else medians."
     )
@@ -172,7 +168,7 @@ def show_costs(done: list[tuple[Task, Outcome]], console: Console) -> None:
     for task, outcome in done:
         passes = outcome.passes()
         cells = int(outcome.values("cells").max())
-        ours = outcome.plan.algorithm == "TwoTimescaleQ"
+        ours = outcome.plan.algorithm == OURS
         table.add_row(
             task.name,
             f"{outcome.plan.total_timesteps:,}",
@@ -189,17 +185,8 @@ def show_costs(done: list[tuple[Task, Outcome]], console: Console) -> None:
         "IQM and worst: over seeds, of the means of greedy episodes with the last policy. first pass: "
         "steps to the first evaluation at Gymnasium's threshold (if it has none, reach); hold: the "
         "share of evaluations from there on that stay at it. cells: the largest of all seeds. seconds: "
-        "evaluations included."
+        "without evaluations."
     )
-
-
-def refuse(plan: Plan) -> str | None:
-    """Why the plan cannot be run, if it cannot."""
-    try:
-        make_model(plan, 0)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def tell_where(args: Agent, outcomes: list[Outcome], interrupted: bool, console: Console) -> None:
@@ -229,7 +216,8 @@ def run_agent(args: Agent, console: Console) -> None:
         if reason:
             skipped.append(f"{short_name(env_id)} is left out: {reason}")
             continue
-        runs, interrupted = carry_out(plan, args.seeds, args.jobs, args.log_dir, args.fresh, console)
+        made = carry_out([plan], args.seeds, args.log_dir, console, args.jobs, args.fresh)
+        runs, interrupted = made.runs[0], made.interrupted
         threshold = find_threshold(env_id) if args.threshold is None else args.threshold
         if runs:
             outcomes.append(Outcome(plan, runs, threshold))

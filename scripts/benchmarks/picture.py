@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.runs import Plan, code_version
+from benchmarks.plans import Plan, code_version
 from benchmarks.statistics import bootstrap_interval, interquartile_mean
 from benchmarks.tasks import TASKS, Task, short_name
 
@@ -28,7 +28,9 @@ LOOKS = {
     "TileCodingSarsa": ("#d55e00", "^"),
     "FourierSarsa": ("#cc79a7", "v"),
     "PPO": ("#e69f00", "P"),
+    "A2C": ("#882255", "<"),
     "DQN": ("#56b4e9", "X"),
+    "QRDQN": ("#000000", "*"),
 }
 
 

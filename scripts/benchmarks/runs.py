@@ -1,175 +1,82 @@
 """Training runs that are kept as they end, so that a long table can be interrupted and resumed."""
 
 import csv
-import hashlib
+import io
 import json
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-import numpy as np
-import stable_baselines3
-import torch
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-import oda_rl
-import oda_rl.agents
-import oda_rl.envs
+from benchmarks.cluster import by_value
+from benchmarks.plans import SB3, Plan, code_version
 from benchmarks.tasks import short_name
-from sb3_zoo import make_zoo_agent
+from benchmarks.training import Run, Trained, try_to_train, warm_up
 
-EVALUATION_SEED = 1_000_000
-CURVE_EPISODES = 20
-SB3 = ("PPO", "DQN")
-Run = dict[str, Any]
+Job = tuple[int, int]
+"""Number of the plan, and seed."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """All that tells one set of runs from another, but for the seed and the version of the code."""
-
-    algorithm: str
-    """Name of a class of `oda_rl.agents`, or of an SB3 algorithm in `sb3_zoo`."""
-    env_id: str
-    """Environment to train on."""
-    total_timesteps: int
-    """Environment steps of each run."""
-    eval_freq: int = 5_000
-    """Steps between evaluations of 20 greedy episodes."""
-    eval_episodes: int = 100
-    """Greedy episodes at the end."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Keyword arguments of the agent."""
-
-    def folder(self, log_dir: Path) -> Path:
-        """Where its runs are kept: a folder of its own for each version of the code."""
-        told = json.dumps([asdict(self), code_version(self.algorithm)], sort_keys=True, default=list)
-        digest = hashlib.sha1(told.encode()).hexdigest()[:8]
-        return log_dir / short_name(self.env_id) / f"{self.algorithm}-{digest}"
+class WorkersLostError(RuntimeError):
+    """Not a run has failed, but the processes that make them: killed, or without the package."""
 
 
-@cache
-def code_version(algorithm: str) -> str:
-    """The version of SB3, or a digest of this package's source: other code, other runs."""
-    if algorithm in SB3:
-        return stable_baselines3.__version__
-    digest = hashlib.sha1()
-    for package in (oda_rl, oda_rl.agents, oda_rl.envs):
-        for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:8]
+@dataclass
+class Made:
+    """What is there of the runs that were asked for."""
+
+    runs: list[list[Run]]
+    """Of each plan, in the order of the seeds."""
+    failures: list[str] = field(default_factory=list)
+    """A line for each run that failed."""
+    interrupted: bool = False
+    """Whether Ctrl-C has cut them short."""
 
 
-def make_model(plan: Plan, seed: int) -> BaseAlgorithm:
-    """The agent to be trained; ValueError if there is none for the plan."""
-    if plan.algorithm in SB3:
-        return make_zoo_agent(plan.algorithm, plan.env_id, seed)
-    try:
-        kind = getattr(oda_rl.agents, plan.algorithm)
-    except AttributeError:
-        raise ValueError(f"oda_rl.agents has no {plan.algorithm}.") from None
-    # From an id SB3 makes an environment that renders, and some (LunarLander) are slowed down by that.
-    return kind(env=gym.make(plan.env_id), seed=seed, **plan.options)
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name, then rename it."""
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content.encode() if isinstance(content, str) else content)
+    part.replace(path)
 
 
-def count_numbers(model: Any) -> int:
-    """Numbers stored to act: for SB3 the parameters of the policy, the target network left out."""
-    if hasattr(model, "n_parameters"):
-        return model.n_parameters
-    policy = getattr(model.policy, "q_net", model.policy)
-    return sum(parameter.numel() for parameter in policy.parameters())
-
-
-class Evaluation:
-    """Greedy episodes in several environments in step, one episode in each."""
-
-    def __init__(self, env_id: str, episodes: int, seed: int) -> None:
-        self.envs = [gym.make(env_id, disable_env_checker=True) for _ in range(episodes)]
-        for i, env in enumerate(self.envs):
-            env.reset(seed=seed + i)
-
-    def play(self, model: BaseAlgorithm) -> np.ndarray:
-        """The return of each episode."""
-        observations = np.array([env.reset()[0] for env in self.envs])
-        returns = np.zeros(len(self.envs))
-        going = list(range(len(self.envs)))
-        scaler = model.get_vec_normalize_env()
-        while going:
-            seen = observations[going]
-            if scaler is not None:
-                seen = scaler.normalize_obs(seen)
-            actions, _ = model.predict(seen, deterministic=True)
-            still = []
-            for i, action in zip(going, actions, strict=True):
-                observations[i], reward, terminated, truncated, _ = self.envs[i].step(action)
-                returns[i] += float(reward)
-                if not (terminated or truncated):
-                    still.append(i)
-            going = still
-        return returns
-
-
-class CurveCallback(BaseCallback):
-    """Evaluates now and then, and remembers the means."""
-
-    def __init__(self, evaluation: Evaluation, eval_freq: int) -> None:
-        super().__init__()
-        self.evaluation = evaluation
-        self.eval_freq = eval_freq
-        self.steps: list[int] = []
-        self.means: list[float] = []
-
-    def _on_step(self) -> bool:
-        if self.num_timesteps >= self.eval_freq * (len(self.steps) + 1):
-            self.steps.append(self.num_timesteps)
-            self.means.append(float(self.evaluation.play(self.model).mean()))
-        return True
-
-
-def train(plan: Plan, seed: int) -> Run:
-    """Train with one seed; returns what tables and pictures want to know of the last greedy policy."""
-    torch.set_num_threads(1)
-    model = make_model(plan, seed)
-    evaluation = Evaluation(plan.env_id, CURVE_EPISODES, EVALUATION_SEED * (seed + 1))
-    curve = CurveCallback(evaluation, plan.eval_freq)
-    begun = time.perf_counter()
-    model.learn(plan.total_timesteps, callback=curve)
-    seconds = time.perf_counter() - begun
-    last = Evaluation(plan.env_id, plan.eval_episodes, EVALUATION_SEED * (seed + 1) + CURVE_EPISODES)
-    returns = last.play(model)
-    return {
-        "seed": seed,
-        "mean": float(np.mean(returns)),
-        "sd": float(np.std(returns)),
-        "cells": getattr(model, "n_cells", 0),
-        "numbers": count_numbers(model),
-        "seconds": seconds,
-        "steps": curve.steps,
-        "curve": curve.means,
-    }
-
-
-def train_and_keep(plan: Plan, seed: int, folder: Path, in_a_worker: bool) -> Run:
-    """`train`, and the result in a file before anything else can happen."""
-    if in_a_worker:  # Ctrl-C is for the process that has the table
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    run = train(plan, seed)
+def keep(plan: Plan, folder: Path, run: Run, files: dict[str, bytes]) -> None:
+    """Write down one run: the model, the curve as CSV, and, when these are there, everything as JSON."""
     folder.mkdir(parents=True, exist_ok=True)
+    stem = f"seed-{run['seed']}"
+    for suffix, content in files.items():
+        replace_file(folder / f"{stem}{suffix}", content)
+    replace_file(folder / f"{stem}.csv", curve_csv(run))
     about = {**asdict(plan), "code": code_version(plan.algorithm), "finished": time.time()}
-    path = folder / f"seed-{seed}.json"
-    whole = path.with_suffix(".part")
-    whole.write_text(json.dumps({"plan": about, "run": run}, indent=1, default=list) + "\n")
-    whole.replace(path)
-    return run
+    told = json.dumps({"plan": about, "run": run}, indent=1, default=list)
+    replace_file(folder / f"{stem}.json", told + "\n")
+
+
+def curve_csv(run: Run) -> str:
+    """The evaluations of a run: steps, seconds of training, mean, and the return of every episode."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    episodes = len(run["curve_returns"][0]) if run["curve_returns"] else 0
+    writer.writerow(["steps", "seconds", "mean", *(f"episode_{i + 1}" for i in range(episodes))])
+    points = zip(run["steps"], run["curve_seconds"], run["curve"], run["curve_returns"], strict=True)
+    for steps, seconds, mean, returns in points:
+        writer.writerow([steps, f"{seconds:.4f}", mean, *returns])
+    return text.getvalue()
 
 
 def find_kept(folder: Path, seeds: Sequence[int]) -> dict[int, Run]:
@@ -179,55 +86,155 @@ def find_kept(folder: Path, seeds: Sequence[int]) -> dict[int, Run]:
 
 
 def carry_out(
-    plan: Plan, seeds: Sequence[int], jobs: int, log_dir: Path, fresh: bool, console: Console
-) -> tuple[list[Run], bool]:
+    plans: Sequence[Plan],
+    seeds: Sequence[int],
+    log_dir: Path,
+    console: Console,
+    jobs: int = 2,
+    fresh: bool = False,
+    client: Any = None,
+    on_run: Callable[[Plan, Run], None] | None = None,
+) -> Made:
     """Make the runs that are not there yet, with a progress bar.
 
-    Returns the runs in the order of the seeds, and whether Ctrl-C has cut them short.
+    Parameters
+    ----------
+    plans : sequence of Plan
+        What to run.
+    seeds : sequence of int
+        Each plan is run with each of them.
+    log_dir : Path
+        Every run is kept there when it ends.
+    console : rich.console.Console
+        For the progress bar and what goes wrong.
+    jobs : int, default=2
+        Processes.
+    fresh : bool, default=False
+        Make the runs again, whatever is kept.
+    client : distributed.Client, optional
+        Use the workers of this Dask cluster in place of processes here.
+    on_run : callable, optional
+        Called with the plan and the run when a run has ended.
+
+    Returns
+    -------
+    Made
     """
-    folder = plan.folder(log_dir)
-    runs = {} if fresh else find_kept(folder, seeds)
-    missing = [seed for seed in seeds if seed not in runs]
-    columns = (
+    folders = [plan.folder(log_dir) for plan in plans]
+    found = [{} if fresh else find_kept(folder, seeds) for folder in folders]
+    made = Made([])
+    missing = [(i, seed) for seed in seeds for i in range(len(plans)) if seed not in found[i]]
+    first = f"{plans[0].algorithm} on {short_name(plans[0].env_id)}, seeds"
+    try:
+        with (
+            make_progress(console) as progress,
+            closing(_make(plans, missing, jobs, client)) as results,
+        ):
+            bar = progress.add_task(
+                first if len(plans) == 1 else "runs",
+                total=len(plans) * len(seeds),
+                completed=sum(map(len, found)),
+            )
+            for (i, seed), (run, files, error) in results:
+                if run is None:
+                    made.failures.append(_note(plans[i], folders[i], seed, error, console))
+                else:
+                    keep(plans[i], folders[i], run, files)
+                    found[i][seed] = run
+                    if on_run is not None:
+                        on_run(plans[i], run)
+                progress.advance(bar)
+    except KeyboardInterrupt:
+        made.interrupted = True
+    except WorkersLostError as error:
+        made.failures.append(f"The processes that train were lost: {error}")
+        console.print(made.failures[-1], style="red", highlight=False, markup=False)
+    made.runs = [[own[seed] for seed in seeds if seed in own] for own in found]
+    return made
+
+
+def make_progress(console: Console) -> Progress:
+    """A bar of the runs that are made; none where nobody looks."""
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
         TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     )
-    title = f"{plan.algorithm} on {short_name(plan.env_id)}, seeds"
-    interrupted = False
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        bar = progress.add_task(title, total=len(seeds), completed=len(runs))
-        try:
-            for run in _run_missing(plan, missing, jobs, folder):
-                runs[run["seed"]] = run
-                progress.advance(bar)
-        except KeyboardInterrupt:
-            interrupted = True
-            runs |= find_kept(folder, missing)
-    return [runs[seed] for seed in seeds if seed in runs], interrupted
 
 
-def _run_missing(plan: Plan, seeds: list[int], jobs: int, folder: Path) -> Iterator[Run]:
-    if not seeds:
+def _note(plan: Plan, folder: Path, seed: int, error: str, console: Console) -> str:
+    """Keep the traceback of a run that failed, and say so in a line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"seed-{seed}.error.txt"
+    replace_file(path, error)
+    reason = error.strip().splitlines()[-1]
+    line = f"{plan.algorithm} on {short_name(plan.env_id)}, seed {seed}, failed: {reason}"
+    console.print(f"[red]{line}[/]", highlight=False, soft_wrap=True)
+    console.print(f"  The traceback is in {path}", highlight=False, soft_wrap=True)
+    return line
+
+
+def _make(
+    plans: Sequence[Plan], missing: list[Job], jobs: int, client: Any
+) -> Generator[tuple[Job, Trained], None, None]:
+    """The runs, as they end."""
+    if client is None:
+        _compile(plans, missing)
+    if client is None and min(jobs, len(missing)) <= 1:
+        for i, seed in missing:
+            yield (i, seed), try_to_train(plans[i], seed)
         return
-    if plan.algorithm not in SB3:
-        # Compiled here and now: not on the clock of a run, and not by two processes at once.
-        steps = min(plan.total_timesteps, 20_000)
-        train(Plan(plan.algorithm, plan.env_id, steps, steps, 1, plan.options), seeds[0])
-    if jobs == 1:
-        for seed in seeds:
-            yield train_and_keep(plan, seed, folder, False)
+    work = [partial(_run, job, partial(try_to_train, plans[job[0]], job[1])) for job in missing]
+    try:
+        yield from _train_elsewhere(work, jobs, client)
+    except Exception as error:
+        raise WorkersLostError(str(error).strip().partition("\n")[0]) from error
+
+
+def _train_elsewhere(
+    work: list[partial[tuple[Job, Trained]]], jobs: int, client: Any
+) -> Generator[tuple[Job, Trained], None, None]:
+    """Do the work in processes here, or on the workers of a cluster."""
+    if client is not None:
+        with parallel_config(backend="dask", client=client):
+            yield from Parallel(return_as="generator_unordered", batch_size=1)(
+                delayed(by_value(one))() for one in work
+            )
         return
-    work = (delayed(train_and_keep)(plan, seed, folder, True) for seed in seeds)
-    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
+    # Ctrl-C is for the process that has the table.
+    yield from Parallel(
+        n_jobs=min(jobs, len(work)),
+        return_as="generator_unordered",
+        batch_size=1,
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )(delayed(one)() for one in work)
+
+
+def _run(job: Job, train: Callable[[], Trained]) -> tuple[Job, Trained]:
+    return job, train()
+
+
+def _compile(plans: Sequence[Plan], missing: list[Job]) -> None:
+    """Compile here and now what runs will need: processes that start at once would all do it."""
+    for i in sorted({i for i, _ in missing}):
+        if plans[i].algorithm not in SB3:
+            try:
+                warm_up(plans[i])
+            except Exception:  # the run will tell
+                continue
 
 
 def write_csv(path: Path, rows: Sequence[tuple[Plan, Run]]) -> None:
     """One line for each run, without its curve."""
     names = ("algorithm", "env_id", "total_timesteps")
-    numbers = ("seed", "mean", "sd", "cells", "numbers", "seconds")
+    numbers = ("seed", "mean", "sd", "cells", "numbers", "seconds", "file_bytes", "decision")
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*names, *numbers])

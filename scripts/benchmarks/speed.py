@@ -1,4 +1,4 @@
-"""Speed: training steps per second, seconds until CartPole is solved, a decision, the import."""
+"""Speed: training, flat and on a tree, a decision, the import, the wrapper's share."""
 
 import subprocess
 import sys
@@ -15,9 +15,11 @@ from rich.table import Table
 from stable_baselines3.common.logger import configure
 
 import oda_rl.envs
-from benchmarks.runs import CURVE_EPISODES, EVALUATION_SEED, Evaluation
+from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, Evaluation
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
+from oda_rl.agents.tree.learner import TreeLearner
+from oda_rl.envs import StateAggregation
 
 # Turns in which training with and without logging take each other's place
 ALTERNATIONS = 7
@@ -30,6 +32,9 @@ VARIANTS: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("compiled loop, nearest cell, constant", {"softness": 0.0, "local_model": "constant"}, 3e6),
 )
 SOLVED = 475.0
+# Many cells soon, and then learning: the speed does not depend on how well they are placed.
+MANY_CELLS: dict[str, Any] = {"samples_per_cell": 1, "growth_steps": 50_000, "growth_fraction": 1.0}
+MANY_CELLS_STEPS = 60_000
 
 
 @dataclass
@@ -44,6 +49,8 @@ class Speed:
     """Seeds of the trainings until CartPole is solved."""
     max_timesteps: int = 200_000
     """Steps after which those give up."""
+    tree_cells: tuple[int, ...] = (100, 300, 1000)
+    """Cells with which the codebook on a tree is compared with the flat one; none leaves it out."""
 
 
 def seconds_of(function: Callable[[], object], repeats: int = 5) -> float:
@@ -71,17 +78,22 @@ def make_agent(env_id: str, cells: int, seed: int = 0, **options: Any) -> TwoTim
 
 
 def training_speed(
-    env_id: str, steps: int, cells: int, callbacks: Any = None, **options: Any
-) -> tuple[float, int]:
-    """Steps per second of training once the codebook has grown, and its cells; the best of three."""
+    env_id: str,
+    steps: int,
+    cells: int,
+    callbacks: Any = None,
+    first_steps: int = 30_000,
+    **options: Any,
+) -> tuple[float, TwoTimescaleQ]:
+    """Steps per second of training once the codebook has grown, the best of three, and the agent."""
     model = make_agent(env_id, cells, **options)
-    model.learn(30_000)
+    model.learn(first_steps)
     times = []
     for _ in range(3):
         begun = time.perf_counter()
         model.learn(steps, callback=callbacks, reset_num_timesteps=False)
         times.append(time.perf_counter() - begun)
-    return steps / min(times), model.n_cells
+    return steps / min(times), model
 
 
 class TimedCallback(CodebookCallback):
@@ -125,9 +137,9 @@ def logging_speed(env_id: str, steps: int, cells: int) -> tuple[float, float, fl
     return steps / np.median(times[False]), steps / np.median(times[True]), float(np.median(ends))
 
 
-def environment_speed(steps: int) -> float:
-    """Steps per second of the environment alone, under random actions."""
-    environment = gym.make(GYMNASIUM)
+def environment_speed(steps: int, environment: gym.Env | None = None) -> float:
+    """Steps per second of an environment, by default the task alone, under random actions."""
+    environment = environment or gym.make(GYMNASIUM)
     environment.reset(seed=0)
     actions = np.random.default_rng(0).integers(2, size=steps).tolist()
     begun = time.perf_counter()
@@ -136,6 +148,39 @@ def environment_speed(steps: int) -> float:
         if terminated or truncated:
             environment.reset()
     return steps / (time.perf_counter() - begun)
+
+
+def wrapper_speeds(steps: int, cells: int, rounds: int = 5) -> dict[str, float]:
+    """Seconds per step of CartPole alone and as states; the best of several rounds, in turn."""
+    growing = StateAggregation(gym.make(GYMNASIUM), max_states=cells)
+    while growing.n_states < cells:
+        environment_speed(5_000, growing)
+    environments = {
+        "Gymnasium alone": gym.make(GYMNASIUM),
+        "StateAggregation, learn=False": StateAggregation(
+            gym.make(GYMNASIUM), growing.partition, learn=False
+        ),
+        "StateAggregation, learn=True": growing,
+    }
+    times: dict[str, list[float]] = {name: [] for name in environments}
+    for _ in range(rounds):
+        for name, environment in environments.items():
+            times[name].append(1.0 / environment_speed(steps // rounds, environment))
+    return {name: min(found) for name, found in times.items()}
+
+
+def wrapper_table(steps: int, cells: int) -> Table:
+    """What the wrapper adds to a step."""
+    table = Table(title=f"CartPole-v1 as {cells} states", title_justify="left")
+    table.add_column("")
+    for name in ("a step", "added", "to be reached"):
+        table.add_column(name, justify="right")
+    speeds = wrapper_speeds(steps, cells)
+    alone = min(speeds.values())
+    for name, seconds in speeds.items():
+        added = ("", "") if seconds == alone else (f"{1e6 * (seconds - alone):.1f} us", "15 us")
+        table.add_row(name, f"{1e6 * seconds:.1f} us", *added)
+    return table
 
 
 def seconds_until_solved(seed: int, max_timesteps: int, every: int = 5_000) -> tuple[float, int]:
@@ -172,6 +217,32 @@ def decision_seconds(cells: int) -> float:
     return seconds_of(decide) / 10_000
 
 
+def tree_table(args: Speed) -> Table:
+    """The codebook on a tree against the flat one, in the compiled loop."""
+    table = Table(title="CartPole-v1, compiled loop: flat against tree", title_justify="left")
+    table.add_column("values")
+    for name in ("flat: cells", "distances", "steps/s", "tree: cells", "distances", "steps/s", "ratio"):
+        table.add_column(name, justify="right")
+    for cells in args.tree_cells:
+        for local_model in ("linear", "constant"):
+            options = {"local_model": local_model, "first_steps": MANY_CELLS_STEPS, **MANY_CELLS}
+            slow, flat = training_speed(COMPILED, args.total_timesteps, cells, **options)
+            fast, tree = training_speed(COMPILED, args.total_timesteps, cells, tree=True, **options)
+            learner = tree.learner
+            assert isinstance(learner, TreeLearner)
+            table.add_row(
+                local_model,
+                f"{flat.n_cells:,}",
+                f"{flat.n_cells:,}",
+                f"{slow:,.0f}",
+                f"{tree.n_cells:,}",
+                f"{learner.n_distances:.0f}",
+                f"{fast:,.0f}",
+                f"{fast / slow:.1f}",
+            )
+    return table
+
+
 def add_logging(table: Table, args: Speed) -> None:
     """Rows on what logging costs: `CodebookCallback` with its defaults, and a TensorBoard logger."""
     table.add_section()
@@ -196,8 +267,8 @@ def run_speed(args: Speed, console: Console) -> None:
         table.add_column(name, justify="right")
     with console.status("timing"):
         for title, options, target in VARIANTS:
-            speed, cells = training_speed(COMPILED, 10 * args.total_timesteps, args.cells, **options)
-            title = title if cells == args.cells else f"{title}, {cells} cells"
+            speed, model = training_speed(COMPILED, 10 * args.total_timesteps, args.cells, **options)
+            title = title if model.n_cells == args.cells else f"{title}, {model.n_cells} cells"
             table.add_row(title, f"{speed:,.0f} steps/s", f"{target:,.0f}")
         solved = [seconds_until_solved(seed, args.max_timesteps) for seed in range(args.seeds)]
         seconds, steps = np.median(solved, axis=0)
@@ -210,5 +281,13 @@ def run_speed(args: Speed, console: Console) -> None:
         add_logging(table, args)
         table.add_row("one decision (predict)", f"{1e6 * decision_seconds(args.cells):.1f} us", "")
         table.add_row("import oda_rl", f"{1e3 * import_seconds():.0f} ms", "")
+        states = wrapper_table(args.total_timesteps, args.cells)
     console.print(table)
+    console.print(states)
+    if args.tree_cells:
+        with console.status("timing trees"):
+            table = tree_table(args)
+        console.print(table)
     console.print("Speeds are the best of three, after the compilation and the growth of the codebook.")
+    if args.tree_cells:
+        console.print("Distances: for each decision, comparisons with the planes of the tree included.")

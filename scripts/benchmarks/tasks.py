@@ -58,7 +58,8 @@ def find_task(env_id: str) -> Task | None:
 def find_threshold(env_id: str) -> float:
     """The return that counts as solved: Gymnasium's, else the one to be reached, else infinity."""
     assert oda_rl.envs  # registers the compiled twins
-    threshold = gym.spec(env_id).reward_threshold
+    # "module:id" is an id once the module is imported
+    threshold = gym.spec(env_id.rpartition(":")[2]).reward_threshold
     if threshold is not None:
         return threshold
     task = find_task(env_id)

@@ -30,8 +30,10 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.picture import number_axis
-from benchmarks.runs import Plan, Run, carry_out, make_model
+from benchmarks.plans import Plan, refuse
+from benchmarks.runs import carry_out
 from benchmarks.statistics import bootstrap_interval, interquartile_mean
+from benchmarks.training import Run
 
 from oda_rl.agents.baselines import preset
 
@@ -129,18 +131,15 @@ def run_all(args: Args, console: Console) -> list[Result]:
             steps = args.total_timesteps
             agent = OURS if method == LIMITED else method
             plan = Plan(agent, ENV_ID, steps, steps, args.eval_episodes, options)
-            try:
-                make_model(plan, 0)
-            except ValueError as error:
-                console.print(f"{TITLES.get(method, method)} is left out: {error}", highlight=False)
+            reason = refuse(plan)
+            if reason:
+                console.print(f"{TITLES.get(method, method)} is left out: {reason}", highlight=False)
                 break
             console.print(f"{TITLES.get(method, method)}, {setting}", highlight=False)
-            runs, interrupted = carry_out(
-                plan, args.seeds, args.jobs, args.out / "runs", args.fresh, console
-            )
-            if runs:
-                results.append(to_result(method, setting, runs))
-            if interrupted:
+            made = carry_out([plan], args.seeds, args.out / "runs", console, args.jobs, args.fresh)
+            if made.runs[0]:
+                results.append(to_result(method, setting, made.runs[0]))
+            if made.interrupted:
                 console.print("Interrupted. The same command makes only the runs that are missing.")
                 return results
     return results

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from oda_rl.agents import TwoTimescaleConfig, kernels, layout
+from oda_rl.agents import TwoTimescaleConfig, layout, moving
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.learner import TwoTimescaleLearner
 
@@ -51,7 +51,7 @@ def stepsizes(n_steps, **options):
             n = work.counters[layout.SLOW_STEPS]
             alpha.append(learner.codebook["rate"][0, 0])
             slow = 1.0 / (config.slow_a + config.slow_b * n)
-            beta.append(slow / kernels.slow_interval(work.settings, work.counters))
+            beta.append(slow / moving.slow_interval(work.settings, work.counters))
     return np.array(alpha), np.array(beta)
 
 

@@ -129,3 +129,15 @@ def test_state_of_another_shape_is_refused():
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call(make_codebook())
+
+
+def test_reorder_takes_everything_along():
+    book = make_codebook(k=5)
+    book.label[:5] = np.arange(5)
+    before = book.get_state()
+    order = np.array([3, 1, 4, 0, 2])
+    book.reorder(order)
+    for name, array in book.get_state().items():
+        np.testing.assert_array_equal(array, before[name][..., order])
+    with pytest.raises(ValueError, match="permutation of the 5 cells"):
+        book.reorder(np.array([0, 0, 1, 2, 3]))

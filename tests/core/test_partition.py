@@ -363,3 +363,28 @@ def test_names_of_the_columns():
         "odapartition0",
         "odapartition1",
     ]
+
+
+def test_a_scale_is_as_if_the_data_were_divided_by_it(tmp_path):
+    samples, scale = blobs() * [1.0, 1000.0], [2.0, 500.0]
+    plain = ODAPartition(6, random_state=0).fit(samples / scale)
+    scaled = ODAPartition(6, scale=scale, random_state=0).fit(samples)
+    np.testing.assert_allclose(scaled.codevectors_, plain.codevectors_ * scale)
+    np.testing.assert_allclose(scaled.spreads_, plain.spreads_ * np.square(scale))
+    np.testing.assert_array_equal(scaled.labels_, plain.labels_)
+    np.testing.assert_allclose(scaled.transform(samples), plain.transform(samples / scale))
+    np.testing.assert_allclose(scaled.association(samples), plain.association(samples / scale))
+    assert scaled.score(samples) == pytest.approx(plain.score(samples / scale))
+    path = scaled.history_[-1].codevectors
+    np.testing.assert_allclose(path, plain.history_[-1].codevectors * scale)
+    again = ODAPartition.load(scaled.save(tmp_path / "scaled"))
+    more = blobs(seed=1) * [1.0, 1000.0]
+    np.testing.assert_allclose(
+        again.partial_fit(more).codevectors_, plain.partial_fit(more / scale).codevectors_ * scale
+    )
+
+
+@pytest.mark.parametrize("scale", [[1.0], [1.0, 0.0], [1.0, np.nan], 2.0])
+def test_a_bad_scale_is_refused(scale):
+    with pytest.raises(ValueError, match="scale must be 2 positive numbers"):
+        ODAPartition(3, scale=scale).fit(blobs())

@@ -1,0 +1,292 @@
+"""Wrappers that turn the observations of an environment into the cells of a partition."""
+
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.envs.aggregator import Aggregator, Partition
+from oda_rl.identities import Birth
+from oda_rl.partition import ODAPartition
+
+
+class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
+    """Observations become the numbers of cells: `Discrete(max_states)` in place of a Box.
+
+    The cells are those of an `ODAPartition`, which goes on learning from the observations that pass or
+    stays as it is. Unbounded observations are welcome. A number stays with its cell while the codebook
+    grows: when a cell splits, one child keeps the number and the other gets a new one.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        With Box observations of any shape.
+    partition : ODAPartition, path or None, default=None
+        A fitted partition; one that is not, to begin with; the path of a model file; or None for
+        `ODAPartition(max_states, random_state=0)`. A partition is copied, and never changed.
+    learn : bool, default=True
+        Whether to go on learning. False needs a partition that is fitted. It is an attribute too, which
+        may be changed at any time.
+    max_states : int, optional
+        The numbers of states are below this; there are no more cells at a time. By default as many as
+        the partition may have, 100 for a new one.
+    warmup_steps : int, default=1000
+        Observations that are looked at before a new codebook begins; until then there is one state, 0.
+        They tell the scale of coordinates without finite bounds; of others it is half their range. A
+        partition with a `scale` of its own keeps it.
+
+    Attributes
+    ----------
+    partition : ODAPartition
+        What has been learned, but for the last few observations (they are learned from 64 at a time). In
+        the warm-up it is not fitted yet. `partition.save(path)` keeps it, with the numbers of its cells.
+    n_states : int
+        Cells at present.
+    births : list of Birth
+        A record `(cell, parent)` for every state that has split off from another since the wrapper was
+        made. Who keeps values in a table copies them: `for cell, parent in env.births[seen:]`.
+    learn : bool
+        As the parameter.
+
+    Raises
+    ------
+    TypeError
+        If `partition` is something else.
+    ValueError
+        If the observations are no Box, or do not fit the partition; if `max_states` is too small; when
+        an observation is not finite, or outside the domain of the partition's divergence.
+
+    See Also
+    --------
+    VectorStateAggregation : The same for vector environments, with one partition for all.
+    gymnasium.wrappers.DiscretizeObservation : A uniform grid, for bounded observations.
+
+    Notes
+    -----
+    Wrapped one by one, the environments of a vector environment learn a partition each, and a number
+    means different cells in each: give them one that is fitted, with `learn=False`, or wrap them all in
+    `VectorStateAggregation`.
+
+    Values are learned best when the cells stand still: let them grow under random actions first, and set
+    `learn = False` then.
+
+    If all numbers are given, those of cells that have merged with others are used again, the longest
+    gone first. More `max_states` than codevectors make that rare.
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> from oda_rl.envs import StateAggregation
+    >>> env = StateAggregation(gym.make("CartPole-v1"), max_states=50)
+    >>> env.observation_space
+    Discrete(50)
+    >>> _ = env.reset(seed=0)
+    >>> _ = env.action_space.seed(0)
+    >>> for _ in range(5_000):
+    ...     state, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    ...     if terminated or truncated:
+    ...         state, info = env.reset()
+    >>> env.n_states > 10
+    True
+    >>> env.revert_observation(state).shape
+    (4,)
+
+    A tabular Q-learner. Under random actions the cells grow, then they stay as they are and values are
+    learned:
+
+    >>> import numpy as np
+    >>> def q_learning(env, steps, n_random=30_000, seed=0):
+    ...     rng = np.random.default_rng(seed)
+    ...     q = np.full((env.observation_space.n, env.action_space.n), 100.0)
+    ...     state, _ = env.reset(seed=seed)
+    ...     for t in range(steps):
+    ...         if t == n_random:
+    ...             env.learn = False
+    ...         greedy = t >= n_random and rng.random() > 0.02
+    ...         action = int(q[state].argmax()) if greedy else int(rng.integers(env.action_space.n))
+    ...         after, reward, terminated, truncated, _ = env.step(action)
+    ...         if t >= n_random:
+    ...             target = reward + 0.99 * (0.0 if terminated else q[after].max())
+    ...             q[state, action] += 0.2 * (1.0 - t / steps) * (target - q[state, action])
+    ...         state = env.reset()[0] if terminated or truncated else after
+    ...     return q
+    >>> env = StateAggregation(gym.make("CartPole-v1"), max_states=100)
+    >>> q_learning(env, steps=150_000).shape
+    (100, 2)
+    """
+
+    def __init__(
+        self,
+        env: gym.Env,
+        partition: Partition = None,
+        learn: bool = True,
+        max_states: int | None = None,
+        warmup_steps: int = 1000,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, partition=partition, learn=learn, max_states=max_states, warmup_steps=warmup_steps
+        )
+        gym.ObservationWrapper.__init__(self, env)
+        self._aggregator = Aggregator(env.observation_space, partition, learn, max_states, warmup_steps)
+        self.observation_space = gym.spaces.Discrete(self._aggregator.max_states)
+
+    def step(self, action: Any) -> tuple[int, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step the environment; the state comes in place of the observation."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._aggregator.find(observation), reward, terminated, truncated, info
+
+    def observation(self, observation: NDArray[Any]) -> int:
+        """The state of an observation, which is learned from if `learn`."""
+        return self._aggregator.find(observation)
+
+    def revert_observation(self, state: int) -> NDArray[Any]:
+        """The codevector of a state.
+
+        Parameters
+        ----------
+        state : int
+            One that a cell has at present.
+
+        Returns
+        -------
+        ndarray of the shape of an observation
+            In the units of the observations.
+
+        Raises
+        ------
+        ValueError
+            If no cell has this number.
+        """
+        return self._aggregator.revert(state)
+
+    @property
+    def partition(self) -> ODAPartition:
+        """What has been learned."""
+        return self._aggregator.partition
+
+    @property
+    def n_states(self) -> int:
+        """Cells at present."""
+        return self._aggregator.n_states
+
+    @property
+    def births(self) -> list[Birth]:
+        """States that have split off from others, in their order."""
+        return self._aggregator.births
+
+    @property
+    def learn(self) -> bool:
+        """Whether it learns."""
+        return self._aggregator.learn
+
+    @learn.setter
+    def learn(self, learn: bool) -> None:
+        self._aggregator.set_learn(learn)
+
+
+class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
+    """`StateAggregation` of a vector environment: one partition learns from all environments.
+
+    Works with all of Gymnasium's autoreset modes. An observation is learned from once: of a reset with
+    `options={"reset_mask": ...}` those of the other environments are left out. Where an environment is
+    reset in the step that ends its episode (SAME_STEP), `info["final_obs"]` has the final state, and
+    the final observation is learned from too.
+
+    Parameters
+    ----------
+    env : gymnasium.vector.VectorEnv
+        With Box observations of any shape.
+    partition, learn, max_states, warmup_steps
+        As for `StateAggregation`.
+
+    Attributes
+    ----------
+    partition, n_states, births, learn
+        As for `StateAggregation`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `StateAggregation`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> from oda_rl.envs import VectorStateAggregation
+    >>> envs = gym.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync")
+    >>> envs = VectorStateAggregation(envs, max_states=50)
+    >>> envs.single_observation_space, envs.observation_space
+    (Discrete(50), MultiDiscrete([50 50 50]))
+    >>> states, info = envs.reset(seed=0)
+    >>> states
+    array([0, 0, 0])
+    """
+
+    def __init__(
+        self,
+        env: gym.vector.VectorEnv,
+        partition: Partition = None,
+        learn: bool = True,
+        max_states: int | None = None,
+        warmup_steps: int = 1000,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, partition=partition, learn=learn, max_states=max_states, warmup_steps=warmup_steps
+        )
+        gym.vector.VectorWrapper.__init__(self, env)
+        self._aggregator = Aggregator(
+            env.single_observation_space, partition, learn, max_states, warmup_steps, env.num_envs
+        )
+        self.single_observation_space = gym.spaces.Discrete(self._aggregator.max_states)
+        self.observation_space = batch_space(self.single_observation_space, env.num_envs)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.int64], dict[str, Any]]:
+        """Reset the environments, or those of a mask."""
+        mask = None if options is None else options.get("reset_mask")
+        observations, info = self.env.reset(seed=seed, options=options)
+        return self._aggregator.find_many(observations, mask), info
+
+    def step(self, actions: Any) -> tuple[NDArray[np.int64], Any, Any, Any, dict[str, Any]]:
+        """Step the environments; states come in place of observations."""
+        observations, rewards, terminations, truncations, info = self.env.step(actions)
+        if "final_obs" in info:
+            info = {**info, "final_obs": self._final_states(info["final_obs"])}
+        states = self._aggregator.find_many(observations)
+        return states, rewards, terminations, truncations, info
+
+    def revert_observation(self, states: ArrayLike) -> NDArray[Any]:
+        """The codevectors of some states.
+
+        Parameters
+        ----------
+        states : array-like of int, of shape (n,)
+            Those that cells have at present.
+
+        Returns
+        -------
+        ndarray of shape (n, *shape of an observation)
+            In the units of the observations.
+
+        Raises
+        ------
+        ValueError
+            If no cell has one of these numbers.
+        """
+        return self._aggregator.revert(states)
+
+    def _final_states(self, observations: NDArray[Any]) -> NDArray[Any]:
+        states = np.full(len(observations), None, dtype=object)
+        for e, observation in enumerate(observations):
+            if observation is not None:
+                states[e] = self._aggregator.find(observation)
+        return states
+
+    partition = StateAggregation.partition
+    n_states = StateAggregation.n_states
+    births = StateAggregation.births
+    learn = StateAggregation.learn

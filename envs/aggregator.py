@@ -1,0 +1,246 @@
+"""What the wrappers of `oda_rl.envs.aggregation` share: observations in, numbers of cells out."""
+
+import copy
+import os
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from oda_rl._live import LiveCells
+from oda_rl._validation import check_at_least
+from oda_rl.envs.scaling import natural_scale
+from oda_rl.identities import Birth
+from oda_rl.partition import ODAPartition
+
+Partition = ODAPartition | str | os.PathLike[str] | None
+
+DEFAULT_STATES = 100
+# So many observations are learned from at a time: that is quicker, and comes to the same codebook.
+CHUNK = 64
+
+
+class Aggregator:
+    """Finds the cell of every observation, and learns from observations if it is to.
+
+    Parameters
+    ----------
+    space : gymnasium.spaces.Box
+        The space of one observation.
+    partition, learn, max_states, warmup_steps
+        As for `StateAggregation`.
+    n_at_once : int, default=1
+        Observations that come at a time.
+
+    Attributes
+    ----------
+    learn : bool
+        Whether it learns; may be changed.
+    max_states : int
+        Numbers of cells are below this.
+    """
+
+    def __init__(
+        self,
+        space: spaces.Space,
+        partition: Partition,
+        learn: bool,
+        max_states: int | None,
+        warmup_steps: int,
+        n_at_once: int = 1,
+    ) -> None:
+        self.space = _check_space(space)
+        check_at_least(2, warmup_steps=warmup_steps)
+        if max_states is not None:
+            check_at_least(1, max_states=max_states)
+        self.learn = bool(learn)
+        self._partition = _own_copy(partition, max_states)
+        self._cells: LiveCells | None = None
+        n_features = int(np.prod(self.space.shape))
+        if hasattr(self._partition, "codevectors_"):
+            self.max_states = self._fit_states(max_states, n_features)
+            self._go_live()
+            self.births.clear()
+        elif not self.learn:
+            raise ValueError(
+                "learn=False needs a partition that has been fitted, or the path of one; got "
+                f"{partition!r}."
+            )
+        else:
+            self.max_states = max_states or self._partition.max_codevectors
+        self._partition.max_codevectors = min(self._partition.max_codevectors, self.max_states)
+        self._warmup_steps = warmup_steps
+        self._rows = np.empty((max(warmup_steps, CHUNK) + n_at_once, n_features))
+        self._n = 0
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def partition(self) -> ODAPartition:
+        """The partition with all that has been learned; not fitted yet during the warm-up."""
+        if self._cells is not None:
+            self._cells.publish()
+        return self._partition
+
+    @property
+    def n_states(self) -> int:
+        """Cells at present."""
+        return 1 if self._cells is None else len(np.unique(self._cells.ids))
+
+    @property
+    def births(self) -> list[Birth]:
+        """States that have split off from others, in their order."""
+        return [] if self._cells is None else self._cells.births
+
+    def revert(self, states: ArrayLike) -> NDArray[Any]:
+        """The codevectors of some states, of shape (*states.shape, *space.shape)."""
+        wanted = np.asarray(states)
+        if self._cells is None:
+            seen = self._rows[: self._n]
+            ids, points = np.zeros(min(len(seen), 1), dtype=np.int64), seen[:1] * 0.0
+            if len(seen):
+                points = seen.mean(axis=0, keepdims=True)
+        else:
+            ids, points = self._cells.ids, self._cells.codevectors
+        place = np.full(self.max_states, -1)
+        place[ids] = np.arange(len(ids))
+        known = (wanted >= 0) & (wanted < self.max_states)
+        known &= place[np.where(known, wanted, 0)] >= 0
+        if not known.all():
+            raise ValueError(
+                f"no cell has the number {wanted[~known].ravel()[0]}; at present these have: "
+                f"{sorted(ids.tolist())}."
+            )
+        found = points[place[wanted]].reshape(wanted.shape + self.space.shape)
+        dtype = self.space.dtype
+        return found.astype(dtype) if np.issubdtype(dtype, np.floating) else found
+
+    def set_learn(self, learn: bool) -> None:
+        """Go on learning, or stay as it is."""
+        if not learn and self._cells is None:
+            raise ValueError("learn cannot be turned off in the warm-up: there is no partition yet.")
+        self.learn = bool(learn)
+
+    # -- every step ------------------------------------------------------------------------------
+
+    def find(self, observation: Any) -> int:
+        """The state of one observation."""
+        n = self._n
+        self._rows[n] = observation if len(self.space.shape) == 1 else np.ravel(observation)
+        if self._cells is None:
+            self._warm_up(n, n + 1)
+            return 0
+        try:
+            state = int(self._cells.find(self._rows, n, n + 1)[0])
+        except ValueError as error:
+            raise _complaint(observation, error) from None
+        if self.learn:
+            self._n = n + 1
+            if self._n >= CHUNK:
+                self._learn()
+        return state
+
+    def find_many(self, observations: Any, new: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """The states of several observations; only those that are `new` are learned from."""
+        points = np.reshape(observations, (-1, self._rows.shape[1]))
+        n, last = self._n, self._n + len(points)
+        self._rows[n:last] = points
+        kept = len(points) if new is None else int(np.sum(new))
+        if self._cells is None:
+            if new is not None:
+                self._rows[n : n + kept] = points[new]
+            self._warm_up(n, n + kept)
+            return np.zeros(len(points), dtype=np.int64)
+        try:
+            states = self._cells.find(self._rows, n, last).copy()
+        except ValueError as error:
+            raise _complaint(observations, error) from None
+        if self.learn:
+            if new is not None:
+                self._rows[n : n + kept] = self._rows[n:last][new]
+            self._n = n + kept
+            if self._n >= CHUNK:
+                self._learn()
+        return states
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        assert self._cells is not None
+        self._cells.learn(self._rows[: self._n])
+        self._n = 0
+
+    def _warm_up(self, start: int, stop: int) -> None:
+        """Look at observations that are new; with the last of the warm-up the codebook begins."""
+        new = self._rows[start:stop]
+        if not np.isfinite(new).all():
+            raise _complaint(new, None)
+        self._n = stop
+        if stop < self._warmup_steps:
+            return
+        seen, partition = self._rows[:stop], self._partition
+        if partition.scale is None:
+            scale = natural_scale(seen, self.space.low.ravel(), self.space.high.ravel())
+            partition.scale = np.where(scale > 0.0, scale, 1.0)
+        partition.partial_fit(seen)
+        self._go_live()
+        self._n = 0
+
+    def _go_live(self) -> None:
+        self._cells = LiveCells(self._partition)
+        self._cells.allow(self.max_states)
+
+    def _fit_states(self, max_states: int | None, n_features: int) -> int:
+        """How many states a fitted partition may have; raises a ValueError if it does not fit."""
+        partition = self._partition
+        if partition.n_features_in_ != n_features:
+            raise ValueError(
+                f"partition has {partition.n_features_in_} features, but an observation has "
+                f"{n_features}."
+            )
+        identities: Any = partition._run.identities
+        needed = max(identities.n_given, partition.n_codevectors_)
+        if max_states is None:
+            return max(identities.limit, needed)
+        if max_states < needed:
+            raise ValueError(
+                f"max_states={max_states} is too small: the cells of the partition have numbers up to "
+                f"{needed - 1}; give at least {needed}."
+            )
+        return max_states
+
+
+def _check_space(space: spaces.Space) -> spaces.Box:
+    if isinstance(space, spaces.Box) and np.prod(space.shape) > 0:
+        return space
+    advice = ""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        advice = " Wrap the environment in gymnasium.wrappers.FlattenObservation first."
+    elif isinstance(space, spaces.Discrete):
+        advice = " The states are numbers already."
+    raise ValueError(f"Observation space {space} is not supported; a Box is accepted.{advice}")
+
+
+def _own_copy(partition: Partition, max_states: int | None) -> ODAPartition:
+    """A partition that may be changed; the caller's is left as it is."""
+    if partition is None:
+        return ODAPartition(max_states or DEFAULT_STATES, random_state=0)
+    if isinstance(partition, str | os.PathLike):
+        return ODAPartition.load(partition)
+    if not isinstance(partition, ODAPartition):
+        raise TypeError(
+            "partition must be an ODAPartition, fitted or not, the path of a model file, or None; got "
+            f"{partition!r}."
+        )
+    if hasattr(partition, "codevectors_"):
+        own = copy.deepcopy(partition)
+        return own
+    made: ODAPartition = clone(partition)
+    return made
+
+
+def _complaint(observation: Any, error: ValueError | None) -> ValueError:
+    reason = "it must be finite" if error is None else str(error).rstrip(".")
+    return ValueError(f"the environment returned the observation {np.asarray(observation)}: {reason}.")

@@ -1,0 +1,328 @@
+"""One resolution of a multi-resolution model: whatever the user gives, as a checked map."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from oda_rl.resolutions._signals import points
+from oda_rl.resolutions.projection import Projection, principal
+from oda_rl.resolutions.states import Arrays, get_state, is_known
+from oda_rl.resolutions.wavelets import WaveletPyramid
+
+Array = NDArray[np.float64]
+ACCEPTED = (
+    "a transformer, a callable, None (the data as they are), a whole number (of principal components), "
+    "a number between 0 and 1 (share of the variance), columns as a list or a slice, or a matrix"
+)
+# Affine whatever their parameters, but for `clip`.
+AFFINE = (
+    "IncrementalPCA",
+    "LinearDiscriminantAnalysis",
+    "MaxAbsScaler",
+    "MinMaxScaler",
+    "PCA",
+    "Projection",
+    "RobustScaler",
+    "StandardScaler",
+    "TruncatedSVD",
+)
+
+
+class FeatureMap(TransformerMixin, BaseEstimator):
+    """A map from data to the features of one resolution, with its output checked.
+
+    Parameters
+    ----------
+    spec : transformer, callable, int, float, sequence, slice, ndarray or None, default=None
+        A transformer of scikit-learn's kind (cloned, then fitted); a callable that takes and gives an
+        array of rows; the number of principal components; the share of the variance that they are to
+        keep, in (0, 1); columns; a matrix of directions; None, the data as they are.
+    name : str, default="the feature map"
+        How errors call it.
+
+    Attributes
+    ----------
+    map_ : transformer
+        The fitted map.
+    n_features_in_, n_features_out_ : int
+        Features of the data, and of this resolution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 4))
+    >>> FeatureMap(2).fit(X).transform(X).shape
+    (50, 2)
+    >>> FeatureMap(np.abs).fit(X).linear() is None
+    True
+    """
+
+    def __init__(self, spec: Any = None, name: str = "the feature map") -> None:
+        self.spec = spec
+        self.name = name
+
+    # -- mapping ---------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Fit the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data, as finite numbers.
+        y : array-like of shape (n_samples,), optional
+            Given on to maps that learn from labels, such as LinearDiscriminantAnalysis.
+
+        Returns
+        -------
+        FeatureMap
+            The map itself.
+
+        Raises
+        ------
+        ValueError
+            If the spec is none of those accepted, does not fit the data, or gives no finite rows.
+        """
+        samples = validate_data(self, X, dtype=np.float64)
+        self.map_ = _build(self.spec, self.name)
+        with _Naming(self.name):
+            self.map_.fit(samples, y)
+        self.n_features_out_ = self._apply(samples[:2]).shape[1]
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """The features of this resolution.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out_)
+
+        Raises
+        ------
+        ValueError
+            If the map gives anything but one row of finite numbers per sample, always as many.
+        """
+        check_is_fitted(self, "map_")
+        samples = validate_data(self, X, dtype=np.float64, reset=False)
+        found = self._apply(samples)
+        if found.shape[1] != self.n_features_out_:
+            raise ValueError(
+                f"{self.name} gives {found.shape[1]} features now, it gave {self.n_features_out_} first."
+            )
+        return found
+
+    @available_if(lambda self: _inverts(getattr(self, "map_", None)))
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Features, such as codevectors, in the units of the data, if the map knows the way back.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features_out_)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        return np.asarray(self.map_.inverse_transform(points(X, self.n_features_out_)))
+
+    def linear(self) -> tuple[Array, Array] | None:
+        """The map as numbers, if it is an affine one: features = X @ matrix + offset.
+
+        Returns
+        -------
+        tuple of ndarray of shape (n_features, n_features_out_) and ndarray of shape (n_features_out_,)
+            None for other maps.
+        """
+        check_is_fitted(self, "map_")
+        if not _is_affine(self.map_):
+            return None
+        offset = self._apply(np.zeros((1, self.n_features_in_)))[0]
+        return np.ascontiguousarray(self._apply(np.eye(self.n_features_in_)) - offset), offset
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the features: the map's own, or `feature0`, `feature1`, ...
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the data's features.
+
+        Returns
+        -------
+        ndarray of str objects
+        """
+        check_is_fitted(self, "map_")
+        if hasattr(self.map_, "get_feature_names_out"):
+            if input_features is None:
+                input_features = getattr(self, "feature_names_in_", None)
+            return np.asarray(self.map_.get_feature_names_out(input_features))
+        return np.array([f"feature{i}" for i in range(self.n_features_out_)], dtype=object)
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> tuple[dict[str, Any], Arrays]:
+        """The map for a model file: JSON and arrays, for `oda_rl.resolutions.restore`.
+
+        Returns
+        -------
+        config : dict
+            What JSON can hold. Callables, and classes that `oda_rl.resolutions.get_state` does not
+            know, are only named, and have to be given again to `restore`.
+        arrays : dict of str to ndarray
+            Plain arrays.
+        """
+        try:
+            return get_state(self)
+        except TypeError:
+            own = self.spec
+            what = repr(own) if hasattr(own, "fit") else f"the callable {getattr(own, '__name__', own)}"
+            sizes = {key: int(getattr(self, key, 0)) for key in ("n_features_in_", "n_features_out_")}
+            return {"user": what, "name": self.name, **sizes}, {}
+
+    @classmethod
+    def of_users(cls, given: Any, config: dict[str, Any]) -> Self:
+        """A map around what the user gives again at load, with the sizes that were stored.
+
+        Parameters
+        ----------
+        given : callable or fitted transformer
+            Used as it is, not fitted.
+        config : dict
+            From `get_state`.
+
+        Returns
+        -------
+        FeatureMap
+
+        Raises
+        ------
+        ValueError
+            If it is a transformer that is not fitted.
+        """
+        made = cls(given, name=config["name"])
+        if not hasattr(given, "transform"):
+            made.map_ = _build(given, made.name)
+        else:
+            try:
+                check_is_fitted(given)
+            except NotFittedError as error:
+                raise ValueError(f"{made.name} must be given fitted, as it was: {error}") from error
+            made.map_ = given
+        made.n_features_in_ = config["n_features_in_"]
+        made.n_features_out_ = config["n_features_out_"]
+        return made
+
+    def _apply(self, samples: Array) -> Array:
+        with _Naming(self.name):
+            found = self.map_.transform(samples)
+        try:
+            features = np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{self.name} must give an array of numbers, got a {type(found).__name__}: {error}."
+            ) from error
+        if features.ndim != 2 or len(features) != len(samples) or features.shape[1] == 0:
+            raise ValueError(
+                f"{self.name} must give one row of features for each of {len(samples)} samples, got an "
+                f"array of the shape {features.shape}."
+            )
+        if not np.isfinite(features).all():
+            raise ValueError(f"{self.name} must give finite numbers, got NaN or infinity.")
+        return np.ascontiguousarray(features)
+
+
+def as_map(spec: Any, name: str = "the feature map") -> FeatureMap:
+    """A resolution as a map with `fit`, `transform` and checked output.
+
+    Parameters
+    ----------
+    spec : transformer, callable, int, float, sequence, slice, ndarray or None
+        As for `FeatureMap`; a `FeatureMap` is cloned.
+    name : str, default="the feature map"
+        How errors call it, such as "resolution 0".
+
+    Returns
+    -------
+    FeatureMap
+        Not fitted.
+
+    Raises
+    ------
+    ValueError
+        If the spec is none of these.
+    """
+    if isinstance(spec, FeatureMap):
+        spec = spec.spec
+    _build(spec, name)
+    return FeatureMap(spec, name)
+
+
+class _Naming:
+    """Says in errors from within a map which one it was."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValueError):
+            raise ValueError(f"{self.name}: {error}") from error
+        if error is not None:
+            error.add_note(f"This was {self.name}.")
+
+
+def _build(spec: Any, name: str) -> Any:
+    """An unfitted transformer for what the user gave."""
+    if isinstance(spec, FeatureMap):
+        return _build(spec.spec, name)
+    if spec is None:
+        return Projection()
+    if isinstance(spec, slice | list | tuple | range | np.ndarray):
+        if not isinstance(spec, slice) and np.ndim(spec) == 2:
+            return Projection(matrix=np.asarray(spec))
+        return Projection(columns=spec)
+    if isinstance(spec, int | float | np.integer | np.floating):
+        with _Naming(name):
+            return principal(spec)
+    if not isinstance(spec, type):
+        if hasattr(spec, "fit") and hasattr(spec, "transform"):
+            return clone(spec)
+        if callable(spec):
+            return FunctionTransformer(spec)
+    raise ValueError(f"{name} must be {ACCEPTED}; got {spec!r}.")
+
+
+def _inverts(fitted: Any) -> bool:
+    """Whether the map knows the way back; scikit-learn's FunctionTransformer says so even if not."""
+    if isinstance(fitted, Pipeline):
+        return all(_inverts(step) for _, step in fitted.steps if step != "passthrough")
+    if isinstance(fitted, FunctionTransformer) and fitted.inverse_func is None:
+        return False
+    return hasattr(fitted, "inverse_transform")
+
+
+def _is_affine(fitted: Any) -> bool:
+    if isinstance(fitted, Pipeline):
+        return all(step == "passthrough" or _is_affine(step) for _, step in fitted.steps)
+    if isinstance(fitted, FeatureUnion):
+        steps = [step for _, step in fitted.transformer_list]
+        return all(step in ("drop", "passthrough") or _is_affine(step) for step in steps)
+    if isinstance(fitted, WaveletPyramid):
+        return fitted.kind != "modulus" or fitted.level == 0
+    affine = is_known(fitted) and type(fitted).__name__ in AFFINE
+    return affine and not getattr(fitted, "clip", False)

@@ -1,0 +1,213 @@
+"""Projections: chosen columns, given directions, or principal components."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import PCA
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from oda_rl.resolutions._signals import points
+
+Array = NDArray[np.float64]
+
+
+class Projection(TransformerMixin, BaseEstimator):
+    """Some coordinates of the data, or coordinates along given directions.
+
+    Parameters
+    ----------
+    columns : sequence of int, boolean mask or slice, optional
+        Which features to keep, in this order.
+    matrix : array-like of shape (n_components, n_features), optional
+        Directions: the new features are `X @ matrix.T`. At most one of `columns` and `matrix`; without
+        either the data stay as they are.
+
+    Attributes
+    ----------
+    matrix_ : ndarray of shape (n_components, n_features)
+        The directions, also where columns were chosen.
+    mean_ : ndarray of shape (n_features,)
+        Of the data, in their units; what `inverse_transform` takes for what the projection has lost.
+    n_features_in_ : int
+        Features of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 10.0], [3.0, 20.0]])
+    >>> line = Projection(columns=[1]).fit(X)
+    >>> line.transform(X)
+    array([[10.],
+           [20.]])
+    >>> line.inverse_transform([[15.0]])
+    array([[ 2., 15.]])
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[int] | NDArray[Any] | slice | None = None,
+        matrix: ArrayLike | None = None,
+    ) -> None:
+        self.columns = columns
+        self.matrix = matrix
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Check the directions against the data and take their mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        Projection
+            The map itself.
+
+        Raises
+        ------
+        ValueError
+            If both `columns` and `matrix` are given, or they do not fit the data.
+        """
+        samples = validate_data(self, X, dtype=np.float64)
+        n_features = samples.shape[1]
+        if self.columns is not None and self.matrix is not None:
+            raise ValueError("at most one of columns and matrix may be given, got both.")
+        if self.matrix is not None:
+            self.matrix_ = _directions(self.matrix, n_features)
+        else:
+            self.matrix_ = np.eye(n_features)[self._chosen(n_features)]
+        self.mean_ = samples.mean(axis=0)
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """The coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            In the units of the data, times those of the directions.
+        """
+        check_is_fitted(self, "matrix_")
+        samples = validate_data(self, X, dtype=np.float64, reset=False)
+        if self.matrix is None:
+            return np.array(samples[:, self._chosen(samples.shape[1])], order="C")
+        return np.asarray(samples @ self.matrix_.T)
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Points of the data space that have these coordinates, as near the data's mean as possible.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Coordinates, such as codevectors.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            In the units of the data. Features left out have their means.
+        """
+        check_is_fitted(self, "matrix_")
+        coordinates = points(X, len(self.matrix_))
+        if self.matrix is None:  # exact, where a pseudo-inverse would round
+            found = np.tile(self.mean_, (len(coordinates), 1))
+            found[:, self._chosen(len(self.mean_))] = coordinates
+            return found
+        rest = coordinates - self.mean_ @ self.matrix_.T
+        return np.asarray(self.mean_ + rest @ np.linalg.pinv(self.matrix_).T)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the coordinates: those of the columns, or `projection0`, `projection1`, ...
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the data's features.
+
+        Returns
+        -------
+        ndarray of str objects
+        """
+        # scikit-learn's own check of names, which it offers under no public name.
+        from sklearn.utils.validation import _check_feature_names_in
+
+        check_is_fitted(self, "matrix_")
+        names = _check_feature_names_in(self, input_features)
+        if self.matrix is None:
+            return np.asarray(names[self._chosen(len(names))])
+        return np.array([f"projection{i}" for i in range(len(self.matrix_))], dtype=object)
+
+    def _chosen(self, n_features: int) -> NDArray[np.int64]:
+        every = np.arange(n_features)
+        if self.columns is None:
+            return every
+        if isinstance(self.columns, slice):
+            chosen = every[self.columns]
+        else:
+            index = np.asarray(self.columns)
+            if index.ndim != 1 or index.dtype.kind not in "iub":
+                raise ValueError(
+                    f"columns must be whole numbers, a boolean mask or a slice, got {self.columns!r}."
+                )
+            try:
+                chosen = every[index]
+            except IndexError as error:
+                raise ValueError(
+                    f"columns={self.columns!r} do not fit data of {n_features} feature(s): {error}."
+                ) from error
+        if len(chosen) == 0:
+            raise ValueError(f"columns={self.columns!r} choose none of the {n_features} feature(s).")
+        return chosen
+
+
+def principal(n_components: Any, whiten: bool = False) -> PCA:
+    """scikit-learn's PCA, the same at every fit.
+
+    Parameters
+    ----------
+    n_components : int or float
+        How many components, or the share of the variance that they are to keep, in (0, 1).
+    whiten : bool, default=False
+        Whether components are scaled to unit variance.
+
+    Returns
+    -------
+    PCA
+        Not fitted.
+
+    Raises
+    ------
+    ValueError
+        If `n_components` is neither.
+    """
+    if isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
+        if n_components >= 1:
+            return PCA(int(n_components), whiten=whiten, random_state=0)
+    elif isinstance(n_components, float) and 0.0 < n_components < 1.0:
+        return PCA(float(n_components), whiten=whiten, svd_solver="full")
+    raise ValueError(
+        "n_components must be a whole number of at least 1, or a share of the variance between 0 and "
+        f"1; got {n_components!r}."
+    )
+
+
+def _directions(matrix: ArrayLike, n_features: int) -> Array:
+    directions = np.array(matrix, dtype=np.float64)
+    if directions.ndim != 2 or directions.shape[1] != n_features or len(directions) == 0:
+        raise ValueError(
+            f"matrix must have the shape (n_components, {n_features}), as the data have {n_features} "
+            f"feature(s); got {directions.shape}."
+        )
+    if not np.isfinite(directions).all():
+        raise ValueError("matrix must be finite; it holds NaN or infinity.")
+    return directions

@@ -1,0 +1,250 @@
+"""Wavelets of signals and images at one resolution (PyWavelets)."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from oda_rl._validation import check_at_least
+from oda_rl.resolutions._signals import numbered, points, signal_shape
+
+Array = NDArray[np.float64]
+KINDS = ("approximation", "coefficients", "modulus")
+
+
+class WaveletPyramid(TransformerMixin, BaseEstimator):
+    """Signals or images at one level of their wavelet transform.
+
+    A list of these, from a high level to level 0, is a multi-resolution representation: subspaces each
+    of which contains the coarser ones.
+
+    Parameters
+    ----------
+    shape : int, (length,) or (height, width), optional
+        Of the signal or image in a row of features; by default a signal as long as the row.
+    level : int, default=1
+        How often the resolution is halved; 0 is the signal itself.
+    wavelet : str, default="haar"
+        A discrete wavelet that PyWavelets knows.
+    mode : str, default="periodization"
+        How signals go on beyond their ends, a mode of PyWavelets. With `"periodization"` and an
+        orthogonal wavelet distances between signals of even sizes are those of their projections, so
+        that temperatures mean the same on all levels; every other mode gives more coefficients.
+        `kind="modulus"` is periodic in any case.
+    kind : {"approximation", "coefficients", "modulus"}, default="approximation"
+        `"approximation"`: the approximation coefficients at `level`, a factor of 2^level fewer per axis.
+        `"coefficients"`: those and the details of all levels. `"modulus"`: the undecimated transform,
+        the modulus of its details, and everything averaged over windows of 2^level points per axis:
+        features that change little when the signal is shifted by less than a window.
+    channels : int, default=1
+        Numbers per point, such as 3 for colours, the last axis of the row; each is transformed by
+        itself.
+
+    Attributes
+    ----------
+    shape_ : tuple of int
+        The shape used.
+    n_features_in_ : int
+        Length of the rows.
+
+    Notes
+    -----
+    `"modulus"` is one layer of a scattering transform, with real wavelets; see `Scattering` for the
+    transform proper. It pads images by reflection to multiples of 2^level.
+
+    References
+    ----------
+    Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing", sections V-B and V-C.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 3.0, 5.0, 5.0]])
+    >>> half = WaveletPyramid(level=1).fit(X)
+    >>> half.transform(X) / np.sqrt(2.0)
+    array([[2., 5.]])
+    >>> half.inverse_transform(half.transform(X))
+    array([[2., 2., 5., 5.]])
+    """
+
+    def __init__(
+        self,
+        shape: int | Sequence[int] | None = None,
+        level: int = 1,
+        *,
+        wavelet: str = "haar",
+        mode: str = "periodization",
+        kind: str = "approximation",
+        channels: int = 1,
+    ) -> None:
+        self.shape = shape
+        self.level = level
+        self.wavelet = wavelet
+        self.mode = mode
+        self.kind = kind
+        self.channels = channels
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Check the parameters against the data; nothing is learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Signals or images as rows, flattened in C order.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        WaveletPyramid
+            The map itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown or does not fit the data.
+        ImportError
+            If PyWavelets is not installed.
+        """
+        samples = validate_data(self, X, dtype=np.float64)
+        pywt = _pywt()
+        check_at_least(0, level=self.level)
+        for name, value, known in (
+            ("kind", self.kind, KINDS),
+            ("mode", self.mode, pywt.Modes.modes),
+            ("wavelet", self.wavelet, pywt.wavelist(kind="discrete")),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+        self.shape_ = signal_shape(self.shape, self.channels, samples.shape[1])
+        if 2**self.level > max(self.shape_):
+            raise ValueError(
+                f"level={self.level} halves the resolution too often for signals of the shape "
+                f"{self.shape_} made of {samples.shape[1]} feature(s): at most "
+                f"{int(np.log2(max(self.shape_)))}."
+            )
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """The coefficients.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Signals or images as rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+            Approximation first, then the details from coarse to fine.
+        """
+        check_is_fitted(self, "shape_")
+        samples = validate_data(self, X, dtype=np.float64, reset=False)
+        parts = self._parts(samples)
+        return np.concatenate([part.reshape(len(samples), -1) for _, part in parts], axis=1)
+
+    @available_if(lambda self: self.kind != "modulus")
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Signals with these coefficients; details that are not among them are taken to be zero.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features_out)
+            Coefficients, such as codevectors.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            In the units of the data.
+        """
+        check_is_fitted(self, "shape_")
+        parts = self._parts(np.zeros((1, self.n_features_in_)))
+        given = points(X, sum(part.size for _, part in parts))
+        n, start = len(given), 0
+        coefficients = self._decompose(np.zeros((n, self.n_features_in_)))
+        for name, part in parts:
+            block = given[:, start : start + part.size].reshape(n, *part.shape[1:])
+            start += part.size
+            if name.startswith("approximation"):
+                coefficients[0] = block
+            else:
+                level, key = name.removeprefix("detail").split("_")
+                coefficients[len(coefficients) - int(level)][key] = block
+        found = _pywt().waverecn(coefficients, self.wavelet, mode=self.mode, axes=self._axes)
+        inside = (slice(None), *(slice(length) for length in self.shape_))
+        return np.ascontiguousarray(found[inside]).reshape(n, -1)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
+        """Names such as `approximation2[0,1]`, `detail1_da[3,2]`: kind, level, direction and place.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used.
+
+        Returns
+        -------
+        ndarray of str objects
+        """
+        check_is_fitted(self, "shape_")
+        parts = self._parts(np.zeros((1, self.n_features_in_)))
+        last = None if self.channels > 1 else -1
+        names = [name for label, part in parts for name in numbered(label, part.shape[1:last])]
+        return np.array(names, dtype=object)
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return tuple(range(1, 1 + len(self.shape_)))
+
+    def _parts(self, samples: Array) -> list[tuple[str, Array]]:
+        """Named blocks of features, (n_samples, *places, channels)."""
+        if self.kind == "modulus" and self.level > 0:
+            coefficients = self._undecimated(samples)
+        else:
+            coefficients = self._decompose(samples)
+        parts = [(f"approximation{self.level}", coefficients[0])]
+        if self.kind != "approximation":
+            for level, details in zip(range(self.level, 0, -1), coefficients[1:], strict=True):
+                parts += [(f"detail{level}_{key}", details[key]) for key in sorted(details)]
+        return parts
+
+    def _decompose(self, samples: Array) -> list[Any]:
+        signals = samples.reshape(-1, *self.shape_, self.channels)
+        return list(
+            _pywt().wavedecn(signals, self.wavelet, mode=self.mode, level=self.level, axes=self._axes)
+        )
+
+    def _undecimated(self, samples: Array) -> list[Any]:
+        signals = samples.reshape(-1, *self.shape_, self.channels)
+        window = 2**self.level
+        missing = [(0, -length % window) for length in self.shape_]
+        signals = np.pad(signals, [(0, 0), *missing, (0, 0)], mode="symmetric")
+        found = _pywt().swtn(
+            signals, self.wavelet, level=self.level, axes=self._axes, trim_approx=True, norm=True
+        )
+        rest = [{key: _mean(np.abs(d), window) for key, d in details.items()} for details in found[1:]]
+        return [_mean(found[0], window), *rest]
+
+
+def _mean(signals: Array, window: int) -> Array:
+    """Means over windows of all axes but the first and the last."""
+    shape = [signals.shape[0]]
+    for length in signals.shape[1:-1]:
+        shape += [length // window, window]
+    axes = tuple(range(2, len(shape), 2))
+    return np.asarray(signals.reshape(*shape, signals.shape[-1]).mean(axis=axes))
+
+
+def _pywt() -> Any:
+    try:
+        return import_module("pywt")
+    except ImportError as error:
+        raise ImportError(
+            "WaveletPyramid needs PyWavelets, which is not installed: "
+            "pip install 'oda_rl[multiresolution]' or pip install PyWavelets."
+        ) from error

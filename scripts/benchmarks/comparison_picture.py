@@ -1,0 +1,165 @@
+"""The pictures of a comparison: learning curves against steps and seconds, performance profiles."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from benchmarks.comparing import Array, Entry, Field, algorithms_of, pooled, title_of
+from benchmarks.picture import LOOKS
+from benchmarks.plans import OURS
+from benchmarks.statistics import interquartile_mean, performance_profile, stratified_interval
+
+matplotlib.use("Agg")
+
+GREY = "#888888"
+
+
+def light_frame(axes: Axes) -> None:
+    """Axes with a grid and without a box."""
+    axes.tick_params(labelsize=8)
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def style_of(algorithm: str) -> dict[str, Any]:
+    """Colour, marker and weight of a line; ours is broad and behind the others, so that all are seen."""
+    colour, marker = LOOKS[algorithm]
+    ours = algorithm == OURS
+    return {
+        "color": colour,
+        "marker": marker,
+        "ms": 6 if ours else 5,
+        "lw": 3.2 if ours else 1.4,
+        "zorder": 2.5 if ours else 3,
+        "label": title_of(algorithm),
+    }
+
+
+def draw_curve(axes: Axes, entry: Entry, x: Array) -> None:
+    """IQM of the evaluations, and a band with its interval."""
+    curves = entry.curves("curve")
+    low, high = stratified_interval([curves])
+    colour = LOOKS[entry.algorithm][0]
+    axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+    every = max(1, len(x) // 8)
+    axes.plot(x, interquartile_mean(curves, axis=0), markevery=every, **style_of(entry.algorithm))
+
+
+def mark_threshold(axes: Axes, one: Field) -> None:
+    """A dashed line at the return that counts as solved."""
+    if np.isfinite(one.threshold):
+        axes.axhline(one.threshold, color=GREY, lw=0.9, ls="--", zorder=1)
+        axes.annotate(
+            f"solved: {one.threshold:g}", (0, one.threshold), (4, 2), xycoords=("axes fraction", "data"),
+            textcoords="offset points", ha="left", va="bottom", fontsize=7, color="#444444", zorder=5,
+            bbox={"facecolor": "white", "alpha": 0.7, "pad": 0.5, "linewidth": 0},
+        )  # fmt: skip
+
+
+def draw_steps(axes: Axes, one: Field) -> None:
+    """Return against environment steps."""
+    for entry in one.entries:
+        draw_curve(axes, entry, entry.curves("steps")[0])
+    mark_threshold(axes, one)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1000:,g}k" if x else "0"))
+    axes.set_xlabel("environment steps", fontsize=9)
+    axes.set_ylabel("return of greedy episodes", fontsize=9)
+
+
+def draw_seconds(axes: Axes, one: Field) -> None:
+    """Return against the seconds that the training took, on a logarithmic axis."""
+    for entry in one.entries:
+        draw_curve(axes, entry, np.median(entry.curves("curve_seconds"), axis=0))
+    mark_threshold(axes, one)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("seconds of training, one core (median over seeds)", fontsize=9)
+
+
+def draw_profile(axes: Axes, scores: dict[str, list[Array]], solved: float, what: str) -> None:
+    """Fraction of the runs above each score, with its interval."""
+    together = np.concatenate([part for strata in scores.values() for part in strata])
+    ends = [*together, solved] if np.isfinite(solved) else [*together]
+    margin = 0.04 * (max(ends) - min(ends) or 1.0)
+    tau = np.linspace(min(ends) - margin, max(ends) + margin, 400)
+    for algorithm, strata in scores.items():
+        profile, low, high = performance_profile(strata, tau)
+        axes.fill_between(tau, low, high, color=LOOKS[algorithm][0], alpha=0.1, lw=0)
+        axes.plot(tau, profile, **{**style_of(algorithm), "marker": ""})
+    if np.isfinite(solved):
+        axes.axvline(solved, color=GREY, lw=0.9, ls="--", zorder=1)
+    axes.set_ylim(-0.03, 1.05)
+    axes.set_xlabel(what, fontsize=9)
+    axes.set_ylabel("fraction of runs with more", fontsize=9)
+
+
+def draw_scores(axes: Axes, fields: Sequence[Field]) -> None:
+    """IQM of the normalised scores over all environments, with intervals."""
+    algorithms = algorithms_of(fields)
+    for y, algorithm in enumerate(reversed(algorithms)):
+        strata = pooled(fields, algorithm)
+        iqm = interquartile_mean(np.concatenate(strata))
+        low, high = stratified_interval(strata)
+        colour, marker = LOOKS[algorithm]
+        axes.plot([low, high], [y, y], color=colour, lw=7, alpha=0.3, solid_capstyle="butt")
+        axes.plot(iqm, y, marker, color=colour, ms=8)
+    for x, style in ((0.0, ":"), (1.0, "--")):
+        axes.axvline(x, color=GREY, lw=0.9, ls=style, zorder=1)
+    axes.set_yticks(range(len(algorithms)), [title_of(name) for name in reversed(algorithms)])
+    axes.set_ylim(-0.6, len(algorithms) - 0.4)
+    axes.set_xlabel("IQM of normalised scores: 0 is a random agent, 1 the threshold", fontsize=9)
+
+
+def draw_comparison(fields: Sequence[Field]) -> Figure:
+    """A row of three panels for each environment, and one for all together if there are several."""
+    rows = len(fields) + (len(fields) > 1)
+    figure = plt.figure(figsize=(13, 3.5 * rows + 0.6), layout="constrained")
+    grid = figure.add_gridspec(rows, 3, width_ratios=(1.0, 1.0, 0.85))
+    for i, one in enumerate(fields):
+        steps = figure.add_subplot(grid[i, 0])
+        seconds = figure.add_subplot(grid[i, 1], sharey=steps)
+        profile = figure.add_subplot(grid[i, 2])
+        draw_steps(steps, one)
+        draw_seconds(seconds, one)
+        scores = {entry.algorithm: [entry.returns] for entry in one.entries}
+        draw_profile(profile, scores, one.threshold, "return of the last policy")
+        seeds = max(len(entry.runs) for entry in one.entries)
+        steps.set_title(f"{one.env_id}: IQM of {seeds} seeds, 95 % interval", fontsize=10, loc="left")
+        seconds.set_title(f"{one.env_id}: the same against time", fontsize=10, loc="left")
+        profile.set_title(f"{one.env_id}: performance profile", fontsize=10, loc="left")
+        for axes in (steps, seconds, profile):
+            light_frame(axes)
+    if len(fields) > 1:
+        _draw_all(figure, grid, fields)
+    _add_legend(figure, fields)
+    return figure
+
+
+def _draw_all(figure: Figure, grid: plt.GridSpec, fields: Sequence[Field]) -> None:
+    left = figure.add_subplot(grid[-1, :2])
+    right = figure.add_subplot(grid[-1, 2])
+    draw_scores(left, fields)
+    scores = {algorithm: pooled(fields, algorithm) for algorithm in algorithms_of(fields)}
+    draw_profile(right, scores, 1.0, "normalised score of the last policy")
+    left.set_title("All environments", fontsize=10, loc="left")
+    right.set_title("All environments: performance profile", fontsize=10, loc="left")
+    for axes in (left, right):
+        light_frame(axes)
+
+
+def _add_legend(figure: Figure, fields: Sequence[Field]) -> None:
+    lines = [plt.Line2D([], [], **style_of(name)) for name in algorithms_of(fields)]
+    figure.legend(
+        handles=lines, loc="outside lower center", ncols=min(len(lines), 7), frameon=False, fontsize=9
+    )

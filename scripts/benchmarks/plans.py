@@ -1,0 +1,99 @@
+"""What a training run is: the algorithm, its options, the environment, the steps."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+import stable_baselines3
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+import oda_rl
+import oda_rl.agents
+import oda_rl.envs
+from benchmarks.tasks import short_name
+from oda_rl.agents.baselines import preset
+from presets import find_preset
+from sb3_zoo import ZOO, find_zoo_options, make_zoo_agent
+
+Algorithm = Literal[
+    "TwoTimescaleQ",
+    "UniformGridQ",
+    "SOMQ",
+    "TileCodingSarsa",
+    "FourierSarsa",
+    "PPO",
+    "A2C",
+    "DQN",
+    "QRDQN",
+]
+OURS = "TwoTimescaleQ"
+SB3 = tuple(ZOO)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that tells one set of runs from another, but for the seed and the version of the code."""
+
+    algorithm: str
+    """Name of a class of `oda_rl.agents`, or of an SB3 algorithm in `sb3_zoo`."""
+    env_id: str
+    """Environment to train on."""
+    total_timesteps: int
+    """Environment steps of each run."""
+    eval_freq: int = 5_000
+    """Steps between evaluations of 20 greedy episodes."""
+    eval_episodes: int = 100
+    """Greedy episodes at the end."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the agent; for SB3's as RL Zoo writes them."""
+
+    def folder(self, log_dir: Path) -> Path:
+        """Where its runs are kept: a folder of its own for each version of the code."""
+        told = json.dumps([asdict(self), code_version(self.algorithm)], sort_keys=True, default=list)
+        digest = hashlib.sha1(told.encode()).hexdigest()[:8]
+        return log_dir / short_name(self.env_id) / f"{self.algorithm}-{digest}"
+
+
+def code_version(algorithm: str) -> str:
+    """The version of SB3, or a digest of this package's source: other code, other runs."""
+    if algorithm in SB3:
+        return stable_baselines3.__version__
+    digest = hashlib.sha1()
+    for package in (oda_rl, oda_rl.agents, oda_rl.envs):
+        for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
+
+
+def find_options(algorithm: str, env_id: str) -> dict[str, Any]:
+    """What an algorithm is best given for an environment: its preset, or RL Zoo's hyperparameters."""
+    if algorithm in SB3:
+        return find_zoo_options(algorithm, env_id)
+    return find_preset(env_id) if algorithm == OURS else preset(algorithm, env_id)
+
+
+def make_model(plan: Plan, seed: int) -> BaseAlgorithm:
+    """The agent to be trained; ValueError if there is none for the plan."""
+    if plan.algorithm in SB3:
+        return make_zoo_agent(plan.algorithm, plan.env_id, seed, plan.options)
+    try:
+        kind = getattr(oda_rl.agents, plan.algorithm)
+    except AttributeError:
+        raise ValueError(f"oda_rl.agents has no {plan.algorithm}.") from None
+    # From an id SB3 makes an environment that renders, and some (LunarLander) are slowed down by that.
+    return kind(env=gym.make(plan.env_id), seed=seed, **plan.options)
+
+
+def refuse(plan: Plan) -> str | None:
+    """Why the plan cannot be run, if it cannot."""
+    try:
+        model = make_model(plan, 0)
+    except (ValueError, ImportError, gym.error.Error) as error:
+        return str(error).strip().splitlines()[0]
+    environment = model.get_env()
+    if environment is not None:
+        environment.close()
+    return None

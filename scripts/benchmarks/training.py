@@ -1,0 +1,200 @@
+"""One training run, looked at and timed in the same way whatever the algorithm."""
+
+import tempfile
+import time
+import timeit
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize, sync_envs_normalization
+
+from benchmarks.plans import SB3, Plan, make_model
+
+EVALUATION_SEED = 1_000_000
+CURVE_EPISODES = 20
+# Enough that a codebook grows and all compiled code is called.
+WARM_UP_STEPS = 20_000
+Run = dict[str, Any]
+# The run, the model by the suffix of each file, and the traceback if it failed. Nothing but plain types:
+# they come back from processes that need not have this module.
+Trained = tuple[Run | None, dict[str, bytes], str]
+
+
+class Evaluation:
+    """Greedy episodes by SB3's `evaluate_policy`: one in each of several environments, in step.
+
+    Parameters
+    ----------
+    env_id : str
+        Environment.
+    episodes : int
+        How many.
+    seed : int
+        Every evaluation begins its episodes in the same states.
+    """
+
+    def __init__(self, env_id: str, episodes: int, seed: int) -> None:
+        self.seed = seed
+        self.envs: VecEnv = make_vec_env(env_id, episodes, seed=seed, env_kwargs={"render_mode": None})
+        self._normalized: VecNormalize | None = None
+
+    def play(self, model: BaseAlgorithm) -> np.ndarray:
+        """The return of each episode, in the order in which they ended."""
+        envs = self.envs
+        if model.get_vec_normalize_env() is not None:
+            if self._normalized is None:
+                self._normalized = VecNormalize(envs, training=False, norm_reward=False)
+            sync_envs_normalization(model.get_env(), self._normalized)  # type: ignore[arg-type]
+            envs = self._normalized
+        # The seeds are used up by this reset; that of evaluate_policy draws the states that follow.
+        self.envs.seed(self.seed)
+        self.envs.reset()
+        returns, _ = evaluate_policy(model, envs, self.envs.num_envs, return_episode_rewards=True)
+        return np.array(returns)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.envs.close()
+
+
+class CurveCallback(BaseCallback):
+    """Evaluates now and then; the time that this takes is not counted.
+
+    Attributes
+    ----------
+    steps : list of int
+        Environment steps before each evaluation.
+    seconds : list of float
+        Seconds of training before each evaluation.
+    returns : list of lists of float
+        The return of every episode.
+    """
+
+    def __init__(self, evaluation: Evaluation, eval_freq: int) -> None:
+        super().__init__()
+        self.evaluation = evaluation
+        self.eval_freq = eval_freq
+        self.steps: list[int] = []
+        self.seconds: list[float] = []
+        self.returns: list[list[float]] = []
+        self._begun = self._apart = 0.0
+
+    def _on_training_start(self) -> None:
+        self._begun = time.perf_counter()
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps >= self.eval_freq * (len(self.steps) + 1):
+            begun = time.perf_counter()
+            self.steps.append(self.num_timesteps)
+            self.seconds.append(begun - self._begun - self._apart)
+            self.returns.append(self.evaluation.play(self.model).tolist())
+            self._apart += time.perf_counter() - begun
+        return True
+
+    def total_seconds(self) -> float:
+        """Seconds of training so far."""
+        return time.perf_counter() - self._begun - self._apart
+
+
+def count_numbers(model: Any) -> int:
+    """Numbers stored: for SB3 the parameters of the policy, the target network left out."""
+    if hasattr(model, "n_parameters"):
+        return int(model.n_parameters)
+    policy = model.policy
+    online = getattr(policy, "q_net", getattr(policy, "quantile_net", policy))
+    scaler = model.get_vec_normalize_env()
+    scales = 2 * int(np.prod(scaler.observation_space.shape)) if scaler is not None else 0
+    return sum(parameter.numel() for parameter in online.parameters()) + scales
+
+
+def time_decision(model: BaseAlgorithm, env_id: str, number: int = 50) -> float:
+    """Microseconds from one observation to the greedy action; the least of ten times."""
+    envs = make_vec_env(env_id, 1, seed=EVALUATION_SEED, env_kwargs={"render_mode": None})
+    observation = np.asarray(envs.reset())[0]
+    envs.close()
+    scaler = model.get_vec_normalize_env()
+
+    def decide() -> None:
+        seen = observation if scaler is None else scaler.normalize_obs(observation)
+        model.predict(seen, deterministic=True)
+
+    return 1e6 * min(timeit.repeat(decide, number=number, repeat=10)) / number
+
+
+def read_model_files(model: BaseAlgorithm) -> dict[str, bytes]:
+    """What has to be stored to use the agent again, by the suffix of each file."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "model"
+        model.save(path)
+        scaler = model.get_vec_normalize_env()
+        if scaler is not None:
+            scaler.save(str(path.with_suffix(".vecnormalize.pkl")))
+        return {found.name.removeprefix("model"): found.read_bytes() for found in Path(name).iterdir()}
+
+
+_warm: list[Plan] = []
+
+
+def warm_up(plan: Plan) -> None:
+    """Have the compiled code of our agents ready, once in a process: not on the clock of a run."""
+    short = min(plan.total_timesteps, WARM_UP_STEPS)
+    plan = replace(plan, total_timesteps=short, eval_freq=short, eval_episodes=1)
+    if plan.algorithm in SB3 or plan in _warm:
+        return
+    model = make_model(plan, 0)
+    model.learn(short, callback=CurveCallback(Evaluation(plan.env_id, 1, 0), short))
+    _warm.append(plan)
+
+
+def train(plan: Plan, seed: int) -> Trained:
+    """Train with one seed; returns what there is to know of the last greedy policy.
+
+    The run has `seed`; `mean` and `sd` of the `returns` of the greedy episodes at the end; `cells` and
+    `numbers`; `seconds`, without evaluations; `steps`, `curve` (means), `curve_seconds` and
+    `curve_returns` of the evaluations on the way; `file_bytes`, and `decision` in microseconds.
+    """
+    torch.set_num_threads(1)
+    warm_up(plan)
+    model = make_model(plan, seed)
+    curve = CurveCallback(
+        Evaluation(plan.env_id, CURVE_EPISODES, EVALUATION_SEED * (seed + 1)), plan.eval_freq
+    )
+    model.learn(plan.total_timesteps, callback=curve)
+    seconds = curve.total_seconds()
+    curve.evaluation.close()
+    last = Evaluation(plan.env_id, plan.eval_episodes, EVALUATION_SEED * (seed + 1) + CURVE_EPISODES)
+    returns = last.play(model)
+    last.close()
+    files = read_model_files(model)
+    run = {
+        "seed": seed,
+        "mean": float(np.mean(returns)),
+        "sd": float(np.std(returns)),
+        "cells": getattr(model, "n_cells", 0),
+        "numbers": count_numbers(model),
+        "seconds": seconds,
+        "file_bytes": sum(map(len, files.values())),
+        "decision": time_decision(model, plan.env_id),
+        "returns": returns.tolist(),
+        "steps": curve.steps,
+        "curve": [float(np.mean(row)) for row in curve.returns],
+        "curve_seconds": curve.seconds,
+        "curve_returns": curve.returns,
+    }
+    return run, files, ""
+
+
+def try_to_train(plan: Plan, seed: int) -> Trained:
+    """`train`; what goes wrong in one run is told, and stops no other."""
+    try:
+        return train(plan, seed)
+    except Exception:
+        return None, {}, traceback.format_exc()

@@ -1,0 +1,275 @@
+"""Compare agents on the same environments, seeds and evaluation: ours, the baselines, SB3's.
+
+python scripts/compare.py                                    # ours, a uniform grid and PPO on CartPole
+python scripts/compare.py --algorithms TwoTimescaleQ TileCodingSarsa PPO A2C DQN
+python scripts/compare.py --env-ids CartPole-v1 MountainCar-v0 Acrobot-v1 --total-timesteps 300000
+python scripts/compare.py --dask tcp://scheduler:8786        # on the workers of a Dask cluster
+
+Every run is kept when it ends; interrupted, the same command makes only the runs that are missing.
+"""
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import tyro
+from benchmarks.cluster import connect
+from benchmarks.comparing import (
+    POOLED_TITLE,
+    Entry,
+    Field,
+    field_rows,
+    field_title,
+    left_out_of,
+    make_field,
+    markdown_table,
+    notes_of,
+    pooled_rows,
+    show_table,
+)
+from benchmarks.comparison_picture import draw_comparison
+from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
+from benchmarks.runs import Made, carry_out, find_kept, replace_file, write_csv
+from benchmarks.training import Run
+from joblib import effective_n_jobs
+from rich.console import Console
+
+
+@dataclass
+class Args:
+    """Compare agents on the same environments, seeds and evaluation; draw learning curves.
+
+    Ours and the baselines have their presets for the environment, SB3's what RL Zoo publishes for it.
+
+    Every run is kept when it ends: interrupted, the same command makes only those that are missing.
+    """
+
+    algorithms: tuple[Algorithm, ...] = ("TwoTimescaleQ", "UniformGridQ", "PPO")
+    """Which to compare; QRDQN needs sb3-contrib."""
+    env_ids: tuple[str, ...] = ("CartPole-v1",)
+    """Environments. Ours are far faster on oda_rl/..., with compiled dynamics, than on Gymnasium's."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """Seeds of each algorithm on each environment; ten are better than three."""
+    total_timesteps: int = 100_000
+    """Environment steps of each run."""
+    eval_freq: int = 5_000
+    """Steps between evaluations of 20 greedy episodes."""
+    eval_episodes: int = 100
+    """Greedy episodes at the end."""
+    n_jobs: int = -1
+    """Processes here; -1 for one on each core."""
+    dask: str | None = None
+    """Scheduler of a Dask cluster: use its workers (with oda_rl[agents], one thread each) instead."""
+    output: Path = Path("logs/compare")
+    """Where the table, the picture and every run are written."""
+    fresh: bool = False
+    """Make the runs again, whatever is kept."""
+
+
+def complain(args: Args) -> str | None:
+    """What is wrong with the arguments, if anything."""
+    for name in ("algorithms", "env_ids", "seeds"):
+        given = getattr(args, name)
+        if not given or len(set(given)) < len(given):
+            return f"--{name.replace('_', '-')} needs at least one, and each once; got {list(given)}."
+    if min(args.seeds) < 0:
+        return f"--seeds must be 0 or more, got {min(args.seeds)}."
+    for name in ("eval_freq", "eval_episodes"):
+        if getattr(args, name) < 1:
+            return f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}."
+    if args.total_timesteps < args.eval_freq:
+        return (
+            f"--total-timesteps must be at least --eval-freq, so that there is a curve; got "
+            f"{args.total_timesteps} and {args.eval_freq}."
+        )
+    if args.n_jobs < 1 and args.n_jobs != -1:
+        return f"--n-jobs must be at least 1, or -1 for all cores; got {args.n_jobs}."
+    return None
+
+
+def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
+    """The environments, with what cannot be run there, and what is to be run."""
+    fields, plans = [], []
+    for env_id in args.env_ids:
+        left_out: dict[str, str] = {}
+        for algorithm in args.algorithms:
+            steps, options = args.total_timesteps, find_options(algorithm, env_id)
+            plan = Plan(algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
+            reason = refuse(plan)
+            if reason:
+                left_out[algorithm] = reason
+            else:
+                plans.append(plan)
+        known = len(left_out) < len(args.algorithms)
+        field = make_field(env_id) if known else Field(env_id, float("inf"))
+        field.left_out = left_out
+        fields.append(field)
+    return fields, plans
+
+
+def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Console) -> None:
+    """What will be run, what is kept from before, and what cannot be run."""
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False)
+
+    for line in left_out_of(fields):
+        say(line)
+    count = len(plans) * len(args.seeds)
+    where = f"on the workers of {args.dask}" if args.dask else f"{at_once(args, count)} at once"
+    say(f"{count} runs of {args.total_timesteps:,} steps, {where}.")
+    for plan in [] if args.fresh else plans:
+        kept = find_kept(plan.folder(args.output / "runs"), args.seeds)
+        if kept:
+            seeds = "seed" if len(kept) == 1 else "seeds"
+            numbers = ", ".join(map(str, kept))
+            say(f"  {plan.algorithm} on {plan.env_id}, {seeds} {numbers}: kept from before")
+
+
+def at_once(args: Args, count: int) -> int:
+    """Processes to use here."""
+    return max(1, min(effective_n_jobs(args.n_jobs), count))
+
+
+def tell_run(plan: Plan, run: Run, console: Console) -> None:
+    """A line for a run that has ended."""
+    console.print(
+        f"  {plan.algorithm} on {plan.env_id}, seed {run['seed']}: return {run['mean']:.1f} "
+        f"after {run['seconds']:.1f} s of training",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def run_all(plans: list[Plan], args: Args, client: Any, console: Console) -> Made:
+    """Make all runs that are not kept."""
+    return carry_out(
+        plans,
+        args.seeds,
+        args.output / "runs",
+        console,
+        at_once(args, len(plans) * len(args.seeds)),
+        args.fresh,
+        client,
+        lambda plan, run: tell_run(plan, run, console),
+    )
+
+
+def write_results(fields: list[Field], output: Path) -> None:
+    """The table as Markdown, one line per run as CSV, and the picture."""
+    shown = [field for field in fields if field.entries]
+    parts = ["# Comparison\n", "![Learning curves and performance profiles](comparison.png)\n"]
+    for field in fields:
+        parts += [f"## {field_title(field)}\n", markdown_table(*field_rows(field))]
+    if len(shown) > 1:
+        parts += [f"## {POOLED_TITLE}\n", markdown_table(*pooled_rows(shown))]
+    parts.append("".join(f"- {note}\n" for note in [*notes_of(shown), *left_out_of(fields)]))
+    parts.append(f"Made by `{command()}`\n")
+    replace_file(output / "comparison.md", "\n".join(parts))
+    write_csv(output / "runs.csv", [(e.plan, run) for f in shown for e in f.entries for run in e.runs])
+    figure = draw_comparison(shown)
+    part = output / "comparison.part.png"
+    figure.savefig(part, dpi=120)
+    plt.close(figure)
+    part.replace(output / "comparison.png")
+
+
+def command() -> str:
+    """What was typed."""
+    return shlex.join(["python", "scripts/compare.py", *sys.argv[1:]])
+
+
+def show_results(fields: list[Field], console: Console) -> None:
+    """The tables on the terminal."""
+    shown = [field for field in fields if field.entries]
+    for field in fields:
+        show_table(field_title(field), *field_rows(field), console)
+    if len(shown) > 1:
+        show_table(POOLED_TITLE, *pooled_rows(shown), console)
+    for note in notes_of(shown):
+        console.print(note, highlight=False, markup=False, style="dim")
+
+
+def tell_where(fields: list[Field], args: Args, made: Made, console: Console) -> None:
+    """Where the results are, and what to type next."""
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    say("")
+    entries = [entry for field in fields for entry in field.entries]
+    if entries:
+        say(f"table     {args.output / 'comparison.md'}")
+        say(f"picture   {args.output / 'comparison.png'}")
+        say(f"runs      {args.output / 'runs.csv'}")
+        say(
+            f"curves    {args.output / 'runs'}/<environment>/<algorithm>-.../seed-<n>.csv; models beside"
+        )
+    if made.failures:
+        say(f"{len(made.failures)} failed. The same command tries them again.")
+    if made.interrupted:
+        say("Interrupted. What has ended is kept; to make the rest:")
+        say(f"  {command()}")
+        return
+    say("To go on, for example:")
+    more = sorted({*args.seeds, *range(10)})
+    if len(more) > len(args.seeds):
+        say(f"  {with_seeds(args, more)}")
+    for entry in entries:
+        if entry.algorithm == OURS:
+            folder, seed = entry.plan.folder(args.output / "runs"), entry.runs[0]["seed"]
+            say(f"  python scripts/evaluate.py {folder / f'seed-{seed}.npz'} --render")
+            break
+    say("  python scripts/compare.py --help")
+
+
+def with_seeds(args: Args, seeds: list[int]) -> str:
+    """The same command for other seeds; what is kept is not made again."""
+    given = sys.argv[1:]
+    if "--seeds" in given:
+        start = given.index("--seeds")
+        given = given[:start] + given[start + 1 + len(args.seeds) :]
+    return shlex.join(["python", "scripts/compare.py", *given, "--seeds", *map(str, seeds)])
+
+
+def main(args: Args) -> int:
+    """Run, tell, write, draw."""
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    trouble = complain(args)
+    client = None
+    if trouble is None and args.dask is not None:
+        try:
+            client = connect(args.dask)
+        except ValueError as error:
+            trouble = str(error)
+    if trouble is not None:
+        console.print(trouble, highlight=False, markup=False)
+        return 2
+    args.output.mkdir(parents=True, exist_ok=True)
+    try:
+        fields, plans = make_plans(args)
+        tell_plans(fields, plans, args, console)
+        made = run_all(plans, args, client, console) if plans else Made([])
+    finally:
+        if client is not None:
+            client.close()
+    by_env = {field.env_id: field for field in fields}
+    for plan, runs in zip(plans, made.runs, strict=True):
+        if runs:
+            field = by_env[plan.env_id]
+            field.entries.append(Entry(plan, runs, field.threshold))
+    if any(field.entries for field in fields):
+        write_results(fields, args.output)
+        show_results(fields, console)
+    tell_where(fields, args, made, console)
+    return 1 if made.failures or not plans else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(tyro.cli(Args)))
+    except KeyboardInterrupt:
+        sys.exit("Interrupted.")

@@ -1,0 +1,148 @@
+"""Explain a trained policy: its cells as a table, and why it does what it does in a given state.
+
+python scripts/explain.py logs/CartPole-v1/TwoTimescaleQ_0_1/model.npz
+python scripts/explain.py MODEL --observation 0 0 0.05 0
+python scripts/explain.py MODEL --cells 50 --dimensions 0 1 --picture cells.png
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import matplotlib
+import tyro
+from matplotlib import pyplot as plt
+from numpy.typing import NDArray
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from oda_rl.agents.algorithm import OnlineAlgorithm
+from oda_rl.agents.explaining import explain_observation, explain_policy
+from oda_rl.agents.explanation_picture import plot_explanation
+from oda_rl.agents.explanations import Explanation, PolicyTable
+from oda_rl.agents.models import load_model
+from oda_rl.agents.reports import (
+    Sheet,
+    explanation_sheets,
+    explanation_summary,
+    policy_sheet,
+    policy_summary,
+    to_markdown,
+)
+from oda_rl.storage import written_whole
+
+matplotlib.use("Agg")
+
+
+@dataclass
+class Args:
+    """Explain the greedy policy of a model file, of TwoTimescaleQ, UniformGridQ or SOMQ."""
+
+    model: Annotated[Path, tyro.conf.Positional]
+    """The model file."""
+    observation: tuple[float, ...] | None = None
+    """A state, in the environment's own units: why does the policy do there what it does?"""
+    cells: int = 20
+    """Cells to list here, those visited most; the Markdown file has all."""
+    dimensions: tuple[int, int] | None = None
+    """Coordinates to draw, from 0; the last two if not given."""
+    markdown: Path | None = None
+    """Where the Markdown file goes; by default explained.md next to the model."""
+    picture: Path | None = None
+    """Where the picture goes; by default explained.png next to the model."""
+
+
+def make_table(sheet: Sheet, space: int) -> Table:
+    """A sheet as a table, numbers to the right."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, space, 0, 0))
+    for j, name in enumerate(sheet.header):
+        words = any(row[j].lstrip("+-")[:1].isalpha() for row in sheet.rows)
+        justify: Any = "left" if words else "right"
+        table.add_column(Text(name), justify=justify, no_wrap=words, min_width=least_width(sheet, j))
+    for row in sheet.rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def least_width(sheet: Sheet, j: int) -> int:
+    """The width of a column whose name is broken between words."""
+    return max(map(len, [*sheet.header[j].split(), *(row[j] for row in sheet.rows)]))
+
+
+def show(console: Console, sheet: Sheet) -> None:
+    """A sheet as a table, with two spaces between columns if there is room."""
+    console.print(Text(sheet.title, style="bold"))
+    n = len(sheet.header)
+    width = sum(least_width(sheet, j) for j in range(n)) + 2 * n + 1
+    console.print(make_table(sheet, 1 if width <= console.width else 0))
+
+
+def tell(console: Console, text: str) -> None:
+    """Plain text."""
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def write(args: Args, table: PolicyTable, explanation: Explanation | None) -> tuple[Path, Path]:
+    """The picture and the Markdown file; returns where they are."""
+    picture = args.picture or args.model.with_name("explained.png")
+    markdown = args.markdown or args.model.with_name("explained.md")
+    figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
+    plot_explanation(table, explanation, args.dimensions, ax)
+    with written_whole(picture) as path:
+        figure.savefig(path, dpi=110)
+    plt.close(figure)
+    with written_whole(markdown) as path:
+        path.write_text(to_markdown(table, explanation))
+    return picture, markdown
+
+
+def example_of(model: OnlineAlgorithm, table: PolicyTable) -> NDArray[Any]:
+    """A state to ask about: that of the first cell, or, where cells have angles, any."""
+    space = model.observation_space
+    if len(table.feature_names) == len(space.low):
+        return table.cells[0].codevector
+    space.seed(0)
+    return space.sample()
+
+
+def tell_next(console: Console, args: Args, example: NDArray[Any]) -> None:
+    """What to type next."""
+    if args.observation is not None:
+        tell(console, "To watch it:")
+        tell(console, f"  python scripts/evaluate.py {args.model} --render")
+        return
+    where = " ".join(f"{value:.3g}" for value in example)
+    tell(console, "Why it does what it does in a state, for example:")
+    tell(console, f"  python scripts/explain.py {args.model} --observation {where}")
+
+
+def main(args: Args) -> int:
+    """Load, explain, tell."""
+    # what is not a terminal is as wide as the tables
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    try:
+        model = load_model(args.model)
+        table = explain_policy(model)
+        explanation = None if args.observation is None else explain_observation(model, args.observation)
+        picture, markdown = write(args, table, explanation)
+    except (FileNotFoundError, ValueError) as error:
+        tell(console, f"Cannot explain the model: {error}")
+        return 1
+    show(console, policy_sheet(table, args.cells))
+    tell(console, policy_summary(table))
+    if explanation is not None:
+        console.print()
+        tell(console, explanation_summary(table, explanation))
+        for sheet in explanation_sheets(table, explanation):
+            show(console, sheet)
+    console.print()
+    tell(console, f"All of it as text is in {markdown}, the picture in {picture}.")
+    tell_next(console, args, example_of(model, table))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Args)))

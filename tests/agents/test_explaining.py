@@ -1,0 +1,251 @@
+"""Explanations: they say what the policy does, and their parts add up to it."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from oda_rl.agents import SOMQ, FourierSarsa, TileCodingSarsa, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.explaining import explain_observation, explain_policy
+from oda_rl.agents.explanation_picture import plot_explanation
+from oda_rl.agents.kernels import look
+from oda_rl.agents.layout import N_CELLS
+from oda_rl.agents.models import load_model
+from oda_rl.agents.reports import explanation_sheets, numbers, policy_sheet, policy_summary, to_markdown
+from oda_rl.envs.names import observation_names
+
+QUICK = {"seed": 0, "warmup_steps": 500, "growth_steps": 2000, "growth_cells": 15, "max_cells": 25}
+CARTPOLE = "oda_rl/CartPole-v1"
+
+
+def train(env_id=CARTPOLE, steps=12_000, **options):
+    import oda_rl.envs  # noqa: F401
+
+    return TwoTimescaleQ(env=env_id, **{**QUICK, **options}).learn(steps)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train()
+
+
+@pytest.fixture(scope="module")
+def continuous():
+    return train("oda_rl/Pendulum-v1", 8000)
+
+
+def states(n=40, seed=0):
+    return np.random.default_rng(seed).normal(scale=[1.0, 1.0, 0.1, 1.0], size=(n, 4))
+
+
+VARIANTS = [
+    {},
+    {"local_model": "constant"},
+    {"softness": 0.0},
+    {"codebook": "per_action"},
+    {"codebook": "per_action", "softness": 0.0, "local_model": "constant"},
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_parts_add_up_to_what_the_policy_does(options):
+    model = train(steps=6000, **options)
+    for state in states(20):
+        why = explain_observation(model, state)
+        assert why.action == model.predict(state.astype(np.float32), deterministic=True)[0]
+        weights = np.array([voice.weight for voice in why.voices])
+        said = np.array([voice.values for voice in why.voices])
+        np.testing.assert_allclose(np.nansum(weights[:, None] * said, axis=0), why.values)
+        assert why.margin == pytest.approx(np.ptp(why.values))
+        assert sum(voice.for_action for voice in why.voices) == pytest.approx(why.margin)
+        each = np.isfinite(said)
+        np.testing.assert_allclose((weights[:, None] * each).sum(axis=0), 1.0)
+        assert list(weights) == sorted(weights, reverse=True)
+
+
+def test_values_are_those_of_the_compiled_code(model):
+    learner = model.learner
+    settings, counters, _, _, book, *_ = learner._named
+    assert counters[N_CELLS] == model.n_cells
+    scratch = learner.workspace.scratch
+    for state in states().astype(np.float32):
+        scratch.z[:4] = (state - learner.scale.centre) / learner.scale.scale
+        look(settings, counters, book, scratch)
+        values, share = scratch.values.copy(), scratch.share.copy()
+        why = explain_observation(model, state)
+        np.testing.assert_allclose(why.values, values)
+        for voice in why.voices:
+            assert voice.weight == pytest.approx(share[voice.number])
+
+
+def test_a_flip_is_where_the_action_changes(model):
+    flips = 0
+    for state in states(10):
+        why = explain_observation(model, state)
+        for flip in why.flips:
+            j = why.observation_names.index(flip.feature)
+            assert flip.at == pytest.approx(why.observation[j] + flip.change)
+            there = why.observation.astype(np.float32)
+            before = there.copy()
+            there[j] = flip.at
+            before[j] += 0.999 * flip.change
+            action, _ = model.predict(there, deterministic=True)
+            assert action == flip.action != why.action
+            assert model.predict(before, deterministic=True)[0] == why.action
+            flips += 1
+    assert flips > 10
+
+
+def test_the_table_has_every_cell_in_the_environments_units(model):
+    table = explain_policy(model)
+    assert sorted(cell.number for cell in table.cells) == list(range(model.n_cells))
+    assert table.feature_names == observation_names("CartPole-v1", 4)
+    assert table.action_names == ["push left", "push right"]
+    visits = [cell.visits for cell in table.cells]
+    assert visits == sorted(visits, reverse=True)
+    assert sum(visits) == pytest.approx(1.0)
+    for cell in table.cells:
+        np.testing.assert_array_equal(cell.codevector, model.learner.codevectors[cell.number])
+        why = explain_observation(model, cell.codevector)
+        assert (cell.action, cell.margin) == (why.action, pytest.approx(why.margin, abs=1e-3))
+    assert table.cells_for(1.0) <= model.n_cells
+    assert sum(visits[: table.cells_for(0.5)]) >= 0.5 > sum(visits[: table.cells_for(0.5) - 1])
+
+
+def test_continuous_actions(continuous):
+    table = explain_policy(continuous)
+    assert table.is_continuous
+    assert table.action_names == ["torque (N m)"]
+    for cell in table.cells[:5]:
+        assert cell.codevector.shape == (3,)
+        np.testing.assert_array_equal(cell.own_action, continuous.learner.codevectors[cell.number, 3:])
+        seen = cell.codevector.astype(np.float32)
+        np.testing.assert_array_equal(cell.action, continuous.predict(seen, deterministic=True)[0])
+        why = explain_observation(continuous, cell.codevector)
+        assert cell.value == pytest.approx(why.value, rel=1e-3)
+        assert sum(v.weight * v.values[0] for v in why.voices) == pytest.approx(why.value)
+        # the search ends at the best of what it has looked at, if not always at the very best
+        assert why.value >= np.median([value for _, value in why.alternatives])
+    assert why.flips == []
+    assert np.isnan(why.margin)
+
+
+def test_a_grid_and_a_map():
+    grid = UniformGridQ(env="CartPole-v1", bins=(2, 2, 5, 5), seed=0).learn(3000)
+    chart = SOMQ(env="CartPole-v1", n_cells=20, seed=0, map_steps=500, learning_rate_by="visits").learn(
+        3000
+    )
+    for model in (grid, chart):
+        table = explain_policy(model)
+        assert 0 < len(table.cells) <= table.n_cells == model.n_cells
+        for state in states(10):
+            why = explain_observation(model, state)
+            assert why.action == model.predict(state.astype(np.float32), deterministic=True)[0]
+            (voice,) = why.voices
+            np.testing.assert_array_equal(voice.values, model.learner.weights[voice.number])
+    assert all(np.isnan(cell.visits) for cell in explain_policy(grid).cells)
+    assert sum(cell.visits for cell in table.cells) == pytest.approx(1.0)
+
+
+def test_angles_are_named():
+    model = UniformGridQ(env="Acrobot-v1", bins=3, angles=((0, 1), (2, 3)), seed=0).learn(3000)
+    names = explain_policy(model).feature_names
+    assert names == ["velocity 1", "velocity 2", "angle 1 (rad)", "angle 2 (rad)"]
+    why = explain_observation(model, [0.0, 1.0, 1.0, 0.0, 0.5, -0.5])
+    np.testing.assert_allclose(why.point, [0.5, -0.5, np.pi / 2, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", [TileCodingSarsa, FourierSarsa])
+def test_what_has_no_cells_is_not_explained(algorithm):
+    model = algorithm(env="CartPole-v1", seed=0)
+    for explain in (explain_policy, lambda m: explain_observation(m, np.zeros(4))):
+        with pytest.raises(ValueError, match=f"{algorithm.__name__} has no cells to show"):
+            explain(model)
+
+
+def test_bad_input_is_refused(model):
+    with pytest.raises(ValueError, match="must be 4 finite numbers, in this order: cart position"):
+        explain_observation(model, [0.0, 0.0])
+    with pytest.raises(ValueError, match="finite"):
+        explain_observation(model, [0.0, np.nan, 0.0, 0.0])
+    with pytest.raises(ValueError, match="still in its warm-up"):
+        explain_policy(TwoTimescaleQ(env="CartPole-v1", seed=0))
+
+
+def test_explaining_changes_nothing(model):
+    before = model.learner.get_state()[1]
+    explain_policy(model)
+    explain_observation(model, np.zeros(4))
+    for name, array in model.learner.get_state()[1].items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+# -- reports -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["model", "continuous"])
+def test_sheets_and_markdown(which, request):
+    model = request.getfixturevalue(which)
+    table = explain_policy(model)
+    why = explain_observation(model, table.cells[0].codevector)
+    for sheet in (policy_sheet(table, 5), *explanation_sheets(table, why)):
+        assert all(len(row) == len(sheet.header) for row in sheet.rows)
+    assert len(policy_sheet(table, 5).rows) == 5
+    assert f"the 5 visited most of {model.n_cells} cells" in policy_sheet(table, 5).title
+    page = to_markdown(table, why)
+    assert page.startswith(f"# {model.env_id}")
+    cells = page.split("## All cells")[1]
+    assert cells.count("\n| ") == model.n_cells + 2
+    assert "90 %" in policy_summary(table)
+    rest = explanation_sheets(table, why, n_voices=1)[0].rows
+    assert rest[1][0] == f"{len(why.voices) - 1} others"
+    assert rest[-1][0] == "all"
+
+
+def test_numbers_have_the_decimals_that_their_column_needs():
+    assert numbers([0.123456, -0.0001]) == ["0.123", "0.000"]
+    assert numbers([1234.5, 2.0]) == ["1234", "2"]
+    assert numbers([99.51, 99.52], size=0.01) == ["99.5100", "99.5200"]
+    assert numbers([np.nan, 1e-16]) == ["", "0"]
+
+
+@pytest.mark.parametrize("which", ["model", "continuous"])
+def test_the_picture_marks_the_state(which, request):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    model = request.getfixturevalue(which)
+    table = explain_policy(model)
+    why = explain_observation(model, table.cells[0].codevector)
+    ax = plot_explanation(table, why)
+    assert ax.get_xlabel() == table.feature_names[-2]
+    *lines, star = ax.get_lines()
+    np.testing.assert_allclose(np.ravel(star.get_data()), why.point[-2:])
+    speaking = [voice for voice in why.voices if voice.weight >= 0.01]
+    assert len(lines) == len(speaking)
+    for line, voice in zip(lines, speaking, strict=True):
+        np.testing.assert_allclose(np.array(line.get_data())[:, 1], voice.codevector[-2:])
+    assert plot_explanation(table, dimensions=(0, 1)).get_ylabel() == table.feature_names[1]
+    with pytest.raises(ValueError, match="dimensions"):
+        plot_explanation(table, dimensions=(0, 9))
+    plt.close("all")
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def test_a_file_is_read_whatever_it_holds(tmp_path, model):
+    grid = UniformGridQ(env=gym.make("CartPole-v1"), bins=2, seed=0)
+    for saved in (model, grid):
+        saved.save(tmp_path / "model.npz")
+        found = load_model(tmp_path / "model.npz")
+        assert type(found) is type(saved)
+        assert found.n_cells == saved.n_cells
+    from oda_rl import ODAPartition
+
+    path = ODAPartition(2, random_state=0).fit(states()).save(tmp_path / "partition")
+    with pytest.raises(ValueError, match="holds a ODAPartition, which is no agent"):
+        load_model(path)
+    with pytest.raises(FileNotFoundError, match="no model file"):
+        load_model(tmp_path / "nothing.npz")

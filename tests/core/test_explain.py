@@ -1,0 +1,220 @@
+"""Reading models: text, rules, tables, the way of a sample, pictures."""
+
+import csv
+import json
+
+import matplotlib
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
+from oda_rl.explain import (
+    errors,
+    explain,
+    plot_path,
+    plot_tree,
+    report,
+    rules,
+    rules_text,
+    table,
+    to_csv,
+    to_pandas,
+    tree_text,
+)
+
+matplotlib.use("Agg")
+IRIS = load_iris()
+NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    template = ODAClassifier(rule="nearest")
+    return MultiResolutionODA(template, max_children=3, random_state=0).fit(IRIS.data, IRIS.target)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    X = np.random.default_rng(0).uniform(0.0, 1.0, (400, 2))
+    model = MultiResolutionODA(ODARegressor(), layers=2, max_children=3, random_state=0)
+    return model.fit(X, np.sin(6.0 * X[:, 0])), X
+
+
+@pytest.fixture(scope="module")
+def clusterer():
+    return MultiResolutionODA(ODAPartition(), layers=2, max_children=3, random_state=0).fit(IRIS.data)
+
+
+def follow(rule, x):
+    """The leaf that nested rules lead to, by the codevectors' inequalities alone."""
+    while "children" in rule:
+        inside = [
+            child
+            for child in rule["children"]
+            if all(
+                sum(c * x[NAMES.index(name)] for name, c in one["coefficients"].items()) < one["bound"]
+                for one in child["conditions"]
+            )
+        ]
+        assert len(inside) == 1
+        rule = inside[0]
+    return rule
+
+
+def test_reports_add_up(classifier):
+    cells = {one.name: one for one in report(classifier)}
+    root = cells["0"]
+    assert root.n_samples == 150
+    assert root.error == pytest.approx(1.0 - classifier.score(IRIS.data, IRIS.target))
+    np.testing.assert_allclose(root.codevector, IRIS.data.mean(axis=0))
+    for name, one in cells.items():
+        children = [cells[f"{name}.{i}"] for i in range(one.n_children)]
+        if children:
+            assert sum(child.n_samples for child in children) == one.n_samples
+            assert sum(child.share_of_error for child in children) == pytest.approx(one.share_of_error)
+
+
+def test_errors_are_where_samples_are_told_wrong(classifier):
+    wrong = classifier.predict(IRIS.data) != IRIS.target
+    leaves = [one.name for one in report(classifier) if one.n_children == 0]
+    found = errors(classifier, n=None)
+    assert sum(one.error * one.n_samples for one in found) == pytest.approx(wrong.sum())
+    assert {one.name for one in found} <= set(leaves)
+    assert [one.share_of_error for one in found] == sorted(
+        (o.share_of_error for o in found), reverse=True
+    )
+    again = errors(classifier, IRIS.data, IRIS.target, n=None)
+    assert {one.name: one.error for one in again} == pytest.approx(
+        {one.name: one.error for one in found}
+    )
+    with pytest.raises(ValueError, match="y must be given"):
+        errors(classifier, IRIS.data)
+
+
+def test_errors_of_a_regressor_are_in_squared_units_of_y(regressor):
+    model, X = regressor
+    y = np.sin(6.0 * X[:, 0])
+    assert report(model)[0].error == pytest.approx(np.mean((model.predict(X) - y) ** 2), rel=1e-6)
+
+
+def test_errors_of_a_partition_are_divergences(clusterer):
+    assert report(clusterer)[0].error == pytest.approx(-clusterer.score(IRIS.data))
+    worst = errors(clusterer, IRIS.data, n=3)
+    assert len(worst) == 3
+    assert worst[0].share_of_error >= worst[2].share_of_error > 0.0
+
+
+def test_the_way_of_a_sample_leads_to_its_leaf(classifier):
+    leaves = classifier.tree_.leaves()
+    for i in (0, 60, 77, 120):
+        x = IRIS.data[i]
+        why = explain(classifier, x, NAMES)
+        assert why.prediction == classifier.predict(x[None, :])[0] == why.steps[-1].decision
+        leaf = leaves[classifier.apply(x[None, :])[0]]
+        assert why.steps[-1].name == ".".join(map(str, (0, *classifier.tree_.numbers(leaf))))
+        for before, after in zip(why.steps[:-1], why.steps[1:], strict=True):
+            assert after.name.rpartition(".")[0] == before.name
+            assert after.margin >= 0.0
+            assert after.n_samples <= before.n_samples
+            assert after.probabilities.sum() == pytest.approx(1.0)
+        text = str(why)
+        assert "petal width" in text
+        assert text.endswith(f"prediction: {why.prediction}")
+
+
+def test_explanations_of_outputs_and_partitions(regressor, clusterer):
+    model, X = regressor
+    why = explain(model, X[3])
+    assert why.prediction == pytest.approx(model.predict(X[3:4])[0])
+    assert isinstance(why.steps[-1].decision, float)
+    cluster = explain(clusterer, IRIS.data[5])
+    assert cluster.steps[-1].decision is None
+    assert cluster.prediction == clusterer.predict(IRIS.data[5:6])[0]
+
+
+def test_rules_lead_where_the_model_does(classifier):
+    nested = rules(classifier, NAMES)
+    json.dumps(nested)
+    told = [follow(nested, x)["decision"] for x in IRIS.data]
+    np.testing.assert_array_equal(told, classifier.predict(IRIS.data))
+
+
+def test_texts_name_every_cell(classifier):
+    names = [one.name for one in report(classifier)]
+    lines = tree_text(classifier, NAMES).splitlines()
+    assert [line.strip().partition(":")[0] for line in lines] == names
+    assert len(tree_text(classifier, depth=1).splitlines()) == 1 + classifier.tree_.layers[0].count[0]
+    n_leaves = sum(one.n_children == 0 for one in report(classifier))
+    assert rules_text(classifier, NAMES).count("samples, error") == n_leaves
+
+
+def test_a_single_feature_gives_intervals():
+    X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]] * 20)
+    model = MultiResolutionODA(ODAClassifier(rule="nearest"), random_state=0).fit(X, X[:, 0] // 10)
+    text = rules_text(model, ["width"])
+    assert "width < 5.5" in text
+    assert "5.5 <= width < 15.5" in text
+    assert "15.5 <= width" in text
+
+
+def test_resolutions_without_a_way_back_have_no_inequalities():
+    model = MultiResolutionODA(ODAClassifier(), layers=1, resolutions=[np.abs], random_state=0)
+    nested = rules(model.fit(IRIS.data, IRIS.target))
+    assert all("conditions" not in child for child in nested["children"])
+
+
+def test_tables_have_a_row_for_each_codevector(classifier, tmp_path):
+    columns = table(classifier, NAMES)
+    order = np.lexsort(columns["petal length"][None])
+    mine = np.column_stack([columns[name] for name in NAMES])[order]
+    theirs = classifier.codevectors_[np.lexsort(classifier.codevectors_[:, 2][None])]
+    np.testing.assert_allclose(mine, theirs)
+    assert sum(columns["weight"]) == pytest.approx(1.0)
+    with open(to_csv(classifier, tmp_path / "new" / "tree.csv", NAMES, all_cells=True)) as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(report(classifier))
+    assert rows[0]["cell"] == "0"
+    assert float(rows[0]["petal width"]) == pytest.approx(IRIS.data[:, 3].mean())
+
+
+def test_tables_of_flat_codebooks(tmp_path):
+    flat = ODAClassifier(random_state=0).fit(IRIS.data, IRIS.target)
+    columns = table(flat, NAMES)
+    np.testing.assert_array_equal(columns["label"], flat.codevector_labels_)
+    np.testing.assert_array_equal(columns["petal width"], flat.codevectors_[:, 3])
+    line = ODARegressor(4, random_state=0).fit(IRIS.data[:, :1], IRIS.data[:, 1])
+    np.testing.assert_array_equal(table(line)["value"], line.values_)
+
+
+def test_a_table_as_a_data_frame(regressor):
+    pytest.importorskip("pandas")
+    frame = to_pandas(regressor[0], ["a", "b"])
+    assert frame.index.name == "cell"
+    assert {"weight", "value", "a", "b"} <= set(frame.columns)
+
+
+def test_wrong_names_and_samples_are_refused(classifier):
+    with pytest.raises(ValueError, match="feature_names must be 4 names, got 1"):
+        tree_text(classifier, ["only"])
+    with pytest.raises(ValueError, match="one sample"):
+        explain(classifier, IRIS.data)
+    with pytest.raises(ValueError, match=r"no cell '0\.7'"):
+        report(classifier, "0.7")
+    with pytest.raises(ValueError, match="image_shape must have 4 pixels"):
+        plot_path(classifier, IRIS.data[0], image_shape=(3, 3))
+
+
+def test_pictures_show_every_cell(classifier, regressor, clusterer):
+    from matplotlib import pyplot as plt
+
+    for model in (classifier, regressor[0], clusterer):
+        ax = plot_tree(model)
+        dots = max(len(c.get_offsets()) for c in ax.collections)
+        assert dots == len(report(model))
+        assert f"{model.n_codevectors_} leaves" in ax.get_title(loc="left")
+    path = plot_path(classifier, IRIS.data[0], NAMES)
+    assert len(path.get_yticklabels()) == 4
+    image = plot_path(classifier, IRIS.data[0], image_shape=(2, 2))
+    assert len(image.get_images()) == 1 + len(explain(classifier, IRIS.data[0]).steps)
+    plt.close("all")

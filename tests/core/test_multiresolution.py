@@ -1,0 +1,398 @@
+"""Trees of cells: how they grow, what they tell, how they are stored."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits, load_iris
+
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
+from oda_rl.datasets import make_curve, make_gaussians
+from oda_rl.multiresolution import Layer
+
+TEMPLATES = {
+    "clusterer": ODAPartition(samples_per_cell=10),
+    "bayes": ODAClassifier(),
+    "nearest": ODAClassifier(rule="nearest"),
+    "linear": ODARegressor(),
+    "constant": ODARegressor(local_model="constant"),
+}
+
+
+def problem(name, n=600, seed=0):
+    """Samples in the plane and targets that suit a template."""
+    X, component = make_gaussians(n, n_components=8, scale=0.12, seed=seed)
+    if name in ("linear", "constant"):
+        return X, np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2
+    return X, component % 2
+
+
+def made(name, **options):
+    return MultiResolutionODA(TEMPLATES[name], random_state=0, **options)
+
+
+def nearest_leaf_by_hand(model, x):
+    """Equation 37, written with the public tree: from the root to the nearest child."""
+    tree, cell = model.tree_, model.tree_.path(model.tree_.leaves()[0])[0]
+    while tree.children(cell):
+        children = tree.children(cell)
+        scaled = tree.features(cell.layer, x[None, :])
+        location = tree.layers[cell.layer + 1].location
+        distance = [((scaled[0] - location[:, child.number]) ** 2).sum() for child in children]
+        cell = children[int(np.argmin(distance))]
+    return cell
+
+
+# -- growing -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_samples_go_to_the_nearest_child_layer_by_layer(name):
+    X, y = problem(name)
+    model = made(name, max_children=4).fit(X, y)
+    leaves = model.tree_.leaves()
+    found = model.apply(X[:60])
+    assert [leaves[i] for i in found] == [nearest_leaf_by_hand(model, x) for x in X[:60]]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_cells_of_a_layer_account_for_all_samples(name):
+    X, y = problem(name)
+    model = made(name).fit(X, y)
+    assert model.weights_.sum() == pytest.approx(1.0)
+    assert model.n_codevectors_ == len(model.codevectors_) == model.tree_.n_leaves
+    means = [X[model.apply(X) == i].mean(axis=0) for i in range(model.n_codevectors_)]
+    np.testing.assert_allclose(model.codevectors_, means)
+    for above, below in zip(model.tree_.layers[:-1], model.tree_.layers[1:], strict=True):
+        split = above.count > 0
+        np.testing.assert_allclose(
+            np.bincount(below.parent, below.mass, len(above))[split], above.mass[split]
+        )
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("way", ["fit", "stream"])
+def test_the_error_never_rises_when_a_cell_splits(name, way):
+    X, y = problem(name, 3000)
+    model = made(name, max_children=4)
+    model = model.fit(X, y) if way == "fit" else model.partial_fit(X, y)
+    assert len(model.history_) > 1
+    assert all(point.loss <= point.loss_before * (1 + 1e-9) for point in model.history_)
+
+
+def test_more_layers_make_the_training_error_smaller():
+    X, y = problem("constant", 2000)
+    scores = [made("constant", layers=n, max_children=4).fit(X, y).score(X, y) for n in (1, 2, 3)]
+    assert scores[0] < scores[1] < scores[2]
+    assert scores[2] > 0.95
+
+
+def test_branches_grow_where_the_errors_are():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (3000, 2))
+    y = np.where(X[:, 0] < 0.5, 0.0, np.sin(40.0 * X[:, 0]))
+    model = made("constant", max_children=3, layers=4, max_leaves=30).fit(X, y)
+    assert (model.codevectors_[:, 0] > 0.5).mean() > 0.7
+
+
+def test_cells_of_one_class_are_not_split():
+    X, y = problem("nearest")
+    model = made("nearest", min_support=2, layers=4).fit(X, y)
+    for above, below in zip(model.tree_.layers[:-1], model.tree_.layers[1:], strict=True):
+        for number in np.flatnonzero(above.count > 0):
+            assert above.tally[number].min() > 0.0
+            children = below.label[below.parent == number]
+            assert len(np.unique(children)) > 1
+
+
+def test_limits_of_layers_are_kept():
+    X, _ = problem("clusterer", 2000)
+    layers = [Layer(max_codevectors=3), {"max_codevectors": 5, "min_support": 400}]
+    model = made("clusterer", layers=layers, min_support=2).fit(X)
+    first, second = model.tree_.layers[0], model.tree_.layers[1]
+    assert first.count[0] == 3
+    assert second.count.max() <= 5
+    assert (second.support[second.count > 0] >= 400).all()
+    assert made("clusterer", max_leaves=7).fit(X).n_codevectors_ <= 7
+    warm = made("clusterer", layers=[{"t_min": 1e9}]).fit(X)
+    assert warm.n_codevectors_ == 1
+    few = made("clusterer", layers=[{"max_samples": 500}]).fit(X)
+    assert few.n_presented_ <= 500
+    coarse = made("clusterer", min_improvement=0.9).fit(X)
+    assert coarse.n_codevectors_ < made("clusterer").fit(X).n_codevectors_
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_any_number_of_threads_gives_the_same_tree(name):
+    X, y = problem(name, 1500)
+    one, two = (made(name, n_jobs=n).fit(X, y) for n in (1, 2))
+    np.testing.assert_array_equal(one.codevectors_, two.codevectors_)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+def test_each_layer_reads_its_own_resolution():
+    X, y = problem("nearest", 1500)
+    seen = []
+
+    def first_only(samples):
+        seen.append(samples.shape)
+        return samples[:, :1]
+
+    model = made("nearest", layers=2, resolutions=[first_only, None]).fit(X, y)
+    assert model.tree_.layers[1].location.shape[0] == 1
+    assert model.tree_.layers[2].location.shape[0] == 2
+    assert seen
+    moved = X.copy()
+    moved[:, 1] += 100.0
+    scaled = model.tree_.features(0, X), model.tree_.features(0, moved)
+    np.testing.assert_array_equal(*scaled)
+    assert model.score(X, y) > made("nearest", layers=1, resolutions=[[0]]).fit(X, y).score(X, y)
+
+
+def test_a_tree_is_level_with_the_flat_classifier_on_digits():
+    X, y = load_digits(return_X_y=True)
+    model = MultiResolutionODA(
+        ODAClassifier(), layers=2, max_children=20, resolutions=[16, None], random_state=0
+    ).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.92
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(2, 40), st.integers(1, 4), st.integers(0, 10**6))
+def test_any_data_give_a_tree(n, d, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (n, d)).astype(float)
+    y = rng.integers(0, 3, n)
+    for name in ("clusterer", "nearest", "constant"):
+        model = made(name, min_support=1).fit(X, y)
+        assert 1 <= model.n_codevectors_ <= n
+        assert len(model.predict(X)) == n
+
+
+# -- streams -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_chunks_make_no_difference(name):
+    X, y = problem(name, 1500)
+    trees = []
+    for size in (1, 7, 1500):
+        model = made(name, layers=2, max_children=3)
+        for start in range(0, len(X), size):
+            model.partial_fit(X[start : start + size], y[start : start + size])
+        trees.append(model)
+    assert trees[0].n_codevectors_ > 2
+    for other in trees[1:]:
+        np.testing.assert_allclose(other.codevectors_, trees[0].codevectors_)
+        np.testing.assert_allclose(other.predict(X), trees[0].predict(X), atol=1e-9)
+
+
+def test_a_stream_learns_what_data_at_hand_teach():
+    X, y = problem("nearest", 6000)
+    stream = made("nearest", max_children=4).partial_fit(X, y)
+    at_hand = made("nearest", max_children=4).fit(X, y)
+    assert stream.score(X, y) > at_hand.score(X, y) - 0.03
+    assert stream.n_samples_seen_ == 6000
+    assert stream.tree_.layers[0].mass[0] == 6000
+
+
+def test_no_sample_is_wasted():
+    X, y = problem("bayes", 4000)
+    model = made("bayes", layers=1, max_children=3).fit(X, y)
+    before = model.tree_.layers[1].mass.copy()
+    model.partial_fit(X[:500], y[:500])
+    assert (model.tree_.layers[1].mass - before).sum() == pytest.approx(500)
+
+
+def test_classes_may_come_at_any_time():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["b", "c", "a"])[y]
+    model = made("nearest", layers=2, max_children=4)
+    order = np.random.default_rng(0).permutation(100)
+    model.partial_fit(np.tile(X[order], (5, 1)), np.tile(names[order], 5))
+    assert list(model.classes_) == ["b", "c"]
+    for _ in range(8):
+        model.partial_fit(X, names)
+    assert list(model.classes_) == ["a", "b", "c"]
+    assert model.score(X, names) > 0.9
+    assert model.predict_proba(X).shape == (150, 3)
+
+
+def test_before_the_warm_up_there_is_the_root():
+    X, y = problem("linear")
+    model = made("linear").partial_fit(X[:50], y[:50])
+    assert model.n_codevectors_ == 1
+    design = np.column_stack([np.ones(50), X[:50]])
+    flat = np.mean((y[:50] - y[:50].mean()) ** 2)
+    least = np.mean((y[:50] - design @ np.linalg.lstsq(design, y[:50], rcond=None)[0]) ** 2)
+    error = np.mean((model.predict(X[:50]) - y[:50]) ** 2)
+    assert least <= error < 0.5 * (flat + least)
+
+
+# -- regression ----------------------------------------------------------------------------------
+
+
+def test_constant_leaves_predict_the_means_of_their_samples():
+    X, y = make_curve(800)
+    model = MultiResolutionODA(ODARegressor(local_model="constant"), random_state=0).fit(X, y)
+    at = model.apply(X)
+    means = np.array([y[at == i].mean() for i in range(model.n_codevectors_)])
+    np.testing.assert_allclose(model.predict(X), means[at], rtol=1e-9)
+    np.testing.assert_allclose(model.values_, means, rtol=1e-9)
+
+
+def test_linear_leaves_without_ridge_are_least_squares():
+    X, y = make_curve(800)
+    template = ODARegressor(ridge=0.0)
+    model = MultiResolutionODA(template, layers=1, max_children=5, random_state=0).fit(X, y)
+    at = model.apply(X)
+    for i in range(model.n_codevectors_):
+        design = np.column_stack([np.ones((at == i).sum()), X[at == i]])
+        best = design @ np.linalg.lstsq(design, y[at == i], rcond=None)[0]
+        np.testing.assert_allclose(model.predict(X[at == i]), best, atol=1e-5)
+
+
+def test_several_outputs():
+    X, y = problem("linear")
+    both = np.column_stack([y, -2.0 * y])
+    model = made("linear").fit(X, both)
+    assert model.predict(X).shape == both.shape
+    np.testing.assert_allclose(model.predict(X)[:, 1], -2.0 * model.predict(X)[:, 0], atol=1e-8)
+
+
+# -- refining ------------------------------------------------------------------------------------
+
+
+def test_refining_lowers_the_error_of_one_region_only():
+    X, y = problem("constant", 1500)
+    model = made("constant", layers=1, max_children=4).fit(X, y)
+    before, at = model.predict(X), model.apply(X)
+    told = model.refine("0.2", X, y, target_error=0.001)
+    inside = at == 2
+    assert told.error <= 0.001 < told.error_before
+    assert told.error == pytest.approx(np.mean((model.predict(X)[inside] - y[inside]) ** 2))
+    assert model.n_codevectors_ == 4 + told.n_leaves_gained
+    np.testing.assert_array_equal(model.predict(X)[~inside], before[~inside])
+
+
+def test_refining_the_root_tells_nearly_all_samples_right():
+    X, y = problem("nearest", 400)
+    model = made("nearest", layers=1, max_children=4).fit(X, y)
+    told = model.refine("0", X, y)
+    assert told.error <= 0.01
+    assert model.score(X, y) == pytest.approx(1.0 - told.error)
+
+
+def test_refining_needs_a_cell_and_samples_in_it():
+    X, y = problem("nearest", 400)
+    model = made("nearest", layers=1, max_children=4).fit(X, y)
+    with pytest.raises(ValueError, match=r"no cell '0\.9'"):
+        model.refine("0.9", X, y)
+    with pytest.raises(ValueError, match="a name such as"):
+        model.refine("root", X, y)
+    outside = X[model.apply(X) != 1]
+    with pytest.raises(ValueError, match=r"no sample in the cell '0\.1'"):
+        model.refine("0.1", outside, y[model.apply(X) != 1])
+    with pytest.raises(ValueError, match="the class 7"):
+        model.refine("0", X, np.full(len(X), 7))
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": 0}, "layers must be at least 1"),
+        ({"layers": []}, "layers must be a number of layers or a list"),
+        ({"layers": [{"depth": 3}]}, "a layer has"),
+        ({"layers": [{"t_min": -1.0}]}, "t_min must be a positive number"),
+        ({"max_children": 0}, "max_children must be at least 1"),
+        ({"min_improvement": float("nan")}, "min_improvement must be a non-negative"),
+        ({"max_leaves": 0}, "max_leaves must be at least 1"),
+        ({"layers": 1, "resolutions": [1, None]}, "no more than the 1 layers"),
+        ({"resolutions": "pca"}, "resolutions must be None or a list"),
+        ({"resolutions": [object()]}, "resolution 0 must be"),
+        ({"estimator": ODAClassifier(mode="lvq")}, "mode must be left at 'conditional'"),
+        ({"estimator": ODAClassifier(reject=0.1)}, "reject must be left at None"),
+        ({"estimator": ODAPartition(bifurcation="perturb")}, "bifurcation must be left"),
+        ({"estimator": ODARegressor(local_model="cubic")}, "local_model must be"),
+    ],
+)
+def test_bad_parameters_are_named(options, message):
+    X, y = problem("nearest", 60)
+    with pytest.raises(ValueError, match=message):
+        MultiResolutionODA(**{"estimator": ODAClassifier(), **options}).fit(X, y)
+
+
+def test_other_estimators_are_refused():
+    with pytest.raises(TypeError, match="ODAPartition, ODAClassifier, ODARegressor"):
+        MultiResolutionODA(object()).fit([[0.0], [1.0]])
+
+
+def test_negative_data_for_kl_are_refused():
+    with pytest.raises(ValueError, match="outside the domain"):
+        MultiResolutionODA(ODAPartition(divergence="kl")).fit([[1.0], [-1.0]])
+
+
+# -- storing -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("resolutions", [None, [1, None]])
+def test_a_stored_tree_goes_on_exactly(name, resolutions, tmp_path):
+    X, y = problem(name, 2000)
+    model = made(name, layers=2, max_children=4, resolutions=resolutions)
+    for end in (60, 400, 1200):
+        model.partial_fit(X[: end // 2], y[: end // 2])
+        again = MultiResolutionODA.load(model.save(tmp_path / "tree.npz"))
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        more = X[end // 2 : end], y[end // 2 : end]
+        again.partial_fit(*more)
+        model.partial_fit(*more)
+        np.testing.assert_array_equal(again.codevectors_, model.codevectors_)
+    assert again.n_codevectors_ > 1
+    assert [p._replace(seconds=0.0) for p in again.history_] == [
+        p._replace(seconds=0.0) for p in model.history_
+    ]
+    assert again.n_presented_ == model.n_presented_
+
+
+def test_a_fitted_tree_is_stored_with_names_and_labels(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, y = problem("bayes", 300)
+    frame = pandas.DataFrame(X, columns=["left", "right"])
+    names = np.array(["no", "yes"])[y]
+    model = made("bayes", layers=[{"max_codevectors": 5}, Layer()]).fit(frame, names)
+    again = MultiResolutionODA.load(model.save(tmp_path / "tree"))
+    assert list(again.feature_names_in_) == ["left", "right"]
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    assert again.score(frame, names) == model.score(frame, names)
+
+
+def test_own_functions_are_given_again(tmp_path):
+    X, y = problem("nearest", 300)
+    model = made("nearest", resolutions=[np.abs, None]).fit(X, y)
+    path = model.save(tmp_path / "tree.npz")
+    with pytest.raises(ValueError, match="give it again at load"):
+        MultiResolutionODA.load(path)
+    again = MultiResolutionODA.load(path, resolutions=[np.abs, None])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_foreign_files_are_refused(tmp_path):
+    path = ODAPartition(2).fit([[0.0], [1.0], [5.0]]).save(tmp_path / "flat.npz")
+    with pytest.raises(ValueError, match="holds a ODAPartition, not a MultiResolutionODA"):
+        MultiResolutionODA.load(path)
+    (tmp_path / "text.npz").write_text("not a model")
+    with pytest.raises(ValueError, match=r"text\.npz"):
+        MultiResolutionODA.load(tmp_path / "text.npz")
+
+
+def test_training_twice_gives_the_same_tree_and_leaves_the_data_alone():
+    X, y = problem("bayes", 500)
+    kept = X.copy()
+    X.flags.writeable = False
+    trees = [made("bayes").fit(X, y).codevectors_ for _ in range(2)]
+    np.testing.assert_array_equal(*trees)
+    np.testing.assert_array_equal(X, kept)

@@ -1,0 +1,381 @@
+"""The wrapper: what becomes of observations, what is learned, and who can use it."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import DiscretizeObservation
+
+from oda_rl import ODAPartition
+from oda_rl.envs import StateAggregation, VectorStateAggregation
+
+
+class Replay(gym.Env):
+    """Shows given observations, one after the other, in episodes of 10 steps."""
+
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, observations, low=-np.inf, high=np.inf):
+        self.observations = observations
+        shape = observations.shape[1:]
+        low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+        self.observation_space = gym.spaces.Box(low, high, dtype=observations.dtype)
+        self.t = -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t += 1
+        self.steps = 0
+        return self.observations[self.t], {}
+
+    def step(self, action):
+        self.t += 1
+        self.steps += 1
+        return self.observations[self.t], 0.0, self.steps == 10, False, {}
+
+
+def points(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.normal(size=n), rng.normal(scale=1000.0, size=n)])
+
+
+def wander(env, n, seed=0):
+    """Random steps; returns the states."""
+    rng = np.random.default_rng(seed)
+    states = [env.reset(seed=seed)[0]]
+    while len(states) < n:
+        state, _, terminated, truncated, _ = env.step(int(rng.integers(env.action_space.n)))
+        states.append(state)
+        if terminated or truncated:
+            states.append(env.reset()[0])
+    return states[:n]
+
+
+@pytest.fixture(scope="module")
+def grown():
+    """CartPole's cells under random actions."""
+    env = StateAggregation(gym.make("CartPole-v1"), max_states=60)
+    wander(env, 30_000)
+    return env.partition
+
+
+def test_it_works_where_a_grid_does_not():
+    with pytest.raises(ValueError, match="finite"):
+        DiscretizeObservation(gym.make("CartPole-v1"), 4)
+    env = StateAggregation(gym.make("CartPole-v1"), max_states=20)
+    states = wander(env, 8000)
+    assert env.observation_space == gym.spaces.Discrete(20)
+    assert all(isinstance(state, int) for state in states)
+    assert states[:1000] == [0] * 1000
+    assert len(set(states)) > 10
+    assert set(states) <= set(range(20))
+    assert env.n_states <= 20
+
+
+def test_the_partition_is_that_of_the_observations_learned_one_by_one():
+    seen = points()
+    env = StateAggregation(Replay(seen), ODAPartition(16, random_state=1), warmup_steps=200)
+    wander(env, len(seen) - 12)
+    n = env.partition.n_samples_seen_
+    assert len(seen) - 12 - 64 < n <= len(seen)
+    alone = ODAPartition(16, scale=env.partition.scale_, random_state=1)
+    for x in seen[:n]:
+        alone.partial_fit(x[None, :])
+    np.testing.assert_allclose(env.partition.codevectors_, alone.codevectors_)
+    np.testing.assert_array_equal(env.partition.cell_ids_, alone.cell_ids_)
+
+
+def test_units_do_not_matter():
+    seen = points()
+    cells = []
+    for scale in (1.0, [1000.0, 1.0]):
+        env = StateAggregation(Replay(seen * scale), max_states=16)
+        cells.append(wander(env, 2900))
+    agree = np.mean(np.array(cells[0]) == np.array(cells[1]))
+    assert agree > 0.99
+    spread = env.partition.codevectors_.std(axis=0) / seen.std(axis=0) / [1000.0, 1.0]
+    assert spread.min() > 0.1  # both coordinates are told apart
+
+
+def test_bounds_tell_the_scale_where_there_are_some():
+    seen = points()
+    env = StateAggregation(Replay(seen, low=[-10.0, -3e38], high=[30.0, 3e38]), max_states=8)
+    wander(env, 1500)
+    assert env.partition.scale_[0] == 20.0
+    assert 1500 < env.partition.scale_[1] < 5000
+
+
+def test_a_fixed_partition_stays_as_it_is(grown):
+    before = grown.codevectors_.copy()
+    env = StateAggregation(gym.make("CartPole-v1"), grown, learn=False)
+    observation, _ = env.env.reset(seed=3)
+    state, _ = env.reset(seed=3)
+    assert state == grown.cell_ids_[grown.predict(observation[None])[0]]
+    wander(env, 500)
+    np.testing.assert_array_equal(env.partition.codevectors_, before)
+    assert env.births == []
+    found = env.revert_observation(state)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, before[list(grown.cell_ids_).index(state)], rtol=1e-6)
+
+
+def test_the_callers_partition_is_left_alone(grown):
+    before, seen = grown.codevectors_.copy(), grown.n_samples_seen_
+    env = StateAggregation(gym.make("CartPole-v1"), grown)
+    wander(env, 2000, seed=1)
+    assert env.partition.n_samples_seen_ > seen
+    assert grown.n_samples_seen_ == seen
+    np.testing.assert_array_equal(grown.codevectors_, before)
+    new = ODAPartition(10)
+    wander(StateAggregation(gym.make("CartPole-v1"), new), 1500)
+    assert not hasattr(new, "codevectors_")
+
+
+def test_a_state_stays_the_same_cell_while_the_codebook_grows():
+    """Followed by their numbers, cells hardly move between looks; new ones come out of their parents."""
+    env = StateAggregation(Replay(np.random.default_rng(0).uniform(size=(8000, 2))), max_states=30)
+    wander(env, 3000)
+    for _ in range(40):
+        before = {state: env.revert_observation(state) for state in env.partition.cell_ids_}
+        n_births = len(env.births)
+        wander(env, 64)
+        births = env.births[n_births:]
+        newborn = {birth.cell for birth in births}
+        for state in env.partition.cell_ids_:
+            now = env.revert_observation(state)
+            if state not in newborn:
+                assert np.linalg.norm(now - before[state]) < 0.2
+        for birth in births:
+            if birth.cell in env.partition.cell_ids_ and birth.parent in before:
+                now = env.revert_observation(birth.cell)
+                assert np.linalg.norm(now - before[birth.parent]) < 0.4
+    assert len(env.births) > 10
+
+
+def test_learning_can_be_turned_off_and_on(grown):
+    env = StateAggregation(gym.make("CartPole-v1"), grown)
+    env.learn = False
+    wander(env, 300)
+    assert env.partition.n_samples_seen_ == grown.n_samples_seen_
+    env.learn = True
+    wander(env, 300)
+    assert env.partition.n_samples_seen_ > grown.n_samples_seen_
+
+
+def test_a_file_brings_the_same_states(grown, tmp_path):
+    path = grown.save(tmp_path / "cells")
+    first = StateAggregation(gym.make("CartPole-v1"), grown, learn=False)
+    for partition in (path, str(path), ODAPartition.load(path)):
+        env = StateAggregation(gym.make("CartPole-v1"), partition, learn=False)
+        assert env.observation_space == first.observation_space
+        assert wander(env, 300) == wander(first, 300)
+    more = StateAggregation(gym.make("CartPole-v1"), path)
+    assert wander(more, 3000) == wander(StateAggregation(gym.make("CartPole-v1"), grown), 3000)
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_gymnasiums_checks(grown, learn):
+    check_env(StateAggregation(gym.make("CartPole-v1").unwrapped, grown, learn=learn))
+    check_env(StateAggregation(gym.make("Pendulum-v1").unwrapped, max_states=5))
+
+
+def test_the_spec_makes_it_again(grown, tmp_path):
+    path = str(grown.save(tmp_path / "cells"))
+    env = StateAggregation(gym.make("CartPole-v1"), path, learn=False)
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    assert isinstance(again, StateAggregation)
+    assert again.learn is False
+    assert wander(again, 100) == wander(env, 100)
+
+
+def test_images_are_flattened_and_come_back():
+    seen = np.random.default_rng(0).integers(0, 255, (3000, 2, 3)).astype(np.uint8)
+    env = StateAggregation(Replay(seen, 0, 255), max_states=8)
+    states = wander(env, 2900)
+    assert len(set(states)) > 3
+    assert env.revert_observation(states[-1]).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (gym.spaces.Dict(a=gym.spaces.Box(-1, 1)), "FlattenObservation"),
+        (gym.spaces.Discrete(4), "numbers already"),
+        (gym.spaces.Box(-1, 1, (0,)), "a Box is accepted"),
+    ],
+)
+def test_other_spaces_are_refused(space, message):
+    env = Replay(points())
+    env.observation_space = space
+    with pytest.raises(ValueError, match=message):
+        StateAggregation(env)
+
+
+def test_bad_arguments_are_refused(grown):
+    def make(*arguments, **more):
+        return StateAggregation(gym.make("CartPole-v1"), *arguments, **more)
+
+    with pytest.raises(TypeError, match="partition must be an ODAPartition"):
+        make(42)
+    with pytest.raises(ValueError, match="learn=False needs a partition that has been fitted"):
+        make(ODAPartition(5), learn=False)
+    with pytest.raises(ValueError, match="max_states=10 is too small"):
+        make(grown, max_states=10)
+    with pytest.raises(ValueError, match="max_states must be at least 1"):
+        make(max_states=0)
+    with pytest.raises(ValueError, match="partition has 2 features, but an observation has 4"):
+        make(ODAPartition(5).fit(points()))
+    with pytest.raises(FileNotFoundError, match="no model file"):
+        make("nowhere.npz")
+    with pytest.raises(ValueError, match="in the warm-up"):
+        make().learn = False
+    env = make(grown)
+    with pytest.raises(ValueError, match="no cell has the number 1000"):
+        env.revert_observation(1000)
+
+
+@pytest.mark.parametrize("when", [5, 2000])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_observation_that_is_not_finite_is_refused(when, value):
+    seen = points()
+    seen[when, 1] = value
+    env = StateAggregation(Replay(seen), max_states=8)
+    with pytest.raises(ValueError, match=rf"the environment returned the observation .*{value}"):
+        wander(env, 2900)
+
+
+def test_divergences_of_positive_data():
+    seen = np.random.default_rng(0).gamma(4.0, size=(3000, 2))
+    seen[2500, 0] = -1.0
+    env = StateAggregation(Replay(seen), ODAPartition(12, divergence="kl", random_state=0))
+    with pytest.raises(ValueError, match="outside the domain of the divergence 'kl'"):
+        wander(env, 2900)
+    assert env.n_states == 12
+
+
+# -- a learner of one's own ----------------------------------------------------------------------
+
+
+def q_learning(env, steps, seed):
+    """The twenty lines of the documentation: cells first, then values."""
+    rng = np.random.default_rng(seed)
+    q = np.full((env.observation_space.n, env.action_space.n), 100.0)
+    state, _ = env.reset(seed=seed)
+    for t in range(steps):
+        if t == 30_000:
+            env.learn = False
+        greedy = t >= 30_000 and rng.random() > 0.02
+        action = int(q[state].argmax()) if greedy else int(rng.integers(env.action_space.n))
+        after, reward, terminated, truncated, _ = env.step(action)
+        if t >= 30_000:
+            target = reward + 0.99 * (0.0 if terminated else q[after].max())
+            q[state, action] += 0.2 * (1.0 - t / steps) * (target - q[state, action])
+        state = env.reset()[0] if terminated or truncated else after
+    return q
+
+
+def test_a_tabular_q_learner_learns_cart_pole():
+    env = StateAggregation(gym.make("CartPole-v1"), max_states=100)
+    q = q_learning(env, 150_000, seed=0)
+    returns = []
+    for episode in range(20):
+        state, _ = env.reset(seed=1000 + episode)
+        total, ended = 0.0, False
+        while not ended:
+            state, reward, terminated, truncated, _ = env.step(int(q[state].argmax()))
+            total, ended = total + reward, terminated or truncated
+        returns.append(total)
+    assert np.mean(returns) > 300
+
+
+# -- vector environments -------------------------------------------------------------------------
+
+
+def make_vector(n=3, mode=AutoresetMode.NEXT_STEP):
+    return gym.make_vec(
+        "CartPole-v1", n, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
+    )
+
+
+def drive(envs, n, seed=0):
+    rng = np.random.default_rng(seed)
+    states = [envs.reset(seed=seed)[0]]
+    for _ in range(n):
+        states.append(envs.step(rng.integers(2, size=envs.num_envs))[0])
+    return np.array(states)
+
+
+def test_one_partition_for_all_environments():
+    envs = VectorStateAggregation(make_vector(), max_states=40)
+    states = drive(envs, 5000)
+    assert states.dtype == np.int64
+    assert states.shape == (5001, 3)
+    assert envs.observation_space == gym.spaces.MultiDiscrete([40, 40, 40])
+    assert envs.single_observation_space == gym.spaces.Discrete(40)
+    assert all(row in envs.observation_space for row in states[::100])
+    assert 15_003 - 66 < envs.partition.n_samples_seen_ <= 15_003
+    assert envs.n_states > 10
+    assert envs.revert_observation(states[-1]).shape == (3, 4)
+
+
+def test_the_same_states_as_one_by_one(grown):
+    together = VectorStateAggregation(make_vector(), grown, learn=False)
+    apart = gym.make_vec(
+        "CartPole-v1",
+        3,
+        vectorization_mode="sync",
+        wrappers=[lambda env: StateAggregation(env, grown, learn=False)],
+    )
+    assert apart.single_observation_space == together.single_observation_space
+    np.testing.assert_array_equal(drive(together, 300), drive(apart, 300))
+
+
+def test_final_observations_are_states_too(grown):
+    envs = VectorStateAggregation(make_vector(mode=AutoresetMode.SAME_STEP), grown)
+    plain = make_vector(mode=AutoresetMode.SAME_STEP)
+    fixed = VectorStateAggregation(make_vector(), grown, learn=False)
+    envs.reset(seed=0)
+    plain.reset(seed=0)
+    finals = 0
+    for _ in range(60):
+        *_, info = envs.step(np.zeros(3, dtype=int))
+        *_, expected = plain.step(np.zeros(3, dtype=int))
+        assert ("final_obs" in info) == ("final_obs" in expected)
+        for final, observation in zip(
+            info.get("final_obs", ()), expected.get("final_obs", ()), strict=True
+        ):
+            assert (final is None) == (observation is None)
+            if final is not None:
+                finals += 1
+                assert final in envs.single_observation_space
+                if envs.partition.n_samples_seen_ == grown.n_samples_seen_:
+                    assert final == fixed._aggregator.find(observation)
+    assert finals > 10
+    learned = envs.partition.n_samples_seen_ - grown.n_samples_seen_
+    assert 61 * 3 + finals - 66 < learned <= 61 * 3 + finals
+
+
+def test_what_was_not_reset_is_not_learned_twice(grown):
+    envs = VectorStateAggregation(make_vector(mode=AutoresetMode.DISABLED), grown)
+    before, _ = envs.reset(seed=0)
+    for _ in range(64):
+        after, _ = envs.reset(seed=1, options={"reset_mask": np.array([False, True, False])})
+        assert (after[0], after[2]) == (before[0], before[2])
+    assert envs.partition.n_samples_seen_ == grown.n_samples_seen_ + 64
+
+
+def test_stable_baselines_learns_from_states(grown):
+    sb3 = pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.env_util import make_vec_env
+
+    options = {"wrapper_class": StateAggregation, "seed": 0}
+    fixed = {"partition": grown, "learn": False}
+    envs = make_vec_env("CartPole-v1", 2, wrapper_kwargs=fixed, **options)
+    model = sb3.PPO("MlpPolicy", envs, n_steps=32, batch_size=64, seed=0).learn(64)
+    assert model.predict(envs.reset())[0].shape == (2,)
+    growing = {"max_states": 30, "warmup_steps": 300}
+    growing = make_vec_env("CartPole-v1", 1, wrapper_kwargs=growing, **options)
+    model = sb3.DQN("MlpPolicy", growing, learning_starts=1470, seed=0).learn(1500)
+    assert growing.envs[0].n_states > 1
+    assert 0 <= model.predict(growing.reset())[0][0] < 2

@@ -1,0 +1,411 @@
+"""Comparing agents: the same evaluation for all, runs that are kept, tables, statistics."""
+
+import csv
+import importlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import tyro
+from scipy.stats import trim_mean
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+try:
+    import compare
+    from benchmarks import cluster, comparing, plans, statistics, training
+finally:
+    sys.path.pop(0)  # workers of a cluster must do without it
+
+BRIEFLY = {"total_timesteps": 1000, "eval_freq": 500, "eval_episodes": 2, "n_jobs": 1, "seeds": (0, 1)}
+
+
+def run_compare(output, capsys, **options):
+    """What `compare.py` returns and prints."""
+    code = compare.main(compare.Args(output=output, **{**BRIEFLY, **options}))
+    return code, capsys.readouterr().out
+
+
+def read_runs(output, algorithm="*", env_id="*"):
+    paths = sorted(output.glob(f"runs/{env_id}/{algorithm}-*/seed-*.json"))
+    return {path: json.loads(path.read_text())["run"] for path in paths}
+
+
+def read_row(output, section, algorithm):
+    """The cells of one row of the Markdown tables."""
+    (part,) = [p for p in (output / "comparison.md").read_text().split("\n## ") if p.startswith(section)]
+    (line,) = re.findall(rf"^\| {algorithm} \|.*$", part, re.MULTILINE)
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Two environments, on one of which two of four algorithms cannot be run."""
+    output = tmp_path_factory.mktemp("compare")
+    algorithms = ("TwoTimescaleQ", "UniformGridQ", "A2C", "DQN")
+    args = compare.Args(algorithms, ("CartPole-v1", "Pendulum-v1"), output=output, **BRIEFLY)
+    assert compare.main(args) == 0
+    return output
+
+
+def test_every_run_leaves_its_curve_and_its_model(compared):
+    runs = read_runs(compared)
+    assert len(runs) == 2 * 4 + 2 * 2
+    for path, run in runs.items():
+        with path.with_suffix(".csv").open() as file:
+            rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+        assert [row["steps"] for row in rows] == run["steps"]
+        assert [500 <= a < 520 and 1000 <= b < 1020 for a, b in [run["steps"]]] == [True]
+        assert [row["seconds"] for row in rows] == pytest.approx(run["curve_seconds"], abs=1e-4)
+        assert 0 < run["curve_seconds"][0] < run["curve_seconds"][1] <= run["seconds"]
+        for row in rows:
+            episodes = [value for name, value in row.items() if name.startswith("episode_")]
+            assert len(episodes) == training.CURVE_EPISODES
+            assert row["mean"] == pytest.approx(np.mean(episodes))
+        models = [p for p in path.parent.glob(f"{path.stem}.*") if p.suffix in (".npz", ".zip", ".pkl")]
+        assert sum(p.stat().st_size for p in models) == run["file_bytes"] > 0
+        assert run["mean"] == pytest.approx(np.mean(run["returns"]))
+        assert run["decision"] > 0
+
+
+def test_a_normalised_agent_is_scored_in_the_units_of_the_environment(compared):
+    for run in read_runs(compared, "A2C", "Pendulum-v1").values():
+        assert all(-2000 < value < -500 for value in run["returns"])  # normalised: some -20
+
+
+def test_markdown_says_what_the_runs_say(compared):
+    means = [run["mean"] for run in read_runs(compared, "UniformGridQ", "CartPole-v1").values()]
+    row = read_row(compared, "CartPole-v1, 1,000 steps", "UniformGridQ")
+    low, middle, high = min(means), np.mean(means), max(means)  # of two runs
+    assert row[1] == f"{middle:.1f} ({low:.1f}, {high:.1f})"
+    assert row[2] == f"{middle:.1f}"
+    assert row[3:6] == ["-", "-", "0/2"]
+    assert row[6] == "208"
+    together = read_row(compared, "All environments", "A2C")
+    assert together[3:] == ["2 of 2", "4"]
+    assert read_row(compared, "All environments", "DQN")[3:] == ["1 of 2", "2"]
+
+
+def test_what_cannot_be_run_is_in_the_table(compared, capsys):
+    for algorithm in ("UniformGridQ", "DQN"):
+        assert read_row(compared, "Pendulum-v1", algorithm)[1] == "not for this environment"
+    told = (compared / "comparison.md").read_text()
+    assert "- DQN is not for Pendulum-v1: DQN does not take actions in Box" in told
+    code, output = run_compare(compared, capsys, algorithms=("DQN",), env_ids=("NoSuchTask-v0",))
+    assert code == 1
+    assert "DQN is not for NoSuchTask-v0: Environment `NoSuchTask` doesn't exist" in output
+
+
+def test_pictures_and_lines(compared):
+    assert (compared / "comparison.png").stat().st_size > 50_000
+    with (compared / "runs.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 12
+
+
+def test_what_is_kept_is_not_made_again(tmp_path, capsys):
+    options = {"algorithms": ("UniformGridQ",), "seeds": (0, 1)}
+    code, output = run_compare(tmp_path, capsys, **options)
+    assert code == 0
+    assert "kept from before" not in output
+    assert f"{tmp_path / 'comparison.md'}" in output
+    first = next(iter(read_runs(tmp_path)))
+    told = json.loads(first.read_text())
+    told["run"]["mean"] = 123.4
+    first.write_text(json.dumps(told))
+    code, output = run_compare(tmp_path, capsys, **{**options, "seeds": (0, 1, 2)})
+    assert code == 0
+    assert "UniformGridQ on CartPole-v1, seeds 0, 1: kept from before" in output
+    assert "seed 0:" not in output
+    assert "seed 2:" in output
+    assert ",123.4," in (tmp_path / "runs.csv").read_text()
+    assert "seed 0:" in run_compare(tmp_path, capsys, **options, fresh=True)[1]
+    assert ",123.4," not in (tmp_path / "runs.csv").read_text()
+
+
+CRASHING = """
+import gymnasium as gym
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Crashing(CartPoleEnv):
+    def reset(self, *, seed=None, options=None):
+        self.bad = getattr(self, "bad", False) or seed == 1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        if self.bad:
+            raise RuntimeError("the pole is broken")
+        return super().step(action)
+
+gym.register("Crashing-v0", Crashing, max_episode_steps=50)
+"""
+
+
+def test_a_run_that_fails_stops_no_other(tmp_path, capsys, monkeypatch):
+    (tmp_path / "crashing.py").write_text(CRASHING)
+    monkeypatch.syspath_prepend(tmp_path)
+    env_id = "crashing:Crashing-v0"
+    code, output = run_compare(tmp_path, capsys, algorithms=("UniformGridQ", "A2C"), env_ids=(env_id,))
+    assert code == 1
+    for name in ("UniformGridQ", "A2C"):
+        failed = f"{name} on {env_id}, seed 1, failed: RuntimeError: the pole is broken"
+        assert failed in output.replace("\n", " ")
+    assert "Traceback" not in output
+    assert len(read_runs(tmp_path)) == 2
+    errors = list(tmp_path.glob("runs/*/*/seed-1.error.txt"))
+    assert len(errors) == 2
+    assert "Traceback" in errors[0].read_text()
+    assert "A2C on crashing:Crashing-v0: SB3's defaults" in (tmp_path / "comparison.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"total_timesteps": 100}, "--total-timesteps must be at least --eval-freq"),
+        ({"seeds": (0, 0)}, "--seeds needs at least one, and each once"),
+        ({"seeds": (-1,)}, "--seeds must be 0 or more"),
+        ({"eval_episodes": 0}, "--eval-episodes must be at least 1, got 0"),
+        ({"n_jobs": 0}, "--n-jobs must be at least 1, or -1"),
+    ],
+)
+def test_arguments_that_make_no_sense(tmp_path, capsys, options, complaint):
+    code, output = run_compare(tmp_path / "none", capsys, **options)
+    assert code == 2
+    assert complaint in output
+    assert not (tmp_path / "none").exists()
+
+
+def test_help_explains_itself(capsys):
+    with pytest.raises(SystemExit):
+        tyro.cli(compare.Args, args=["--help"])
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Which to compare; QRDQN needs sb3-contrib." in output
+    for name in ("--algorithms", "--env-ids", "--total-timesteps", "--dask", "--output"):
+        assert name in output
+
+
+def listen():
+    """A job in the background of a shell ignores interrupts, and so would its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys):
+    briefly = ["--total-timesteps", "1000", "--eval-freq", "500", "--eval-episodes", "2"]
+    command = [sys.executable, "scripts/compare.py", "--output", str(tmp_path), *briefly]
+    command += ["--algorithms", "UniformGridQ", "--n-jobs", "2", "--seeds", *map(str, range(500))]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "COLUMNS": "100"},
+        preexec_fn=listen,
+    )
+    deadline = time.monotonic() + 60
+    while not read_runs(tmp_path):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "Interrupted. What has ended is kept; to make the rest:" in output
+    assert "python scripts/compare.py --output" in output
+    assert "Traceback" not in output
+    kept = [run["seed"] for run in read_runs(tmp_path).values()]
+    assert 1 <= len(kept) < 500
+    assert read_row(tmp_path, "CartPole-v1", "UniformGridQ")
+    seeds = (*kept, 500)
+    code, output = run_compare(tmp_path, capsys, algorithms=("UniformGridQ",), seeds=seeds)
+    assert code == 0
+    assert f"{', '.join(map(str, kept))}: kept from before" in output
+
+
+def test_on_a_cluster_the_runs_are_the_same(tmp_path, compared, capsys):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as workers:
+        code, output = run_compare(
+            tmp_path, capsys, algorithms=("UniformGridQ",), dask=workers.scheduler_address
+        )
+    assert code == 0, output
+    assert f"2 runs of 1,000 steps, on the workers of {workers.scheduler_address}" in output
+    here = read_runs(compared, "UniformGridQ", "CartPole-v1")
+    there = read_runs(tmp_path)
+    assert len(there) == 2
+    for path, run in there.items():
+        twin = here[compared / path.relative_to(tmp_path)]
+        for name in ("returns", "steps", "curve_returns", "numbers"):
+            assert run[name] == twin[name]
+
+
+def test_no_cluster():
+    pytest.importorskip("distributed")
+    with pytest.raises(ValueError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
+        cluster.connect("tcp://127.0.0.1:9", timeout=0.2)
+
+
+class Push:
+    """A policy that always does the same."""
+
+    def predict(self, observations, state=None, episode_start=None, deterministic=False):
+        return np.zeros(len(observations), dtype=int), state
+
+    def get_vec_normalize_env(self):
+        return None
+
+
+def test_every_evaluation_begins_in_the_same_states():
+    evaluation = training.Evaluation("CartPole-v1", 5, seed=7)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first, second = evaluation.play(Push()), evaluation.play(Push())
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    evaluation.close()
+    np.testing.assert_array_equal(first, second)
+    expected = []
+    for i in range(5):
+        env = gym.make("CartPole-v1")
+        env.reset(seed=7 + i)
+        env.reset()
+        length, ended = 0, False
+        while not ended:
+            _, _, ended, _, _ = env.step(0)
+            length += 1
+        expected.append(length)
+    assert sorted(first) == sorted(expected)
+
+
+def test_time_for_evaluations_is_not_counted(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(training.time, "perf_counter", lambda: clock[0])
+
+    class Slow:
+        def play(self, model):
+            clock[0] += 1000.0
+            return np.array([1.0, 2.0])
+
+    class Model:
+        num_timesteps = 0
+        logger = None
+
+        def get_env(self):
+            return None
+
+    model = Model()
+    callback = training.CurveCallback(Slow(), eval_freq=10)
+    callback.init_callback(model)
+    clock[0] = 50.0
+    callback.on_training_start({}, {})
+    for step in range(1, 26):
+        clock[0] += 1.0
+        model.num_timesteps = step
+        assert callback.on_step()
+    assert callback.steps == [10, 20]
+    assert callback.seconds == [10.0, 20.0]
+    assert callback.total_seconds() == 25.0
+    assert callback.returns == [[1.0, 2.0]] * 2
+
+
+def test_numbers_of_an_agent_of_sb3():
+    plan = plans.Plan("A2C", "Acrobot-v1", 1000, options={"n_envs": 1})
+    hidden = 64 * 65
+    policy_and_critic = 2 * (7 * 64 + hidden) + 3 * 65 + 65
+    assert training.count_numbers(plans.make_model(plan, 0)) == policy_and_critic
+    scaled = plans.Plan("A2C", "Acrobot-v1", 1000, options={"n_envs": 1, "normalize": True})
+    assert training.count_numbers(plans.make_model(scaled, 0)) == policy_and_critic + 2 * 6
+
+
+# -- statistics: against slow twins, written from the definition ---------------------------------
+
+
+def slow_iqm(values):
+    ordered = sorted(values)
+    cut = int(0.25 * len(ordered))
+    middle = ordered[cut : len(ordered) - cut]
+    return sum(middle) / len(middle)
+
+
+def slow_interval(strata, resamples):
+    """Draw runs within every task, one after the other; the middle 95 % of what comes out."""
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(len(scores), size=(resamples, len(scores))) for scores in strata]
+    found = sorted(
+        slow_iqm([scores[i] for scores, drawn in zip(strata, draws, strict=True) for i in drawn[r]])
+        for r in range(resamples)
+    )
+
+    def quantile(q):
+        place = q * (resamples - 1)
+        below = int(place)
+        above = min(below + 1, resamples - 1)
+        return found[below] + (place - below) * (found[above] - found[below])
+
+    return quantile(0.025), quantile(0.975)
+
+
+@pytest.mark.parametrize("sizes", [(10,), (3,), (5, 8, 2)])
+def test_stratified_interval(sizes):
+    rng = np.random.default_rng(1)
+    strata = [rng.normal(10.0 * i, 3.0, size) for i, size in enumerate(sizes)]
+    assert statistics.stratified_interval(strata, resamples=300) == pytest.approx(
+        slow_interval(strata, 300)
+    )
+    together = np.concatenate(strata)
+    assert statistics.interquartile_mean(together) == pytest.approx(slow_iqm(together))
+    assert statistics.interquartile_mean(together) == pytest.approx(trim_mean(together, 0.25))
+
+
+def test_interval_of_curves_has_one_for_each_column():
+    curves = np.random.default_rng(2).normal(size=(6, 3))
+    low, high = statistics.stratified_interval([curves], resamples=200)
+    for column in range(3):
+        expected = slow_interval([curves[:, column]], 200)
+        assert (low[column], high[column]) == pytest.approx(expected)
+
+
+def test_runs_are_never_drawn_across_tasks():
+    # all draws within the tasks have half of each value
+    assert statistics.stratified_interval([[0.0] * 4, [10.0] * 4]) == (5.0, 5.0)
+    low, high = statistics.bootstrap_interval([0.0] * 4 + [10.0] * 4)
+    assert low < 5.0 < high
+
+
+def test_performance_profile():
+    strata = [[1.0, 2.0, 3.0], [2.0, 5.0]]
+    tau = [0.0, 2.0, 2.5, 5.0]
+    profile, low, high = statistics.performance_profile(strata, tau)
+    expected = [sum(s > t for scores in strata for s in scores) / 5 for t in tau]
+    np.testing.assert_allclose(profile, expected)
+    assert (low <= profile).all()
+    assert (profile <= high).all()
+    assert (low[0], high[0], low[-1], high[-1]) == (1.0, 1.0, 0.0, 0.0)
+
+
+def test_scores_are_normalised_by_random_play_and_threshold():
+    field = comparing.make_field("CartPole-v1")
+    assert 15 < field.random_return < 30
+    scores = field.normalize(np.array([field.random_return, 475.0]))
+    np.testing.assert_allclose(scores, [0.0, 1.0])
+    assert field.random_return == comparing.make_field("CartPole-v1").random_return
+
+
+def test_steps_and_seconds_to_the_threshold():
+    run = {"steps": [10, 20, 30], "curve_seconds": [1.0, 2.0, 3.0], "curve": [1.0, 7.0, 3.0]}
+    plan = plans.Plan("UniformGridQ", "CartPole-v1", 30)
+    entry = comparing.Entry(plan, [run, {**run, "curve": [1.0, 2.0, 3.0]}], threshold=5.0)
+    assert entry.to_threshold("steps").tolist() == [20, np.inf]
+    assert entry.to_threshold("curve_seconds").tolist() == [2.0, np.inf]
+
+
+def test_modules_that_travel_to_a_cluster_are_those_of_the_scripts():
+    for name in cluster.OWN:
+        module = importlib.import_module(name)
+        assert ROOT / "scripts" in Path(module.__file__).parents

@@ -1,0 +1,102 @@
+"""`scripts/explain.py`, run as a person runs it."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tyro
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The script as a module: a new interpreter for every call would take seconds."""
+    spec = importlib.util.spec_from_file_location("explain_script", ROOT / "scripts" / "explain.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.fixture
+def explain(script, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments):
+        code = script.main(tyro.cli(script.Args, args=[str(argument) for argument in arguments]))
+        return code, capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    import oda_rl.envs  # noqa: F401
+    from oda_rl.agents import TwoTimescaleQ
+
+    options = {"warmup_steps": 500, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
+    model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **options).learn(6000)
+    path = tmp_path_factory.mktemp("run") / "model.npz"
+    model.save(path)
+    return path
+
+
+def test_the_table_and_its_files(path, explain):
+    done = subprocess.run(
+        [sys.executable, "scripts/explain.py", str(path), "--cells", "7"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "100"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "oda_rl/CartPole-v1, TwoTimescaleQ: the 7 visited most of" in done.stdout
+    assert "greedy action" in done.stdout
+    assert max(map(len, done.stdout.splitlines()[:14])) <= 100
+    assert (path.parent / "explained.png").stat().st_size > 10_000
+    assert "| cell |" in (path.parent / "explained.md").read_text()
+    names = {"model.npz", "explained.md", "explained.png"}
+    assert {file.name for file in path.parent.iterdir()} == names
+    # what to type next can be typed
+    command = done.stdout.splitlines()[-1].split("explain.py ")[1]
+    code, output = explain(*command.split())
+    assert code == 0
+    assert "by a margin of" in output
+
+
+def test_one_state(path, tmp_path, explain):
+    files = ("--markdown", tmp_path / "new" / "why.md", "--picture", tmp_path / "why.png")
+    state = ("--observation", 0, 0, -0.05, "-1e-3")
+    code, output = explain(path, *state, "--dimensions", 0, 2, *files)
+    assert code == 0
+    assert "pole angle (rad) = -0.05, pole velocity (rad/s) = -0.001" in output
+    assert "What the cells say here" in output
+    assert "What would change the action" in output
+    assert "## Why" in (tmp_path / "new" / "why.md").read_text()
+    assert (tmp_path / "why.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--observation", 0, 0), "must be 4 finite numbers"),
+        (("--dimensions", 0, 7), "dimensions must be two numbers from 0 to 3"),
+    ],
+)
+def test_mistakes_are_named(path, explain, arguments, message):
+    code, output = explain(path, *arguments)
+    assert code == 1
+    assert message in output
+
+
+def test_what_is_no_model_is_refused(tmp_path, explain):
+    (tmp_path / "notes.npz").write_text("no model")
+    code, output = explain(tmp_path / "notes.npz")
+    assert code == 1
+    assert "not a model file of oda_rl" in output
