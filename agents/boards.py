@@ -133,8 +133,8 @@ def codebook_table(
     -------
     points, header, rows
         A row has the greedy action, visits, value and level of a cell; None without a codebook. The
-        level is that of the cell in a tree, or else the number of the temperature since which there have
-        been so many cells.
+        level is the number of the temperature since which there have been so many cells; on a tree the
+        branch takes its place.
     """
     learner: Any = model.learner
     if not hasattr(learner, "codebook") or not learner.n_cells:
@@ -145,23 +145,23 @@ def codebook_table(
     actions = [view.label_names[a] if view.has_classes else f"{a:.3g}" for a in view.labels]
     visits = learner.codebook["visits"].sum(axis=0)
     values = view.values(view.codevectors)
-    levels = cell_levels(learner)
+    origin, origins = cell_origins(learner)
     rows = [
         [action, f"{visit:.0f}", f"{value:.4g}", str(level)]
-        for action, visit, value, level in zip(actions, visits, values, levels, strict=True)
+        for action, visit, value, level in zip(actions, visits, values, origins, strict=True)
     ]
     points = learner.codebook.codevectors
     missing = max(0, PROJECTED - points.shape[1])
-    return np.pad(points, [(0, 0), (0, missing)]), ["action", "visits", "value", "level"], rows
+    return np.pad(points, [(0, 0), (0, missing)]), ["action", "visits", "value", origin], rows
 
 
-def cell_levels(learner: Any) -> list[int]:
-    """The level of every cell: in a tree, or when the codebook first had so many."""
-    own = getattr(learner, "cell_levels", None)
-    if own is not None:
-        return [int(level) for level in own]
+def cell_origins(learner: Any) -> tuple[str, list[int]]:
+    """Where every cell comes from, and what that is: its branch of a tree, or the level of its birth."""
+    if hasattr(learner, "tree"):  # there the labels of cells are their branches
+        return "branch", [int(label) for label in learner.codebook.labels]
     reached = [level.n_codevectors for level in learner.annealer.history]
-    return [int(np.argmax([k > i for k in (*reached, np.inf)])) for i in range(learner.n_cells)]
+    born = [int(np.argmax([k > i for k in (*reached, np.inf)])) for i in range(learner.n_cells)]
+    return "level", born
 
 
 def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[str, NDArray[np.uint8]]:

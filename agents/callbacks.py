@@ -36,10 +36,11 @@ class CodebookCallback(BaseCallback):
       actions at the codevectors, the visits of the cells, running means of the size of their TD error;
     - HParams: the hyperparameters with the last `rollout/ep_rew_mean`, `time/fps`, `oda/n_codevectors`
       and, with an `EvalCallback` in the same list, `eval/mean_reward`;
-    - Projector: the codebook in scaled units, with action, visits, value and level of every cell.
+    - Projector: the codebook in scaled units, with action, visits, value and level of every cell: the
+      number of the temperature since which there have been so many cells, or the branch of a tree.
 
     What an agent does not have is not logged: the baselines have no temperature, and TD errors of cells
-    are those of two-timescale learning. Pictures and histograms wait until their cost is a small part of
+    are those of two-timescale learning without a tree. Pictures and histograms wait until their cost is a small part of
     the time spent on the training (`max_cost`): which of them are drawn depends on the machine, what is
     learned does not.
 

@@ -269,6 +269,16 @@ def test_the_projector_wants_three_dimensions(tmp_path):
     np.testing.assert_array_equal(points[:, 2:], np.zeros((model.n_cells, 1)))
 
 
+def test_the_cells_of_a_tree_are_told_by_their_branches(tmp_path):
+    model = TwoTimescaleQ(env="oda_rl/MountainCar-v0", seed=0, tree=True)
+    model.set_logger(configure(str(tmp_path), ["tensorboard"]))
+    model.learn(4_000, callback=CodebookCallback(figure_freq=0))
+    model.logger.close()
+    with open(next(tmp_path.glob("*/codebook/metadata.tsv"))) as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [int(row["branch"]) for row in rows] == model.learner.codebook.labels.tolist()
+
+
 def test_pictures_during_the_training_keep_to_their_times(tmp_path):
     _, _, events = watch(tmp_path, log_freq=500, figure_freq=1_000, histogram_freq=1_500, max_cost=1.0)
     steps = [event.step for event in events.Images("codebook/value")]
