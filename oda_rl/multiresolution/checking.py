@@ -91,7 +91,6 @@ class CheckedEstimator(BaseEstimator):
         self, plan: Plan, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> Data:
         """Samples, their targets as the tree sees them, and weights of mean one."""
-        self._waiting = None
         data = self._check_targets(plan, X, y, sample_weight, reset=True)
         weight = data.weight
         if plan.kind == "classifier":
