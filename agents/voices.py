@@ -51,9 +51,7 @@ def listen(learner: TwoTimescaleLearner, observation: Array) -> Voices:
     found = _find(learner, observation)
     part, share = np.zeros(len(found)), np.zeros(len(book))
     temperature = learner.config.softness * learner.temperature
-    alone = associate(
-        distance[found], book.labels[found], sizes.n_labels, len(found), temperature, part
-    )
+    alone = associate(distance[found], book.labels[found], sizes.n_labels, len(found), temperature, part)
     if alone >= 0:
         part = np.eye(len(found))[alone]
     share[found] = part
