@@ -215,11 +215,13 @@ class MultiResolutionODA(TreeEstimator):
         """
         plan, layers = self._plan()
         first = not hasattr(self, "n_samples_seen_")
-        data = self._check_stream(plan, X, y, classes, sample_weight, first)
+        data, new_classes = self._check_stream(plan, X, y, classes, sample_weight, first)
         if first:
             self.n_samples_seen_ = 0
             self._waiting = data.take(slice(0, 0))
             self._rng = self._generator()
+        else:
+            self._insert_classes(new_classes)
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
         self._learned = self._go_on(plan, layers, data)
