@@ -57,7 +57,7 @@ class Args:
     """Keep the best greedy policy that an evaluation during the training has seen, not the last."""
     n_envs: int = 1
     """Environments that take turns."""
-    log_freq: int = 1000
+    log_freq: int = 2000
     """Steps between two points of the learning curves."""
     progress_bar: bool = True
     """Show how far the training is."""
