@@ -78,6 +78,8 @@ class CheckedEstimator(BaseEstimator):
                 raise ValueError(
                     f"y must have {self._n_outputs} outputs as before, got {targets.shape[1]}."
                 )
+        if sample_weight is None:
+            return Data(samples, targets, np.ones(len(samples)))
         weight = _check_sample_weight(
             sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
         )
