@@ -78,6 +78,8 @@ class CheckedEstimator(BaseEstimator):
                 raise ValueError(
                     f"y must have {self._n_outputs} outputs as before, got {targets.shape[1]}."
                 )
+        if sample_weight is None:
+            return Data(samples, targets, np.ones(len(samples)))
         weight = _check_sample_weight(
             sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
         )
@@ -91,7 +93,6 @@ class CheckedEstimator(BaseEstimator):
         self, plan: Plan, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> Data:
         """Samples, their targets as the tree sees them, and weights of mean one."""
-        self._waiting = None
         data = self._check_targets(plan, X, y, sample_weight, reset=True)
         weight = data.weight
         if plan.kind == "classifier":

@@ -174,6 +174,7 @@ class MultiResolutionODA(TreeEstimator):
         """
         plan, layers = self._plan()
         data = self._check_fit(plan, X, y, sample_weight)
+        self._waiting = None
         rng = self._generator()
         self._learned = self._new(plan, layers, data, rng)
         self._learned.fit(data)
