@@ -46,7 +46,7 @@ class CodebookCallback(BaseCallback):
 
     Parameters
     ----------
-    log_freq : int, default=10_000
+    log_freq : int, default=20_000
         Environment steps between two records of the numbers. They are written with the algorithm's next
         log, and at the end.
     verbose : int, default=0
@@ -81,7 +81,7 @@ class CodebookCallback(BaseCallback):
 
     def __init__(
         self,
-        log_freq: int = 10_000,
+        log_freq: int = 20_000,
         verbose: int = 0,
         dimensions: tuple[int, int] | None = None,
         figure_freq: int = 50_000,
