@@ -10,10 +10,12 @@ from oda_rl.agents.association import associate, shares_of_all
 from oda_rl.agents.baselines import encoding
 from oda_rl.agents.baselines.learner import LinearLearner
 from oda_rl.agents.learner import TwoTimescaleLearner
-from oda_rl.agents.tree.learner import TreeLearner
 from oda_rl.agents.values import value_temperature
 
 Array = NDArray[np.float64]
+
+# The squared distance of a cell that nobody listens to
+SILENT = 1e120
 
 
 class Voices(NamedTuple):
@@ -48,13 +50,13 @@ def listen(learner: TwoTimescaleLearner, observation: Array) -> Voices:
     sizes, book = learner.sizes, learner.codebook
     z = (observation - learner.scale.centre) / learner.scale.scale
     distance = _distances(book.location[:, : len(book)], z)
-    found = _find(learner, observation)
-    part, share = np.zeros(len(found)), np.zeros(len(book))
+    share = np.zeros(len(book))
     temperature = learner.config.softness * learner.temperature
-    alone = associate(distance[found], book.labels[found], sizes.n_labels, len(found), temperature, part)
+    heard = np.where(learner.find_heard(observation), distance, SILENT)
+    labels = book.labels if sizes.n_labels > 1 else np.zeros(len(book), dtype=np.int64)
+    alone = associate(heard, labels, sizes.n_labels, len(book), temperature, share)
     if alone >= 0:
-        part = np.eye(len(found))[alone]
-    share[found] = part
+        share = np.eye(len(book))[alone]
     parts = book["q"].reshape(sizes.n_actions, sizes.n_basis, -1)
     says = parts[:, 0] + np.einsum("ajk,j->ak", parts[:, 1:], z[: sizes.n_basis - 1])
     if sizes.n_labels > 1:
@@ -85,8 +87,8 @@ def listen_to_pairs(learner: TwoTimescaleLearner, observation: Array, action: Ar
     temperature = value_temperature(learner.workspace.settings)
     apart = _distances(location[:n], z)
     distance = apart + _distances(location[n:], u)
-    found = _find(learner, observation)
-    near = found[apart[found] <= apart[found].min() + behaviour.NEAR * temperature]
+    apart = np.where(learner.find_heard(observation), apart, SILENT)
+    near = np.flatnonzero(apart <= apart.min() + behaviour.NEAR * temperature)
     share, part = np.zeros(len(book)), np.zeros(len(near))
     shares_of_all(distance[near], len(near), temperature, part)
     share[near] = part
@@ -104,13 +106,6 @@ def listen_to_linear(learner: LinearLearner, observation: Array) -> Voices:
     share = np.zeros(learner.n_cells)
     share[work.next_index[0]] = 1.0
     return Voices(share, learner.weights.T.copy(), np.full(learner.n_cells, np.nan))
-
-
-def _find(learner: TwoTimescaleLearner, observation: Array) -> NDArray[np.int64]:
-    """The cells among which those that speak are: on a tree, those of the branches found."""
-    if isinstance(learner, TreeLearner):
-        return learner.find_cells(observation)
-    return np.arange(learner.n_cells)
 
 
 def _distances(location: Array, z: Any) -> Array:
