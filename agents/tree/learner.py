@@ -10,7 +10,7 @@ from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.learner import TwoTimescaleLearner
 from oda_rl.agents.slow import SlowTimescale
 from oda_rl.agents.tree import kernels, reading
-from oda_rl.agents.tree.layout import DISTANCES, FOUND, PLANES, SEARCHES
+from oda_rl.agents.tree.layout import DISTANCES, PLANES, SEARCHES
 from oda_rl.agents.tree.partition import BranchTree
 from oda_rl.agents.tree.slow import TreeSlowTimescale
 from oda_rl.agents.tree.storage import BranchStorage
@@ -115,26 +115,6 @@ class TreeLearner(TwoTimescaleLearner):
 
     def watch_errors(self, wanted: bool = True) -> None:
         """Nothing: on a tree the errors of single cells are not followed, `td_errors` is None."""
-
-    def find_cells(self, observation: NDArray[Any]) -> NDArray[np.int64]:
-        """The cells that a look at an observation finds: those of the branches near it.
-
-        Parameters
-        ----------
-        observation : ndarray of shape (n_observed,)
-            In the environment's own units.
-
-        Returns
-        -------
-        ndarray of shape (n_found,), int64
-            Indices of cells of the codebook.
-        """
-        near = self._storage.near
-        tally = near.tally.copy()  # this look does not count
-        self.greedy(np.asarray(observation, dtype=np.float32)[None])
-        branches = near.now[: near.tally[FOUND]].copy()
-        near.tally[:] = tally
-        return np.flatnonzero(np.isin(self.codebook.labels, branches))
 
     # -- phases ----------------------------------------------------------------------------------
 
