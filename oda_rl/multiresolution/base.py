@@ -1,5 +1,6 @@
 """What a `MultiResolutionODA` does with its tree: predictions, and what has been learned."""
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
