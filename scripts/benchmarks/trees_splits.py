@@ -61,7 +61,9 @@ def error(model: MultiResolutionODA, samples: Array, targets: NDArray[Any]) -> f
 
 def problem(kind: str, n: int, seed: int) -> tuple[Array, NDArray[Any]]:
     """Samples and targets."""
-    return make_surface(n, seed) if kind.startswith("regression") else make_gaussian_classes(n, seed=seed)
+    return (
+        make_surface(n, seed) if kind.startswith("regression") else make_gaussian_classes(n, seed=seed)
+    )
 
 
 def grow_at_once(what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits) -> None:
@@ -75,7 +77,9 @@ def grow_at_once(what: str, model: MultiResolutionODA, data: tuple[Array, Any], 
     splits.note(what, model)
 
 
-def grow_by_stream(what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits) -> None:
+def grow_by_stream(
+    what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits
+) -> None:
     """Learn chunk by chunk; wherever cells were split, compare the errors on all data."""
     samples, targets = data
     first = samples[:N_LOOKED_AT], targets[:N_LOOKED_AT]

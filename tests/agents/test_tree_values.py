@@ -20,7 +20,7 @@ def test_steps_follow_watkins_q_lambda(local_model, rate_by):
     The equations are those of the learner without a tree; the cells that speak are those of the branches
     that were found.
     """
-    options = {"gamma": 0.9, "trace_decay": 0.7, "exploration_initial_eps": 0.02, "hold": 1}
+    options = {"gamma": 0.9, "trace_decay": 0.7, "exploration_initial_eps": 0.04, "hold": 1}
     learner = make_learner(local_model=local_model, learning_rate_by=rate_by, **options)
     work, config = learner.workspace, learner.config
     work.figures[layout.NEXT_SLOW] = np.inf  # the fast timescale alone
@@ -31,7 +31,7 @@ def test_steps_follow_watkins_q_lambda(local_model, rate_by):
     give_values(learner, q.reshape(3 * m, k))
     mu = learner.codebook.codevectors
     # near each other, so that branches are left and met again
-    points = 0.5 * np.cumsum(make_points(150, 1), axis=0)
+    points = 0.5 * np.cumsum(make_points(250, 1), axis=0)
     points = np.cos(points).astype(np.float32)
     learner.begin(0, points[0])
     trace, cuts, run, longest = np.zeros((3, m, k)), 0, 0, 0
