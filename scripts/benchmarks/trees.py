@@ -198,8 +198,7 @@ def show_prediction(args: Trees, console: Console) -> None:
         table.add_row(*row, f"{1e6 * many:.2f}", f"{1e6 * single:.1f}")
     large = models[args.leaves]
     for name, predict in flat_searches(large.codevectors_).items():
-        some = test[:2000]
-        many = least_seconds(lambda predict=predict: predict(some), 5) / len(some)
+        many = least_seconds(lambda predict=predict: predict(test[:2000]), 5) / 2000
         single = least_seconds(lambda predict=predict: one_by_one(predict, test[:50]), 5) / 50
         costs.append((many, single))
         label = f"{large.n_codevectors_:,} flat, {name}"
@@ -208,8 +207,8 @@ def show_prediction(args: Trees, console: Console) -> None:
     (small, _), (big, _), (flat, _), _ = costs
     console.print(
         f"Many at once: {big / small:.1f} times the cost of the small tree (at most {MOST_TIMES_100:g}: "
-        f"{answer(big <= MOST_TIMES_100 * small)}), {flat / big:.1f} times less than the flat codebook (at "
-        f"least {LEAST_TIMES_FLAT:g}: {answer(flat >= LEAST_TIMES_FLAT * big)}).\n"
+        f"{answer(big <= MOST_TIMES_100 * small)}), {flat / big:.1f} times less than the flat "
+        f"codebook (at least {LEAST_TIMES_FLAT:g}: {answer(flat >= LEAST_TIMES_FLAT * big)}).\n"
         "One at a time scikit-learn's checks of the input cost more than the search."
     )
 

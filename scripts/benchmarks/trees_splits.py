@@ -115,7 +115,7 @@ def show_splits(seeds: Sequence[int], console: Console, splits: Splits) -> None:
     worst = max(*splits.of_cells.values(), *splits.of_all.values())
     reached = "yes" if worst <= MOST_RISE else "no"
     console.print(
-        "Errors: part of the samples of a classifier, part of the variance for the others. In their cell: "
-        "the samples at hand, by history_; on all data: before and after a layer, or the chunk of a stream, "
-        f"in which cells split. Largest: {worst:+.2f} (at most {MOST_RISE:g}: {reached})"
+        "Errors: part of the samples of a classifier, part of the variance for the others. In their "
+        "cell: the samples at hand, by history_; on all data: before and after a layer, or the chunk of "
+        f"a stream, in which cells split. Largest: {worst:+.2f} (at most {MOST_RISE:g}: {reached})"
     )

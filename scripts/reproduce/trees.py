@@ -6,9 +6,9 @@ Figs. 3 to 8 of "Multi-Resolution Online Deterministic Annealing": clustering by
 trees of two and three layers; classification by a flat codebook, by a tree of three layers, and by one
 of two layers of which the first sees one coordinate only. Then the comparison in section 5 of
 "Explainable Learning with Hierarchical Online Deterministic Annealing", where the tree has 99.8 % of the
-test samples right after 0.4 s, and the flat classifier after 10.4 s. Writes a picture for each figure, one
-of all errors over time, and a table into `--out`. The mixtures of Gaussians are of the papers' kind; the
-papers do not say more about theirs.
+test samples right after 0.4 s, and the flat classifier after 10.4 s. Writes a picture for each figure,
+one of all errors over time, and the tables into `--out`. The mixtures of Gaussians are of the papers'
+kind; the papers do not say more about theirs.
 """
 
 import time
@@ -34,7 +34,7 @@ Labels = NDArray[np.int64]
 
 REPEATS = 15
 TEST_SHARE = 0.2
-# The comparison of the second paper: classes that hardly overlap, and what is to be reached, in per cent.
+# The comparison of the second paper: classes that hardly overlap, and what is to be reached, in %.
 COMPARED = {"n_samples": 2500, "scale": 0.02}
 WANTED = 99.8
 

@@ -187,9 +187,7 @@ def draw_times(outcomes: list[Any]) -> Figure:
             seconds = [1e3 * stage.seconds for stage in stages]
             errors = [stage.error for stage in stages]
             label = f"{one.case.name.split(', ')[1]}: K = {one.model.n_codevectors_}"
-            axes.step(
-                seconds, errors, where="post", color=colour, lw=1.3, marker="o", ms=3, label=label
-            )
+            axes.step(seconds, errors, where="post", color=colour, lw=1.3, marker="o", ms=3, label=label)
         axes.set_xscale("log")
         axes.set_xlabel("milliseconds")
         axes.set_ylabel(WRONG if classes else DISTORTION)
