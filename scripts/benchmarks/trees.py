@@ -47,10 +47,14 @@ class Trees:
     """The table on digits at several resolutions; scattering takes minutes."""
     datasets: tuple[str, ...] = ("digits", "translated")
     """Data sets of that table."""
+    cases: tuple[str, ...] = ("",)
+    """Rows of that table: those whose names begin with one of these."""
     resolution_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Seeds of its divisions of the data, and of the models."""
     splits: bool = True
     """The table on errors when cells split."""
+    stream: int = 12_000
+    """Samples of each stream in that table."""
 
 
 class Fitted(NamedTuple):
@@ -238,6 +242,6 @@ def run_trees(args: Trees, console: Console) -> None:
         if args.prediction:
             show_prediction(args, console)
         if args.resolutions:
-            show_resolutions(args.datasets, args.resolution_seeds, console, splits)
+            show_resolutions(args.datasets, args.cases, args.resolution_seeds, console, splits)
         if args.splits:
-            show_splits(args.seeds, console, splits)
+            show_splits(args.seeds, args.stream, console, splits)

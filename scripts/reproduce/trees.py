@@ -32,7 +32,6 @@ from oda_rl.resolutions import projection_pyramid
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-REPEATS = 15
 TEST_SHARE = 0.2
 # The comparison of the second paper: classes that hardly overlap, and what is to be reached, in %.
 COMPARED = {"n_samples": 2500, "scale": 0.02}
@@ -53,6 +52,8 @@ class Args:
     """K of the flat classifiers."""
     compared_seeds: tuple[int, ...] = tuple(range(10))
     """Problems of the second paper's comparison."""
+    repeats: int = 15
+    """Fits of every model, the fastest of which is shown."""
     seed: int = 0
     """Of the problems in the figures, and of the models."""
 
@@ -161,7 +162,7 @@ def run(case: Case, args: Args) -> Outcome:
     n = round((1.0 - TEST_SHARE) * len(samples))
     train, test = (samples[:n], labels[:n]), (samples[n:], labels[n:])
     best, least = case.model, np.inf
-    for _ in range(REPEATS):
+    for _ in range(args.repeats):
         model = clone(case.model)
         begun = time.perf_counter()
         model.fit(*train)
@@ -229,7 +230,8 @@ def race(seed: int, args: Args) -> Race:
     n = round((1.0 - TEST_SHARE) * len(samples))
     test, told = samples[n:], labels[n:]
     flats = [
-        classifier(args.max_class_codevectors, seed).fit(samples[:n], labels[:n]) for _ in range(REPEATS)
+        classifier(args.max_class_codevectors, seed).fit(samples[:n], labels[:n])
+        for _ in range(args.repeats)
     ]
     flat = min(flats, key=lambda model: model.history_[-1].seconds)
     reached = [100.0 * float(np.mean(found == told)) for found in flat.staged_predict(test)]
@@ -237,7 +239,7 @@ def race(seed: int, args: Args) -> Race:
     for depth in (1, 2, 3):
         model = tree(classifier(1, seed), (8, 4, 4)[:depth], seed)
         seconds = []
-        for _ in range(REPEATS):
+        for _ in range(args.repeats):
             begun = time.perf_counter()
             model.fit(samples[:n], labels[:n])
             seconds.append(time.perf_counter() - begun)
