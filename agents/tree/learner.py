@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
@@ -79,6 +80,22 @@ class TreeLearner(TwoTimescaleLearner):
         """Numbers stored to act, the planes between branches (with two indices each) included."""
         normal, offset, child = self.tree.planes
         return super().n_parameters + normal.size + offset.size + child.size
+
+    def find_heard(self, observation: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which cells are asked for what they say of an observation: those of the nearest branches.
+
+        Parameters
+        ----------
+        observation : ndarray of shape (n_observed,)
+            In the environment's own units.
+
+        Returns
+        -------
+        ndarray of shape (n_cells,), bool
+        """
+        z = (np.asarray(observation, dtype=np.float64) - self.scale.centre) / self.scale.scale
+        found = self._storage.find_near(z, self.config.softness, self.temperature, self.tree.planes)
+        return np.isin(self.slow.codebook.labels, found)
 
     @property
     def n_distances(self) -> float:

@@ -73,7 +73,7 @@ class Features:
     ) -> "Features":
         """Fit maps (fresh ones, made by `as_map`) and scales to samples.
 
-        What maps that are not affine make of these very samples is kept until `forget`: it may cost much.
+        What maps that are not affine make of these samples is kept until `forget`: it may cost much.
         """
         scalings, sizes, mapped = [], [], {}
         for one in maps:

@@ -174,7 +174,7 @@ def nearest_labels(
 ):
     """The error of the nearest codevector: (weight of samples with another label, sum of divergences).
 
-    Only the first `n_inputs` coordinates are looked at; without `count_all` the first wrong sample ends it.
+    Only the first `n_inputs` coordinates are looked at; unless `count_all`, the first error ends it.
     """
     wrong, distortion = 0.0, 0.0
     for t in range(samples.shape[0]):

@@ -197,8 +197,11 @@ class Tree:
         above, below = self.layers[depth], self.layers[depth + 1]
         part = brood.cells if chosen.all() else brood.cells.take(chosen)
         start = len(below)
-        rows = {name: getattr(part, name) for name in NAMES}
-        below.append(part.location, rows.pop("parent"), **rows)
+        if start == 0:
+            self.layers[depth + 1] = part
+        else:
+            rows = {name: getattr(part, name) for name in NAMES}
+            below.append(part.location, rows.pop("parent"), **rows)
         moved[:-1][chosen] = start + np.arange(len(part))
         above.first[parents] = moved[brood.first[parents]]
         above.count[parents] = brood.n_children[parents]

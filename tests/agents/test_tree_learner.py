@@ -16,6 +16,7 @@ import oda_rl.envs  # noqa: F401
 from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+from oda_rl.agents.explaining import explain_observation
 from oda_rl.agents.learner import TwoTimescaleLearner
 from oda_rl.agents.tree.layout import WIDTH
 from oda_rl.agents.tree.learner import TreeLearner
@@ -102,6 +103,25 @@ def test_a_tree_of_one_branch_learns_what_the_flat_codebook_learns():
     np.testing.assert_allclose(tree.codevectors, flat.codevectors, rtol=1e-9)
     np.testing.assert_allclose(tree.weights, flat.weights, rtol=1e-9)
     np.testing.assert_allclose(tree["q"], flat["q"], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("task", ["oda_rl/CartPole-v1", "oda_rl/Pendulum-v1"])
+def test_explanations_ask_the_cells_that_the_agent_asks(task):
+    model = make_model(task).learn(9_000)
+    learner, rng = model.learner, np.random.default_rng(0)
+    for _ in range(20):
+        state = rng.normal(scale=[1.0, 1.0, 0.1, 1.0])
+        if task == "oda_rl/Pendulum-v1":
+            state = np.array([np.cos(state[0]), np.sin(state[0]), state[1]])
+        state = state.astype(np.float32)
+        why = explain_observation(model, state)
+        action, _ = model.predict(state, deterministic=True)
+        np.testing.assert_allclose(why.action, action, rtol=1e-6)
+        cost = learner.n_distances
+        heard = np.flatnonzero(learner.find_heard(state))
+        assert learner.n_distances == cost
+        assert 0 < len(heard) < model.n_cells
+        assert {voice.number for voice in why.voices} <= set(heard.tolist())
 
 
 # -- what it costs -----------------------------------------------------------------------------------
