@@ -40,9 +40,9 @@ class CodebookCallback(BaseCallback):
       number of the temperature since which there have been so many cells, or the branch of a tree.
 
     What an agent does not have is not logged: the baselines have no temperature, and TD errors of cells
-    are those of two-timescale learning without a tree. Pictures and histograms wait until their cost is
-    a small part of the time spent on the training (`max_cost`): which of them are drawn depends on the
-    machine, what is learned does not.
+    are those of two-timescale learning. Pictures and histograms wait until their cost is a small part of
+    the time spent on the training (`max_cost`): which of them are drawn depends on the machine, what is
+    learned does not.
 
     Parameters
     ----------
