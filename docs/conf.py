@@ -48,7 +48,7 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
 autosummary_generate = True
-autodoc_default_options = {"members": True, "inherited-members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True, "inherited-members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types are in the docstrings, with shapes and units
 autodoc_preserve_defaults = True
@@ -68,7 +68,7 @@ def escape_markup(app: Any, kind: str, name: str, obj: Any, options: Any, lines:
     """Take `n_features_in_`, `*shape` and `|` of plain text for what they are, not for markup."""
     for i, line in enumerate(lines):
         plain = re.split(r"(`[^`]*`)", line)
-        plain[::2] = [re.sub(r"(?<=\w)_(?=[,)])|\*(?=\w+[,)])|\|", r"\\\g<0>", part) for part in plain[::2]]
+        plain[::2] = [re.sub(r"(?<=\w)_(?=[,)])|\*(?=\w[\w ]*\))|\|", r"\\\g<0>", part) for part in plain[::2]]
         if not line.lstrip().startswith((">>>", "...")):
             lines[i] = "".join(plain)
 
