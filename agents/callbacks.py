@@ -40,13 +40,13 @@ class CodebookCallback(BaseCallback):
       number of the temperature since which there have been so many cells, or the branch of a tree.
 
     What an agent does not have is not logged: the baselines have no temperature, and TD errors of cells
-    are those of two-timescale learning without a tree. Pictures and histograms wait until their cost is a small part of
+    are those of two-timescale learning. Pictures and histograms wait until their cost is a small part of
     the time spent on the training (`max_cost`): which of them are drawn depends on the machine, what is
     learned does not.
 
     Parameters
     ----------
-    log_freq : int, default=10_000
+    log_freq : int, default=20_000
         Environment steps between two records of the numbers. They are written with the algorithm's next
         log, and at the end.
     verbose : int, default=0
@@ -81,7 +81,7 @@ class CodebookCallback(BaseCallback):
 
     def __init__(
         self,
-        log_freq: int = 10_000,
+        log_freq: int = 20_000,
         verbose: int = 0,
         dimensions: tuple[int, int] | None = None,
         figure_freq: int = 50_000,

@@ -113,9 +113,6 @@ class TreeLearner(TwoTimescaleLearner):
         tree = {"oda/n_branches": self.tree.n_branches, "oda/n_distances": self.n_distances}
         return {**super().figures(), **tree}
 
-    def watch_errors(self, wanted: bool = True) -> None:
-        """Nothing: on a tree the errors of single cells are not followed, `td_errors` is None."""
-
     # -- phases ----------------------------------------------------------------------------------
 
     def _finish_level(self) -> None:
@@ -124,15 +121,14 @@ class TreeLearner(TwoTimescaleLearner):
         super()._finish_level()
 
     def _begin_level(self) -> None:
+        self._storage.load(self.slow.codebook)
+        self._stored = True
         super()._begin_level()
         self._storage.near.tally[:] = 0
 
     def _collect(self) -> None:
         storage = self._storage
-        storage.load(self.slow.codebook)
-        self._stored = True
-        groups = (self.tree.planes, storage.blocks, storage.ledger, storage.near)
-        self._gather(*groups)
+        self._gather(self.tree.planes, storage.blocks, storage.ledger, storage.near)
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -144,5 +140,7 @@ class TreeLearner(TwoTimescaleLearner):
 
     def set_state(self, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from `get_state`; the number of environments may be another one."""
+        if self._stored:
+            self._storage.unload(self.slow.codebook)
         self._stored = False
         super().set_state(config, arrays)

@@ -66,12 +66,12 @@ def cases(shape: tuple[int, int]) -> list[Case]:
     scattering = partial(scattering_pyramid, shape)
     log = partial(scattering, discriminant=True, compression="log")
     return [
-        Case(f"{PIXELS}", None, (40, 10), None),
+        Case(PIXELS, None, (40, 10), None),
         Case("wavelets, 2 levels", None, (40, 10), list(wavelet_pyramid(shape, [1, 0]))),
         Case("scattering 2, 1", "within", (20, 10), scattering(windows=[2, 1])),
         Case("scattering 3, 2, 1", "within", (20, 10, 10), scattering(windows=[3, 2, 1])),
-        Case("  2, 1, discriminant", None, (20, 10), scattering(windows=[2, 1], discriminant=True)),
-        Case("  2, 1, discriminant, log", None, (20, 10), log(windows=[2, 1])),
+        Case("scattering 2, 1, LDA", None, (20, 10), scattering(windows=[2, 1], discriminant=True)),
+        Case("scattering 2, 1, log, LDA", None, (20, 10), log(windows=[2, 1])),
     ]
 
 
@@ -100,8 +100,28 @@ def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: Split
     return Row(model.n_codevectors_, model.n_layers_, seconds, accuracy, tuple(flat))
 
 
+def add_row(table: Table, data: str, name: str, rows: Sequence[Row]) -> tuple[float, float]:
+    """Show the means of a tree; returns its accuracy, and that of the best flat classifier."""
+    accuracy = float(np.mean([row.accuracy for row in rows]))
+    flat = float(np.mean([row.flat for row in rows], axis=0).max())
+    table.add_row(
+        data,
+        name,
+        f"{np.mean([row.leaves for row in rows]):.1f}",
+        f"{np.mean([row.layers for row in rows]):.1f}",
+        f"{np.median([row.seconds for row in rows]):.2f}",
+        f"{accuracy:.2f}",
+        f"{flat:.2f}",
+    )
+    return accuracy, flat
+
+
 def show_resolutions(
-    names: Sequence[str], seeds: Sequence[int], console: Console, splits: Splits
+    names: Sequence[str],
+    begins: tuple[str, ...],
+    seeds: Sequence[int],
+    console: Console,
+    splits: Splits,
 ) -> None:
     """Accuracies of trees, by resolutions, beside those of flat classifiers on pixels at equal K."""
     title = f"Accuracy on a fifth left out, %, means over seeds {tuple(seeds)}"
@@ -113,28 +133,19 @@ def show_resolutions(
         samples, labels = load(name)
         best: dict[str, float] = {}
         beaten = []
-        for case in track(cases(SHAPES[name]), f"{name}: resolutions", console=console, transient=True):
+        chosen = [case for case in cases(SHAPES[name]) if case.name.startswith(begins)]
+        for case in track(chosen, f"{name}: resolutions", console=console, transient=True):
             rows = [measure(case, samples, labels, seed, splits) for seed in seeds]
-            accuracy = float(np.mean([row.accuracy for row in rows]))
-            flat = float(np.mean([row.flat for row in rows], axis=0).max())
-            table.add_row(
-                name,
-                case.name,
-                f"{np.mean([row.leaves for row in rows]):.1f}",
-                f"{np.mean([row.layers for row in rows]):.1f}",
-                f"{np.median([row.seconds for row in rows]):.2f}",
-                f"{accuracy:.2f}",
-                f"{flat:.2f}",
-            )
-            best[case.name] = accuracy
-            if case.resolutions is not None and min(row.layers for row in rows) > 1 and accuracy > flat:
-                beaten.append(case.name.strip())
+            best[case.name], flat = add_row(table, name, case.name, rows)
+            several = case.resolutions is not None and min(row.layers for row in rows) > 1
+            if several and best[case.name] > flat:
+                beaten.append(case.name)
         table.add_section()
         lines.append(told(name, best, beaten))
     console.print(table)
     console.print(
         "Flat: the best of three settings, told by the test samples. Scattering: windows of 2^J points, "
-        "coarse to fine; discriminant: followed by linear discriminant analysis."
+        "coarse to fine, and principal components; LDA: followed by linear discriminant analysis."
     )
     for line in lines:
         console.print(line)
@@ -143,9 +154,9 @@ def show_resolutions(
 def told(name: str, best: dict[str, float], beaten: list[str]) -> str:
     """What is reached on one data set."""
     several = f"yes ({'; '.join(beaten)})" if beaten else "no"
-    top = max((value, case.strip()) for case, value in best.items() if case != PIXELS)
-    better = "yes" if top[0] > best[PIXELS] else "no"
+    top = max(best, key=lambda case: best[case])
+    better = "no" if top == PIXELS else f"yes ({top})" if PIXELS in best else f"? ({top})"
     return (
         f"{name}: two or three resolutions beat the flat classifier on pixels at equal K: {several}; "
-        f"wavelets or scattering beat pixels in trees: {better} ({top[1]})"
+        f"wavelets or scattering beat pixels in trees: {better}"
     )

@@ -16,7 +16,7 @@ from oda_rl.datasets import make_gaussian_classes, make_surface
 Array = NDArray[np.float64]
 
 MOST_RISE = 2.0
-N_LAYERS, N_BATCH, N_STREAM, CHUNK = 3, 480, 12_000, 20
+N_LAYERS, N_BATCH, CHUNK = 3, 480, 20
 # A stream's errors are those of its first samples; its cells have few children, and so split often.
 N_LOOKED_AT, MAX_CHILDREN = 1000, 4
 TEMPLATES: dict[str, Callable[[], Any]] = {
@@ -94,14 +94,14 @@ def grow_by_stream(
     splits.note(what, model)
 
 
-def show_splits(seeds: Sequence[int], console: Console, splits: Splits) -> None:
+def show_splits(seeds: Sequence[int], n_stream: int, console: Console, splits: Splits) -> None:
     """Grow trees of all kinds, at once and by a stream, and tell of these and all trees before them."""
     for seed in track(seeds, "Trees of all kinds", console=console, transient=True):
         for kind, template in TEMPLATES.items():
             model = MultiResolutionODA(template(), layers=N_LAYERS, random_state=seed)
             grow_at_once(f"{kind}, batch", model, problem(kind, N_BATCH, seed), splits)
             model.set_params(max_children=MAX_CHILDREN)
-            grow_by_stream(f"{kind}, stream", model, problem(kind, N_STREAM, seed), splits)
+            grow_by_stream(f"{kind}, stream", model, problem(kind, n_stream, seed), splits)
     title = "Largest rise of the training error when cells split, percentage points"
     table = Table(title=title, title_justify="left")
     for column in ("", "cells split", "in their cell", "on all data"):
@@ -115,7 +115,7 @@ def show_splits(seeds: Sequence[int], console: Console, splits: Splits) -> None:
     worst = max(*splits.of_cells.values(), *splits.of_all.values())
     reached = "yes" if worst <= MOST_RISE else "no"
     console.print(
-        "Errors: part of the samples of a classifier, part of the variance for the others. In their cell: "
-        "the samples at hand, by history_; on all data: before and after a layer, or the chunk of a stream, "
-        f"in which cells split. Largest: {worst:+.2f} (at most {MOST_RISE:g}: {reached})"
+        "Errors: part of the samples of a classifier, part of the variance for the others. In their "
+        "cell: the samples at hand, by history_; on all data: before and after a layer, or the chunk of "
+        f"a stream, in which cells split. Largest: {worst:+.2f} (at most {MOST_RISE:g}: {reached})"
     )

@@ -8,6 +8,7 @@ import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
 
 QUICK = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 20, "max_cells": 30}
+TREE = {"tree": True, "growth_cells": 60, "max_cells": 100, "samples_per_cell": 3}
 
 
 def train(steps, watch, env="oda_rl/MountainCar-v0", **options):
@@ -17,7 +18,9 @@ def train(steps, watch, env="oda_rl/MountainCar-v0", **options):
     return model.learn(steps)
 
 
-@pytest.mark.parametrize("options", [{}, {"softness": 0.0}, {"codebook": "per_action"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"softness": 0.0}, {"codebook": "per_action"}, TREE, {**TREE, "softness": 0.0}]
+)
 def test_watching_changes_nothing(options):
     watched, other = (train(8_000, watch, **options) for watch in (True, False))
     np.testing.assert_array_equal(watched.learner.q_values, other.learner.q_values)
@@ -29,8 +32,9 @@ def test_watching_changes_nothing(options):
     assert other.learner.td_errors is None
 
 
-def test_the_mean_over_the_cells_is_about_the_mean_over_time():
-    model = train(30_000, True)
+@pytest.mark.parametrize("options", [{}, TREE])
+def test_the_mean_over_the_cells_is_about_the_mean_over_time(options):
+    model = train(30_000, True, **options)
     errors = model.learner.td_errors
     assert errors.shape == (model.n_cells,)
     seen = np.isfinite(errors)
@@ -46,8 +50,9 @@ def test_a_reward_that_is_learned_leaves_no_error():
     assert np.nanmean(late.learner.td_errors) < 0.5 * np.nanmean(early.learner.td_errors)
 
 
-def test_errors_stay_with_their_cells():
-    model = train(8_000, True)
+@pytest.mark.parametrize("options", [{}, TREE])
+def test_errors_stay_with_their_cells(options):
+    model = train(8_000, True, **options)
     config, arrays = model.learner.get_state()
     errors = model.learner.td_errors
     assert np.isfinite(errors).any()
@@ -55,8 +60,9 @@ def test_errors_stay_with_their_cells():
     np.testing.assert_array_equal(model.learner.td_errors, errors)
 
 
-def test_it_can_begin_and_end_at_any_time():
-    model, other = train(4_000, False), train(4_000, False)
+@pytest.mark.parametrize("options", [{}, TREE])
+def test_it_can_begin_and_end_at_any_time(options):
+    model, other = (train(4_000, False, **options) for _ in range(2))
     model.learner.watch_errors()
     assert np.isnan(model.learner.td_errors).all()
     model.learn(2_000, reset_num_timesteps=False)
