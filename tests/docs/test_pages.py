@@ -7,6 +7,7 @@ import io
 import re
 import runpy
 import shlex
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -82,7 +83,10 @@ def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # logs and model files of examples
     plt.switch_backend("Agg")
     parsers = [CodeBlockParser("python", ShortRuns()), SkipParser()]
-    document = Sybil(parsers, path=str(ROOT)).parse(page)
+    copy = tmp_path / page.name  # compiled code is kept next to its source
+    shutil.copy(page, copy)
+    document = Sybil(parsers, path=str(tmp_path)).parse(copy)
+    document.namespace["__name__"] = "__main__"
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore", UserWarning)  # runs too short for what they are asked
         n_run = sum(1 for example in document.examples() if example.evaluate() is None)
@@ -91,7 +95,9 @@ def test_examples_run(page, tmp_path, monkeypatch):
 
 
 def test_training_is_shortened_and_nothing_else_changed():
-    assert shorten("a.learn(total_timesteps=200_000, n=5)") == f"a.learn(total_timesteps={FEW_STEPS}, n=5)"
+    assert (
+        shorten("a.learn(total_timesteps=200_000, n=5)") == f"a.learn(total_timesteps={FEW_STEPS}, n=5)"
+    )
     assert shorten("a.learn(300_000)") == f"a.learn({FEW_STEPS})"
     assert shorten("a.learn(10); b = 200_000") == "a.learn(10); b = 200_000"
 
