@@ -86,7 +86,9 @@ def draw_timescales(path: Path) -> None:
     model.learn(200_000, callback=snapshots)
     steps = [step for step, _ in snapshots.snapshots]
     views = list(snapshots.views())
-    places = np.stack([np.linspace(low, high, 40) for low, high in ((-1.2, 0.6), (-0.07, 0.07))], axis=-1)
+    places = np.stack(
+        [np.linspace(low, high, 40) for low, high in ((-1.2, 0.6), (-0.07, 0.07))], axis=-1
+    )
     grid = np.stack(np.meshgrid(places[:, 0], places[:, 1]), axis=-1).reshape(-1, 2)
     values = np.array([np.asarray(view.values(grid)) for view in views])
     cells = [len(view.codevectors) for view in views]
@@ -151,7 +153,10 @@ def draw_way(path: Path) -> None:
     """The way of a digit down a tree whose layers read ever finer pictures."""
     X, y = load_digits(return_X_y=True)
     model = MultiResolutionODA(
-        ODAClassifier(), layers=3, resolutions=oda_rl.resolutions.pca_pyramid([2, 8, None]), random_state=0
+        ODAClassifier(),
+        layers=3,
+        resolutions=oda_rl.resolutions.pca_pyramid([2, 8, None]),
+        random_state=0,
     ).fit(X[100:], y[100:])
     save(explain.plot_path(model, X[3], image_shape=(8, 8)), path)
 
