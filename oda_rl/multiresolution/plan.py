@@ -1,5 +1,6 @@
 """What a tree takes from the estimator that it is built over."""
 
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -92,11 +93,18 @@ def kind_of(estimator: Any) -> str:
     raise TypeError(f"estimator must be one of {names}, got {estimator!r}.")
 
 
+@cache
+def _usual(kind: str) -> dict[str, Any]:
+    """What the parameters that mean nothing in a tree are by default."""
+    usual = vars(KINDS[kind]())
+    return {name: usual[name] for name in UNUSED[kind]}
+
+
 def _check_unused(estimator: Any, kind: str) -> None:
-    usual = KINDS[kind]()
-    for name in UNUSED[kind]:
-        given, default = getattr(estimator, name), getattr(usual, name)
-        if not np.array_equal(given, default) and not (name == "validation" and given is None):
+    for name, default in _usual(kind).items():
+        given = getattr(estimator, name)
+        same = given is default or (not isinstance(given, np.ndarray) and given == default)
+        if not same and not (name == "validation" and given is None):
             raise ValueError(
                 f"the estimator's {name} must be left at {default!r}, got {given!r}: "
                 "it means nothing in a tree."
