@@ -7,19 +7,21 @@ python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by s
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
 python scripts/benchmark.py partition                      # the partitioner against k-means
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
+python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
 """
 
 import sys
 
 import tyro
 from benchmarks.agent import Agent, run_agent
+from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
 from benchmarks.speed import Speed, run_speed
 from benchmarks.supervised import Supervised, run_supervised
 from rich.console import Console
 
 
-def main(args: Agent | Speed | Partition | Supervised) -> None:
+def main(args: Agent | Speed | Partition | Supervised | Kernels) -> None:
     """Run one benchmark."""
     # what is not a terminal is as wide as the tables
     console = Console(width=None if sys.stdout.isatty() else 100)
@@ -29,6 +31,8 @@ def main(args: Agent | Speed | Partition | Supervised) -> None:
         run_partition(args, console)
     elif isinstance(args, Supervised):
         run_supervised(args, console)
+    elif isinstance(args, Kernels):
+        run_kernels(args, console)
     else:
         run_speed(args, console)
 
@@ -36,6 +40,12 @@ def main(args: Agent | Speed | Partition | Supervised) -> None:
 if __name__ == "__main__":
     main(
         tyro.extras.subcommand_cli_from_dict(  # type: ignore[call-overload]
-            {"agent": Agent, "speed": Speed, "partition": Partition, "supervised": Supervised}
+            {
+                "agent": Agent,
+                "speed": Speed,
+                "partition": Partition,
+                "supervised": Supervised,
+                "kernels": Kernels,
+            }
         )
     )

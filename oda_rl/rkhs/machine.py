@@ -41,7 +41,7 @@ class Rules:
     fitness_rate: float = 0.01
     move_probability: float = 0.9
     slowing: float = 0.05
-    window: int = 2000
+    window: int = 3000
     max_points: int = 1000
     transfer: str = "keep"
 

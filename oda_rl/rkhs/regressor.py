@@ -65,7 +65,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     slowing : float, default=0.05
         A move is considered after this share of all samples seen, and at least 32; with 0 the chain
         never slows down.
-    window : int, default=2000
+    window : int, default=3000
         Past samples that the likelihood of a bandwidth is taken from.
     transfer : {"keep", "project"}, default="keep"
         What happens to the function when the bandwidth moves: the points keep their weights, or get
@@ -149,7 +149,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         fitness_rate: float = 0.01,
         move_probability: float = 0.9,
         slowing: float = 0.05,
-        window: int = 2000,
+        window: int = 3000,
         transfer: str = "keep",
         random_state: Any = None,
     ) -> None:
