@@ -1,6 +1,7 @@
 # make train   set up, train the agent on CartPole, print the result
 # make compare set up, compare the agent with a uniform grid and PPO on CartPole, draw the curves
 # make test    set up, run the tests
+# make docs    set up, build the documentation, say where it is
 # make check   set up, lint and type-check the built package
 
 PYTHON ?= python3
@@ -8,8 +9,9 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs_ready
 
-.PHONY: train compare test check clean
+.PHONY: train compare test docs check clean
 
 train: $(READY)
 	@$(BIN)/python scripts/train.py $(ARGS)
@@ -19,6 +21,10 @@ compare: $(READY)
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+docs: $(DOCS_READY)
+	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "The documentation is in build/docs/index.html."
 
 check: $(READY)
 	@$(BIN)/ruff check .
@@ -34,5 +40,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[agents,video,dev]"
 	@touch $(READY)
 
+$(DOCS_READY): $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	@touch $(DOCS_READY)
+
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build docs/api/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,5 +1,6 @@
 """What `CodebookCallback` writes to TensorBoard besides numbers."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
 # What the HParams tab shows of a run, if it has been logged
 METRICS = ("rollout/ep_rew_mean", "time/fps")
-PANEL, DPI = (4.6, 3.7), 72
-MARGINS = {"left": 0.06, "right": 0.985, "bottom": 0.14, "top": 0.9, "wspace": 0.3}
+# The Projector shows nothing of points with fewer dimensions.
+PROJECTED = 3
+# Of pictures: inches, pixels to the inch, and where the axes stand
+SIZE, DPI, INSIDE = (4.8, 3.8), 80, (0.16, 0.14, 0.82, 0.77)
 
 
 class Board:
@@ -50,15 +53,16 @@ class Board:
             if len(known):
                 self._write(f"cells/{name}", known)
 
-    def write_picture(self) -> None:
-        """Greedy actions with the codebook, values, and cells against temperature, side by side."""
+    def write_pictures(self) -> None:
+        """Greedy actions with the codebook, values, and cells against temperature."""
         if self.dimensions is None:
             view = self.model.view()
             self.dimensions = telling_dimensions(view, view.n_valued or view.n_features)
-        self._write("oda/codebook", Image(draw_board(self.model, self.dimensions), "HWC"))
+        for name, picture in draw_board(self.model, self.dimensions).items():
+            self._write(f"codebook/{name}", Image(picture, "HWC"))
 
-    def write_hyperparameters(self, callback: BaseCallback) -> None:
-        """The configuration, and which of the logged numbers are the result."""
+    def write_hyperparameters(self, callback: BaseCallback | None) -> None:
+        """The configuration, and which of the numbers are the result that these callbacks log."""
         model = self.model
         settings = {
             "algorithm": type(model).__name__,
@@ -67,9 +71,9 @@ class Board:
             **{name: _plain(value) for name, value in model.config.to_dict().items()},
         }
         metrics = [*METRICS]
-        if model.history_:
+        if hasattr(model.learner, "annealer"):
             metrics.append("oda/n_codevectors")
-        if any(isinstance(other, EvalCallback) for other in _siblings(callback)):
+        if any(isinstance(other, EvalCallback) for other in _all_callbacks(callback)):
             metrics.append("eval/mean_reward")
         self._write("hparams", HParam(settings, dict.fromkeys(metrics, 0.0)))
 
@@ -123,14 +127,14 @@ def cell_figures(learner: Any) -> dict[str, NDArray[np.float64]]:
 def codebook_table(
     model: "OnlineAlgorithm",
 ) -> tuple[NDArray[np.float64], list[str], list[list[str]]] | None:
-    """The codevectors in scaled units, of shape (n_cells, n_features), and what to tell of each.
+    """The codevectors in scaled units, of shape (n_cells, at least 3), and what to tell of each.
 
     Returns
     -------
     points, header, rows
         A row has the greedy action, visits, value and level of a cell; None without a codebook. The
-        level is that of the cell in a tree, or else the number of the temperature since which there have
-        been so many cells.
+        level is the number of the temperature since which there have been so many cells; on a tree the
+        branch takes its place.
     """
     learner: Any = model.learner
     if not hasattr(learner, "codebook") or not learner.n_cells:
@@ -141,50 +145,63 @@ def codebook_table(
     actions = [view.label_names[a] if view.has_classes else f"{a:.3g}" for a in view.labels]
     visits = learner.codebook["visits"].sum(axis=0)
     values = view.values(view.codevectors)
-    levels = cell_levels(learner)
+    origin, origins = cell_origins(learner)
     rows = [
         [action, f"{visit:.0f}", f"{value:.4g}", str(level)]
-        for action, visit, value, level in zip(actions, visits, values, levels, strict=True)
+        for action, visit, value, level in zip(actions, visits, values, origins, strict=True)
     ]
-    return learner.codebook.codevectors, ["action", "visits", "value", "level"], rows
+    points = learner.codebook.codevectors
+    missing = max(0, PROJECTED - points.shape[1])
+    return np.pad(points, [(0, 0), (0, missing)]), ["action", "visits", "value", origin], rows
 
 
-def cell_levels(learner: Any) -> list[int]:
-    """The level of every cell: in a tree, or when the codebook first had so many."""
-    own = getattr(learner, "cell_levels", None)
-    if own is not None:
-        return [int(level) for level in own]
+def cell_origins(learner: Any) -> tuple[str, list[int]]:
+    """Where every cell comes from, and what that is: its branch of a tree, or the level of its birth."""
+    if hasattr(learner, "tree"):  # there the labels of cells are their branches
+        return "branch", [int(label) for label in learner.codebook.labels]
     reached = [level.n_codevectors for level in learner.annealer.history]
-    return [int(np.argmax([k > i for k in (*reached, np.inf)])) for i in range(learner.n_cells)]
+    born = [int(np.argmax([k > i for k in (*reached, np.inf)])) for i in range(learner.n_cells)]
+    return "level", born
 
 
-def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> NDArray[np.uint8]:
-    """The picture of `Board.write_picture`, of shape (height, width, 3)."""
-    # pyplot would choose a backend, and keep the figure
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[str, NDArray[np.uint8]]:
+    """By name, the pictures of `Board.write_pictures`, each of shape (height, width, 3)."""
     from oda_rl.plotting import plot_annealing, plot_policy_map, plot_value_map
 
     view: View = model.view()
     place = make_plane(view, dimensions, None, most=view.n_valued).at
     history = model.history_
-    n_panels = 3 if history else 2
-    figure = Figure((n_panels * PANEL[0], PANEL[1]), dpi=DPI)
-    canvas = FigureCanvasAgg(figure)
-    axes = figure.subplots(1, n_panels, gridspec_kw=MARGINS)  # a layout engine takes twice the time
-    plot_policy_map(view, dimensions, place, codebook=True, resolution=80, ax=axes[0])
-    plot_value_map(view, dimensions, place, levels=16, resolution=50, ax=axes[1])
+    drawn = {
+        "greedy_actions": lambda ax: plot_policy_map(
+            view, dimensions, place, codebook=True, resolution=80, ax=ax
+        ),
+        "value": lambda ax: plot_value_map(view, dimensions, place, levels=16, resolution=50, ax=ax),
+    }
     if history:
-        plot_annealing(history, axes=axes[2:], which=("cells",))
+        drawn["cells_against_temperature"] = lambda ax: plot_annealing(
+            history, axes=[ax], which=("cells",)
+        )
+    return {name: _draw(draw) for name, draw in drawn.items()}
+
+
+def _draw(draw: Callable[[Any], Any]) -> NDArray[np.uint8]:
+    """A picture as large as TensorBoard shows it."""
+    # pyplot would choose a backend, and keep the figure
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(SIZE, dpi=DPI)
+    canvas = FigureCanvasAgg(figure)
+    draw(figure.add_axes(INSIDE))  # a layout engine takes twice the time
     canvas.draw()
     picture: NDArray[np.uint8] = np.asarray(canvas.buffer_rgba())[..., :3].copy()
     return picture
 
 
-def _siblings(callback: BaseCallback) -> list[BaseCallback]:
-    """The callbacks of the list that this one is in."""
-    return list(getattr(callback.parent, "callbacks", [callback]))
+def _all_callbacks(callback: Any) -> list[BaseCallback]:
+    """A callback, or those of a list, and of lists in it."""
+    inner = getattr(callback, "callbacks", None)
+    return [callback] if inner is None else [one for part in inner for one in _all_callbacks(part)]
 
 
 def _plain(value: Any) -> Any:

@@ -16,8 +16,8 @@ from oda_rl.plotting.views import View
 
 # Recorded with every set of numbers, so that it can be told whether they have been written
 MARK = "time/total_timesteps"
-# Seconds that the first of a kind is thought to take: a picture imports matplotlib.
-FIRST_GUESS = {"picture": 0.6, "histograms": 0.01}
+# Seconds that the first of a kind are thought to take: pictures import matplotlib.
+FIRST_GUESS = {"pictures": 0.6, "histograms": 0.01}
 
 
 class CodebookCallback(BaseCallback):
@@ -29,13 +29,15 @@ class CodebookCallback(BaseCallback):
 
     For TensorBoard alone, and drawn at least once, at the end of the training:
 
-    - `oda/codebook` (Images): over two dimensions, the others at the mean of the codevectors, the greedy
-      actions with the codevectors whose cells are there, and the value; K against temperature;
+    - `codebook/greedy_actions`, `codebook/value` (Images): over two dimensions, the others at the mean
+      of the codevectors, the greedy actions with the codevectors whose cells are there, and the value;
+    - `codebook/cells_against_temperature` (Images): K at the end of every temperature;
     - `cells/q`, `cells/log10_visits`, `cells/td_error` (Histograms, Distributions): the values of all
       actions at the codevectors, the visits of the cells, running means of the size of their TD error;
     - HParams: the hyperparameters with the last `rollout/ep_rew_mean`, `time/fps`, `oda/n_codevectors`
       and, with an `EvalCallback` in the same list, `eval/mean_reward`;
-    - Projector: the codebook in scaled units, with action, visits, value and level of every cell.
+    - Projector: the codebook in scaled units, with action, visits, value and level of every cell: the
+      number of the temperature since which there have been so many cells, or the branch of a tree.
 
     What an agent does not have is not logged: the baselines have no temperature, and TD errors of cells
     are those of two-timescale learning. Pictures and histograms wait until their cost is a small part of
@@ -44,16 +46,16 @@ class CodebookCallback(BaseCallback):
 
     Parameters
     ----------
-    log_freq : int, default=10_000
+    log_freq : int, default=20_000
         Environment steps between two records of the numbers. They are written with the algorithm's next
         log, and at the end.
     verbose : int, default=0
         1 prints every finished temperature.
     dimensions : (int, int), optional
-        What the picture shows, horizontally and vertically; by default the two dimensions of an
+        What the pictures show, horizontally and vertically; by default the two dimensions of an
         observation that tell most about the greedy action when it is first drawn.
     figure_freq : int, default=50_000
-        Environment steps between two pictures; 0 for none. Needs matplotlib.
+        Environment steps between two sets of pictures; 0 for none. Needs matplotlib.
     histogram_freq : int, default=20_000
         Environment steps between two sets of histograms; 0 for none.
     embedding : bool, default=True
@@ -79,7 +81,7 @@ class CodebookCallback(BaseCallback):
 
     def __init__(
         self,
-        log_freq: int = 10_000,
+        log_freq: int = 20_000,
         verbose: int = 0,
         dimensions: tuple[int, int] | None = None,
         figure_freq: int = 50_000,
@@ -97,7 +99,7 @@ class CodebookCallback(BaseCallback):
         self.dimensions = dimensions
         self.embedding, self.hparams, self.max_cost = embedding, hparams, max_cost
         self.seconds = {"training": 0.0, "pictures": 0.0, "at_end": 0.0}
-        self._every = {"picture": figure_freq, "histograms": histogram_freq}
+        self._every = {"pictures": figure_freq, "histograms": histogram_freq}
         self._board: Board | None = None
         self._recorded = -1
         self._levels = 0
@@ -122,7 +124,7 @@ class CodebookCallback(BaseCallback):
         if self._every["histograms"] and hasattr(model.learner, "watch_errors"):
             model.learner.watch_errors()
         if self.hparams:
-            self._board.write_hyperparameters(self)
+            self._board.write_hyperparameters(self.locals.get("callback"))
 
     def _on_step(self) -> bool:
         due = self.num_timesteps // self.log_freq
@@ -141,7 +143,7 @@ class CodebookCallback(BaseCallback):
         self.seconds["training"] = now - self._begun
         self._record()
         if not written and self.logger.output_formats:
-            self.model.dump_logs()  # type: ignore[attr-defined]
+            self.model.dump_logs()
         if self._board is not None:
             for kind, every in self._every.items():
                 if every:
@@ -173,8 +175,8 @@ class CodebookCallback(BaseCallback):
 
     def _draw(self, kind: str) -> None:
         assert self._board is not None
-        if kind == "picture":
-            self._board.write_picture()
+        if kind == "pictures":
+            self._board.write_pictures()
         else:
             self._board.write_histograms()
 

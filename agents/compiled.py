@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Starts of episodes drawn at once
 STARTS = 256
 # Steps between two returns to Python, at most, if nobody looks; and if there is a log to be written
-UNWATCHED, LOGGED = 50_000, 10_000
+UNWATCHED, LOGGED = 50_000, 20_000
 NO_LIMIT = np.iinfo(np.int64).max
 
 

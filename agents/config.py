@@ -129,10 +129,17 @@ class TwoTimescaleConfig:
             raise ValueError(
                 f"max_cells must be at least growth_cells, got {self.max_cells} < {self.growth_cells}."
             )
-        if self.tree and self.codebook != "shared":
-            raise ValueError(f"tree=True needs codebook='shared', got {self.codebook!r}.")
-        if self.tree and self.bifurcation != "critical":
-            raise ValueError(f"tree=True needs bifurcation='critical', got {self.bifurcation!r}.")
+        self._check_tree()
+
+    def _check_tree(self) -> None:
+        """Raise a ValueError if an option does not go with a tree, or goes with nothing else."""
+        for name, wanted in (("codebook", "shared"), ("bifurcation", "critical")):
+            if self.tree and getattr(self, name) != wanted:
+                raise ValueError(f"tree=True needs {name}={wanted!r}, got {getattr(self, name)!r}.")
+        if self.near_branches is not None and not self.tree:
+            raise ValueError(f"near_branches={self.near_branches!r} needs tree=True.")
+        if self.near_branches is not None and self.near_branches != int(self.near_branches):
+            raise ValueError(f"near_branches must be a whole number, got {self.near_branches!r}.")
 
     def plan_growth(self, joint: bool) -> "GrowthPlan":
         """How far the codebook grows, if actions are continuous or not."""

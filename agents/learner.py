@@ -132,6 +132,20 @@ class TwoTimescaleLearner:
         values: NDArray[np.float64] = parts[:, 0] + (parts[:, 1:] * np.vstack([found, products])).sum(1)
         return values.T
 
+    def find_heard(self, observation: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which cells are asked for what they say of an observation: all, if there is no tree.
+
+        Parameters
+        ----------
+        observation : ndarray of shape (n_observed,)
+            In the environment's own units.
+
+        Returns
+        -------
+        ndarray of shape (n_cells,), bool
+        """
+        return np.ones(self.n_cells, dtype=np.bool_)
+
     @property
     def temperature(self) -> float:
         """The annealer's temperature, in squared scaled units; NaN before there is one."""

@@ -1,7 +1,8 @@
 """When a callback looks: calls at which it would do nothing are counted, but not made.
 
 SB3's callbacks are called at every step, which costs as much as a step of a quick environment. A class
-of callbacks with a property `looks_every` promises to do nothing at calls that are no multiples of it.
+of callbacks with a property `looks_every` promises to need no calls but those at multiples of it. At the
+end of an episode, and of the training, everybody is called.
 """
 
 from stable_baselines3.common.callbacks import (

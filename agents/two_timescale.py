@@ -27,6 +27,10 @@ class TwoTimescaleQ(OnlineAlgorithm):
     codevector's location; the greedy one is found by moving from the best cell's action between its
     neighbours.
 
+    With `tree=True` the codebook is divided into branches, and a step looks at the few nearest ones: a
+    thousand cells then cost some forty distances and about as much time as a hundred without a tree.
+    `learner.n_distances` tells how many, `learner.tree` holds the branches.
+
     Parameters
     ----------
     policy : str, default="CodebookPolicy"
@@ -66,7 +70,9 @@ class TwoTimescaleQ(OnlineAlgorithm):
     ----------
     Mavridis and Baras, "Annealing Optimization for Progressive Learning with Stochastic Approximation",
     Section IV, Algorithm 2 and Theorem 6; with rewards and a maximum in place of costs and a minimum.
-    `codebook="per_action"`, `softness=0` and `growth_steps=0` are nearest to the paper.
+    `codebook="per_action"`, `softness=0` and `growth_steps=0` are nearest to the paper. The tree is that
+    of "Multi-Resolution Online Deterministic Annealing", Section V and Algorithm 5, as
+    `oda_rl.agents.tree.partition.BranchTree` explains.
 
     Examples
     --------

@@ -14,6 +14,9 @@ from oda_rl.agents.values import value_temperature
 
 Array = NDArray[np.float64]
 
+# The squared distance of a cell that nobody listens to
+SILENT = 1e120
+
 
 class Voices(NamedTuple):
     """What all cells say of one observation.
@@ -49,7 +52,9 @@ def listen(learner: TwoTimescaleLearner, observation: Array) -> Voices:
     distance = _distances(book.location[:, : len(book)], z)
     share = np.zeros(len(book))
     temperature = learner.config.softness * learner.temperature
-    alone = associate(distance, book.labels, sizes.n_labels, len(book), temperature, share)
+    heard = np.where(learner.find_heard(observation), distance, SILENT)
+    labels = book.labels if sizes.n_labels > 1 else np.zeros(len(book), dtype=np.int64)
+    alone = associate(heard, labels, sizes.n_labels, len(book), temperature, share)
     if alone >= 0:
         share = np.eye(len(book))[alone]
     parts = book["q"].reshape(sizes.n_actions, sizes.n_basis, -1)
@@ -82,6 +87,7 @@ def listen_to_pairs(learner: TwoTimescaleLearner, observation: Array, action: Ar
     temperature = value_temperature(learner.workspace.settings)
     apart = _distances(location[:n], z)
     distance = apart + _distances(location[n:], u)
+    apart = np.where(learner.find_heard(observation), apart, SILENT)
     near = np.flatnonzero(apart <= apart.min() + behaviour.NEAR * temperature)
     share, part = np.zeros(len(book)), np.zeros(len(near))
     shares_of_all(distance[near], len(near), temperature, part)

@@ -28,6 +28,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     codevectors_: Array
     weights_: Array
     spreads_: Array
+    scale_: Array | None = None
 
     # -- using a fitted codebook -----------------------------------------------------------------
 
@@ -127,7 +128,10 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
     def _scaled(self, points: Array) -> Array:
         """Samples or codevectors in the units in which divergences are taken."""
-        return points
+        return points if self.scale_ is None else np.asarray(points / self.scale_)
+
+    def _unscaled(self, codevectors: Array) -> Array:
+        return codevectors if self.scale_ is None else np.asarray(codevectors * self.scale_)
 
     def _check_again(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "codevectors_")

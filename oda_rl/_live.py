@@ -110,9 +110,9 @@ class LiveCells:
             found,
         )
         if reached < stop:
-            self.partition._run.settings.divergence.check(
-                rows[reached : reached + 1] * 1.0, "the sample"
-            )
+            sample = rows[reached : reached + 1]
+            self.partition._run.settings.divergence.check(sample, "the sample")
+            raise ValueError(f"the sample is out of range: {sample[0]}.")
         return found[: stop - start]
 
     def learn(self, scaled: Array) -> None:

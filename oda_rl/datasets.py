@@ -52,6 +52,48 @@ def make_gaussians(
     return means[labels] + scale * rng.normal(size=(n_samples, 2)), labels
 
 
+def make_gaussian_classes(
+    n_samples: int = 600, n_components: int = 10, n_classes: int = 2, scale: float = 0.07, seed: int = 0
+) -> tuple[Array, Labels]:
+    """Classes in the plane that are mixtures of Gaussians, as in the papers' figures on trees.
+
+    Parameters
+    ----------
+    n_samples : int, default=600
+        Samples, shared equally among the components: 480 to learn from and 120 for a test.
+    n_components : int, default=10
+        Components, with means uniform in the square from -1 to 1.
+    n_classes : int, default=2
+        Classes, no more than components, which are dealt out to them in turn.
+    scale : float, default=0.07
+        Standard deviation of the components.
+    seed : int, default=0
+        Of the generator.
+
+    Returns
+    -------
+    samples : ndarray of shape (n_samples, 2)
+        In random order.
+    labels : ndarray of shape (n_samples,)
+        Their classes.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer components than classes.
+
+    Examples
+    --------
+    >>> samples, labels = make_gaussian_classes()
+    >>> samples.shape, int(labels.max())
+    ((600, 2), 1)
+    """
+    check_at_least(1, n_classes=n_classes)
+    check_at_least(n_classes, n_components=n_components)
+    samples, components = make_gaussians(n_samples, n_components, scale, seed)
+    return samples, components % n_classes
+
+
 def make_multidist(
     n_samples: int = 5000, n_test: int = 2500, n_classes: int = 5, seed: int = 0
 ) -> tuple[Array, Labels, Array, Labels]:

@@ -376,12 +376,6 @@ class ODAPartition(CodebookEstimator):
         self._run = Run(settings, n_features, rng)
         self._run.keep_identities()
 
-    def _scaled(self, points: Array) -> Array:
-        return points if self.scale_ is None else np.asarray(points / self.scale_)
-
-    def _unscaled(self, codevectors: Array) -> Array:
-        return codevectors if self.scale_ is None else np.asarray(codevectors * self.scale_)
-
     def _show_stream(self) -> None:
         """Publish what the run has learned from a stream."""
         codevectors, self.weights_, variances = self._run.codebook()

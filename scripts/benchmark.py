@@ -7,6 +7,7 @@ python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by s
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
 python scripts/benchmark.py partition                      # the partitioner against k-means
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
+python scripts/benchmark.py trees                          # trees against flat codebooks
 python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
 """
 
@@ -18,10 +19,11 @@ from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
 from benchmarks.speed import Speed, run_speed
 from benchmarks.supervised import Supervised, run_supervised
+from benchmarks.trees import Trees, run_trees
 from rich.console import Console
 
 
-def main(args: Agent | Speed | Partition | Supervised | Kernels) -> None:
+def main(args: Agent | Speed | Partition | Supervised | Trees | Kernels) -> None:
     """Run one benchmark."""
     # what is not a terminal is as wide as the tables
     console = Console(width=None if sys.stdout.isatty() else 100)
@@ -31,6 +33,8 @@ def main(args: Agent | Speed | Partition | Supervised | Kernels) -> None:
         run_partition(args, console)
     elif isinstance(args, Supervised):
         run_supervised(args, console)
+    elif isinstance(args, Trees):
+        run_trees(args, console)
     elif isinstance(args, Kernels):
         run_kernels(args, console)
     else:
@@ -45,6 +49,7 @@ if __name__ == "__main__":
                 "speed": Speed,
                 "partition": Partition,
                 "supervised": Supervised,
+                "trees": Trees,
                 "kernels": Kernels,
             }
         )

@@ -262,8 +262,8 @@ def main(args: Args) -> int:
             field = by_env[plan.env_id]
             field.entries.append(Entry(plan, runs, field.threshold))
     if any(field.entries for field in fields):
-        show_results(fields, console)
         write_results(fields, args.output)
+        show_results(fields, console)
     tell_where(fields, args, made, console)
     return 1 if made.failures or not plans else 0
 

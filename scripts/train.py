@@ -57,7 +57,7 @@ class Args:
     """Keep the best greedy policy that an evaluation during the training has seen, not the last."""
     n_envs: int = 1
     """Environments that take turns."""
-    log_freq: int = 1000
+    log_freq: int = 2000
     """Steps between two points of the learning curves."""
     progress_bar: bool = True
     """Show how far the training is."""
@@ -189,9 +189,11 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
         f"The run is in {folder}, its picture in training.png. To look further:", highlight=False
     )
     console.print(f"  tensorboard --logdir {folder.parent.parent}", highlight=False, soft_wrap=True)
-    console.print(
-        f"  python scripts/evaluate.py {folder / 'model.npz'} --render", highlight=False, soft_wrap=True
-    )
+    for command in (
+        f"evaluate.py {folder / 'model.npz'} --render",
+        f"explain.py {folder / 'model.npz'}",
+    ):
+        console.print(f"  python scripts/{command}", highlight=False, soft_wrap=True)
 
 
 def main(args: Args) -> int:

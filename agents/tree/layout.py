@@ -8,13 +8,11 @@ WIDTH = 16
 # Where a branch has no cell; its square times a dimension is still a number.
 NOWHERE = 1e60
 
-# The tally, int64: branches found by the last search, searches made, comparisons with planes and
-# distances to cells in all of these
-FOUND = 0
-SEARCHES = 1
-PLANES = 2
-DISTANCES = 3
-N_TALLY = 4
+# The tally, int64: searches made, comparisons with planes and distances to cells in all of these
+SEARCHES = 0
+PLANES = 1
+DISTANCES = 2
+N_TALLY = 3
 
 
 class Planes(NamedTuple):

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
@@ -80,6 +81,22 @@ class TreeLearner(TwoTimescaleLearner):
         normal, offset, child = self.tree.planes
         return super().n_parameters + normal.size + offset.size + child.size
 
+    def find_heard(self, observation: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which cells are asked for what they say of an observation: those of the nearest branches.
+
+        Parameters
+        ----------
+        observation : ndarray of shape (n_observed,)
+            In the environment's own units.
+
+        Returns
+        -------
+        ndarray of shape (n_cells,), bool
+        """
+        z = (np.asarray(observation, dtype=np.float64) - self.scale.centre) / self.scale.scale
+        found = self._storage.find_near(z, self.config.softness, self.temperature, self.tree.planes)
+        return np.isin(self.slow.codebook.labels, found)
+
     @property
     def n_distances(self) -> float:
         """Distances to cells, and comparisons with planes, that a look at an observation has cost.
@@ -96,9 +113,6 @@ class TreeLearner(TwoTimescaleLearner):
         tree = {"oda/n_branches": self.tree.n_branches, "oda/n_distances": self.n_distances}
         return {**super().figures(), **tree}
 
-    def watch_errors(self, wanted: bool = True) -> None:
-        """Nothing: on a tree the errors of single cells are not followed, `td_errors` is None."""
-
     # -- phases ----------------------------------------------------------------------------------
 
     def _finish_level(self) -> None:
@@ -107,15 +121,14 @@ class TreeLearner(TwoTimescaleLearner):
         super()._finish_level()
 
     def _begin_level(self) -> None:
+        self._storage.load(self.slow.codebook)
+        self._stored = True
         super()._begin_level()
         self._storage.near.tally[:] = 0
 
     def _collect(self) -> None:
         storage = self._storage
-        storage.load(self.slow.codebook)
-        self._stored = True
-        groups = (self.tree.planes, storage.blocks, storage.ledger, storage.near)
-        self._gather(*groups)
+        self._gather(self.tree.planes, storage.blocks, storage.ledger, storage.near)
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -127,5 +140,7 @@ class TreeLearner(TwoTimescaleLearner):
 
     def set_state(self, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from `get_state`; the number of environments may be another one."""
+        if self._stored:
+            self._storage.unload(self.slow.codebook)
         self._stored = False
         super().set_state(config, arrays)

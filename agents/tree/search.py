@@ -7,7 +7,7 @@ from planes are lower bounds of the distances from regions. So at a border both 
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.association import REACH, add_distances, smallest
-from oda_rl.agents.tree.layout import DISTANCES, FOUND, PLANES, SEARCHES, WIDTH
+from oda_rl.agents.tree.layout import DISTANCES, PLANES, SEARCHES, WIDTH
 
 
 @lean_kernel
@@ -95,7 +95,6 @@ def find_near(z, n_coordinates, reach, planes, blocks, near, distance):
             break
         n_waiting -= 1
         near.key[least], near.node[least] = near.key[n_waiting], near.node[n_waiting]
-    tally[FOUND] = n_found
     tally[SEARCHES] += 1
     return n_found
 

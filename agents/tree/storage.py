@@ -1,9 +1,11 @@
 """The arrays that the compiled step of the agent on a tree works on, besides those of every agent."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oda_rl.agents.sizes import Sizes
-from oda_rl.agents.tree.layout import N_TALLY, NOWHERE, WIDTH, Blocks, Ledger, Near
+from oda_rl.agents.tree.layout import N_TALLY, NOWHERE, WIDTH, Blocks, Ledger, Near, Planes
+from oda_rl.agents.tree.search import find_near, value_reach
 from oda_rl.agents.tree.values import settle_all
 from oda_rl.codebook import Codebook
 
@@ -78,6 +80,16 @@ class BranchStorage:
             living=living,
             n_living=alive.sum(axis=1),
         )
+
+    def find_near(
+        self, z: NDArray[np.float64], softness: float, temperature: float, planes: Planes
+    ) -> NDArray[np.int64]:
+        """The branches near an observation in scaled units; this search is not counted."""
+        near = self.near._replace(now=self.near.now.copy(), tally=self.near.tally.copy())
+        distance = np.zeros(len(near.now) * WIDTH)
+        reach = value_reach(softness, temperature)
+        n = find_near(z, self._sizes.n_observed, reach, planes, self.blocks, near, distance)
+        return near.now[:n]
 
     def unload(self, book: Codebook) -> None:
         """Write the cells back to the codebook they came from; nothing changes here.

@@ -15,13 +15,16 @@ from oda_rl.agents.layout import (
     LEARNING_STEPS,
     N_BASIS,
     N_CELLS,
+    N_FIGURES,
     RATE_BY_CELL,
     TD_ERROR,
     TRACE_DECAY,
 )
 from oda_rl.agents.tree.layout import WIDTH
 from oda_rl.agents.values import (
+    ERROR_RATE,
     FIGURE_RATE,
+    WATCHED_EVERY,
     add_features,
     add_interactions,
     lower,
@@ -175,6 +178,22 @@ def share_rate(taken, share, only, common, n_actions, n_rows, block):
             visits[i] += share[i]
 
 
+@lean_kernel
+def note_errors(size, branches, n_branches, share, only, n_in_branch, errors):
+    """`oda_rl.agents.values.note_error` for the cells of these branches, counted as in the codebook."""
+    weights = errors.shape[0] // 2
+    for k in range(n_branches):
+        first = 0
+        for branch in range(branches[k]):
+            first += n_in_branch[branch]
+        for i in range(n_in_branch[branches[k]]):
+            p = k * WIDTH + i
+            if only < 0 or p == only:
+                part = ERROR_RATE * share[p]
+                errors[first + i] += part * (size - errors[first + i])
+                errors[weights + first + i] += part * (1.0 - errors[weights + first + i])
+
+
 @inline_kernel
 def learn_values(
     env,
@@ -212,6 +231,10 @@ def learn_values(
             )
     error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * best_next - value
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
+    if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % WATCHED_EVERY == 0:
+        errors = figures[N_FIGURES:]
+        share = memory.share[env]
+        note_errors(abs(error), near.kept[env], n_kept, share, only, blocks.size, errors)
     fade(env, n_actions, n_basis, settings, blocks, ledger, memory)
 
     by_cell = counters[RATE_BY_CELL] == 1

@@ -1,30 +1,24 @@
-"""What a `MultiResolutionODA` does with its tree: checks, predictions, what has been learned."""
+"""What a `MultiResolutionODA` does with its tree: predictions, and what has been learned."""
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import check_random_state, compute_class_weight, get_tags
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.classification.book import probabilities
+from oda_rl.multiresolution.checking import CheckedEstimator
 from oda_rl.multiresolution.features import Features, maps_of
 from oda_rl.multiresolution.growth import GrowthPoint
 from oda_rl.multiresolution.layers import Layer, layers_of
 from oda_rl.multiresolution.learned import Learned
 from oda_rl.multiresolution.plan import Plan, kind_of
 from oda_rl.multiresolution.tree import Data, Tree
-from oda_rl.partition import ODAPartition
 
 Array = NDArray[np.float64]
 
@@ -33,10 +27,9 @@ def _only(kind: str) -> Any:
     return available_if(lambda self: kind_of(self._template) == kind)
 
 
-class TreeEstimator(BaseEstimator):
+class TreeEstimator(CheckedEstimator):
     """A meta-estimator with a tree; the parameters are those of `MultiResolutionODA`."""
 
-    estimator: Any
     layers: Any
     resolutions: Any
     max_children: int
@@ -45,7 +38,6 @@ class TreeEstimator(BaseEstimator):
     max_leaves: int | None
     n_jobs: int | None
     random_state: Any
-    classes_: NDArray[Any]
     n_samples_seen_: int
     _learned: Learned
     _waiting: Data | None
@@ -242,10 +234,6 @@ class TreeEstimator(BaseEstimator):
     # -- inside ----------------------------------------------------------------------------------
 
     @property
-    def _template(self) -> Any:
-        return ODAPartition() if self.estimator is None else self.estimator
-
-    @property
     def _fitted(self) -> Learned:
         check_is_fitted(self, "n_samples_seen_")
         self._learned.settle()
@@ -283,6 +271,7 @@ class TreeEstimator(BaseEstimator):
                 first = self._standard(plan, self._waiting, reset=True)
                 learned = self._new(plan, layers, first, np.random.default_rng(0))
                 learned.grower.plant(first)
+                learned.tree.features.forget()
                 return learned
             warm = self._standard(plan, self._waiting.take(slice(0, n)), reset=True)
             self._learned = self._new(plan, layers, warm, self._rng)
@@ -292,154 +281,17 @@ class TreeEstimator(BaseEstimator):
         self._learned.observe(self._standard(plan, data, reset=False))
         return self._learned
 
-    def _standard(self, plan: Plan, data: Data, reset: bool) -> Data:
-        """Targets as the tree sees them: outputs standardised."""
-        if plan.kind != "regressor":
-            return data
-        if reset:
-            self._mean = np.average(data.targets, axis=0, weights=data.weight)
-            variance = np.average((data.targets - self._mean) ** 2, axis=0, weights=data.weight)
-            small = variance <= 1e-24 * np.maximum(1e-300, np.abs(self._mean)) ** 2
-            self._deviation = np.where(small, 1.0, np.sqrt(variance))
-        return data._replace(targets=(data.targets - self._mean) / self._deviation)
-
-    def _check_again(self, X: ArrayLike) -> Array:
-        check_is_fitted(self, "n_samples_seen_")
-        return self._check_samples(X, None, False)[0]
-
-    def _check_samples(
-        self, X: ArrayLike, y: ArrayLike | None, reset: bool
-    ) -> tuple[Array, NDArray[Any]]:
-        """Validated samples that kernels can read, and targets."""
-        kind = kind_of(self._template)
-        options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}
-        if y is None:
-            samples = validate_data(self, X, **options)
-            targets = np.zeros(len(samples), dtype=np.int64)
-        elif kind == "regressor":
-            samples, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
-        else:
-            samples, targets = validate_data(self, X, y, **options)
-        self._template_divergence.check(samples)
-        return samples if samples.flags.writeable else samples.copy(), np.asarray(targets)
-
-    @property
-    def _template_divergence(self) -> Any:
-        return Plan.of(self._template).settings.divergence
-
-    def _check_targets(
-        self, plan: Plan, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool
-    ) -> Data:
-        if plan.kind == "clusterer":
-            y = None
-        elif y is None:
-            raise ValueError(
-                f"requires y to be passed, but the target y is None: a {plan.kind} learns from it."
-            )
-        samples, targets = self._check_samples(X, y, reset)
-        if plan.kind == "classifier":
-            targets = column_or_1d(targets, warn=True)
-            check_classification_targets(targets)
-        elif plan.kind == "regressor":
-            flat = targets.ndim == 1
-            targets = targets.reshape(len(samples), -1).astype(np.float64)
-            if reset:
-                self._flat = flat
-                self._n_outputs = targets.shape[1]
-            elif targets.shape[1] != self._n_outputs:
-                raise ValueError(
-                    f"y must have {self._n_outputs} outputs as before, got {targets.shape[1]}."
-                )
-        weight = _check_sample_weight(
-            sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
-        used = weight > 0.0
-        if not used.any():
-            raise ValueError("sample_weight must be positive for at least one sample.")
-        data = Data(samples, targets, weight)
-        return data if used.all() else data.take(used)
-
-    def _check_fit(
-        self, plan: Plan, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
-    ) -> Data:
-        """Samples, their targets as the tree sees them, and weights of mean one."""
-        self._waiting = None
-        data = self._check_targets(plan, X, y, sample_weight, reset=True)
-        weight = data.weight
-        if plan.kind == "classifier":
-            self.classes_, numbers = np.unique(data.targets, return_inverse=True)
-            if plan.class_weight is not None:
-                factors = compute_class_weight(plan.class_weight, classes=self.classes_, y=data.targets)
-                weight = weight * factors[numbers]
-            data = data._replace(targets=numbers.astype(np.int64))
-        return self._standard(plan, data._replace(weight=weight / weight.mean()), reset=True)
-
-    def _check_stream(
-        self,
-        plan: Plan,
-        X: ArrayLike,
-        y: ArrayLike | None,
-        classes: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        first: bool,
-    ) -> Data:
-        """Samples, their targets as they are (classes as numbers), and weights."""
-        data = self._check_targets(plan, X, y, sample_weight, reset=first)
-        if plan.kind != "classifier":
-            return data
-        weight = data.weight
-        if isinstance(plan.class_weight, str):
-            raise ValueError(
-                f"class_weight={plan.class_weight!r} needs all samples, which partial_fit has not; "
-                "give a dict of weights."
-            )
-        if plan.class_weight is not None:
-            weight = weight * np.array([plan.class_weight.get(c, 1.0) for c in data.targets.tolist()])
-        known = np.empty(0, dtype=data.targets.dtype) if first else self.classes_
-        more = [] if classes is None else [np.asarray(classes)]
-        self.classes_ = np.unique(np.concatenate([known, *more, data.targets]))
-        for place in [] if first else np.flatnonzero(~np.isin(self.classes_, known)):
-            self._insert_class(int(place))
-        numbers = np.searchsorted(self.classes_, data.targets).astype(np.int64)
-        return Data(data.samples, numbers, weight)
-
-    def _check_more(self, plan: Plan, X: ArrayLike, y: ArrayLike | None) -> tuple[Data, float]:
-        """More samples as the tree sees them, and the square of the unit of its errors."""
-        data = self._check_targets(plan, X, y, None, reset=False)
-        if plan.kind == "regressor":
-            return self._standard(plan, data, reset=False), self._squared_unit
-        if plan.kind == "clusterer":
-            return data, 1.0
-        unknown = np.setdiff1d(data.targets, self.classes_)
-        if len(unknown) > 0:
-            raise ValueError(
-                f"y has the class {unknown.tolist()[0]!r}; known are {self.classes_.tolist()}."
-            )
-        numbers = np.searchsorted(self.classes_, data.targets).astype(np.int64)
-        return data._replace(targets=numbers), 1.0
-
-    @property
-    def _squared_unit(self) -> float:
-        """The unit of squared errors: that of a single output; several are counted in deviations."""
-        return float(self._deviation[0] ** 2) if getattr(self, "_n_outputs", 0) == 1 else 1.0
-
-    def _insert_class(self, place: int) -> None:
-        if self._waiting is not None:
-            targets = self._waiting.targets
-            self._waiting = self._waiting._replace(targets=targets + (targets >= place))
-        else:
-            self._learned.insert_class(place)
+    def _insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all."""
+        for place in places:
+            if self._waiting is None:
+                self._learned.insert_class(place)
+            else:
+                targets = self._waiting.targets
+                self._waiting = self._waiting._replace(targets=targets + (targets >= place))
 
     def _generator(self) -> np.random.Generator:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        seed = self.random_state
+        if not isinstance(seed, Integral):  # a RandomState takes longer to begin than a small region
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        own = get_tags(self._template)
-        tags.estimator_type = own.estimator_type
-        tags.classifier_tags = own.classifier_tags
-        tags.regressor_tags = own.regressor_tags
-        tags.target_tags = own.target_tags
-        tags.input_tags = own.input_tags
-        return tags

@@ -174,6 +174,7 @@ class MultiResolutionODA(TreeEstimator):
         """
         plan, layers = self._plan()
         data = self._check_fit(plan, X, y, sample_weight)
+        self._waiting = None
         rng = self._generator()
         self._learned = self._new(plan, layers, data, rng)
         self._learned.fit(data)
@@ -215,11 +216,13 @@ class MultiResolutionODA(TreeEstimator):
         """
         plan, layers = self._plan()
         first = not hasattr(self, "n_samples_seen_")
-        data = self._check_stream(plan, X, y, classes, sample_weight, first)
+        data, new_classes = self._check_stream(plan, X, y, classes, sample_weight, first)
         if first:
             self.n_samples_seen_ = 0
             self._waiting = data.take(slice(0, 0))
             self._rng = self._generator()
+        else:
+            self._insert_classes(new_classes)
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
         self._learned = self._go_on(plan, layers, data)

@@ -55,6 +55,7 @@ class Features:
         self.maps, self.scalings = list(maps), list(scalings)
         self._linear = [None if one is None else one.linear() for one in self.maps]
         self.n_raw, self._n_features = n_raw, list(n_features)
+        self._of_fit: tuple[Array, dict[int, Array]] | None = None
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -70,8 +71,11 @@ class Features:
         divergence: Divergence,
         rng: np.random.Generator,
     ) -> "Features":
-        """Fit maps (fresh ones, made by `as_map`) and scales to samples."""
-        scalings, sizes = [], []
+        """Fit maps (fresh ones, made by `as_map`) and scales to samples.
+
+        What maps that are not affine make of these samples is kept until `forget`: it may cost much.
+        """
+        scalings, sizes, mapped = [], [], {}
         for one in maps:
             points = samples if one is None else one.fit(samples, labels).transform(samples)
             if one is not None:
@@ -84,7 +88,15 @@ class Features:
                     moments.insert(place)
                 moments.observe(points, labels, weight)
                 scalings[-1] = moments.scaling_for(scale, divergence, points, labels, rng)
-        return cls(maps, scalings, samples.shape[1], sizes)
+            if one is not None and one.linear() is None:
+                mapped[len(sizes) - 1] = np.ascontiguousarray(scalings[-1](points))
+        features = cls(maps, scalings, samples.shape[1], sizes)
+        features._of_fit = samples, mapped
+        return features
+
+    def forget(self) -> None:
+        """Let the features of the samples of `fit` go."""
+        self._of_fit = None
 
     def place(self, layer: int) -> int:
         """Which resolution the cells below `layer` are in."""
@@ -102,6 +114,8 @@ class Features:
     def __call__(self, layer: int, samples: Array) -> Array:
         """Samples as the cells of a layer are split by them: mapped, and scaled."""
         place = self.place(layer)
+        if self._of_fit is not None and samples is self._of_fit[0] and place in self._of_fit[1]:
+            return self._of_fit[1][place]
         one, linear = self.maps[place], self._linear[place]
         if one is None:
             points = samples

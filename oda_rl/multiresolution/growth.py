@@ -67,7 +67,7 @@ class Sprout(NamedTuple):
     n_inputs: int
     by_labels: bool
     room: int
-    seed: Any
+    order: Labels
 
 
 def anneal_region(settings: Settings, layer: Layer, sprout: Sprout) -> Region:
@@ -78,8 +78,6 @@ def anneal_region(settings: Settings, layer: Layer, sprout: Sprout) -> Region:
     capacity = room + 2
     location, axis = np.zeros((d, capacity)), np.zeros((d, capacity))
     mass, label = np.zeros(capacity), np.zeros(capacity, dtype=np.int64)
-    rng = np.random.default_rng(sprout.seed)
-    order = np.concatenate([rng.permutation(n) for _ in range(PASSES)])
     t_min = -LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min)
     k, temperature, seen, _, _, rest = kernels.grow(
         settings.divergence.kind,
@@ -87,7 +85,7 @@ def anneal_region(settings: Settings, layer: Layer, sprout: Sprout) -> Region:
         samples,
         labels,
         weight,
-        order,
+        sprout.order,
         sprout.n_inputs,
         sprout.by_labels,
         0.0 if isinstance(settings.t_max, str) else float(settings.t_max),
@@ -142,7 +140,7 @@ class Grower:
     settings : Settings
         Of the annealing.
     entropy : int
-        Seeds all regions, each by its layer and number: how many grow at a time makes no difference.
+        Seeds the orders of the samples of all regions: how many grow at a time makes no difference.
     n_jobs : int or None, default=None
         Threads that anneal regions; kernels do not hold Python's lock.
     max_leaves : int or None, default=None
@@ -172,26 +170,28 @@ class Grower:
         scaled = tree.features(0, data.samples)
         root = tree.layers[0]
         root.append((data.weight @ scaled / data.weight.sum())[:, None], np.zeros(1, dtype=np.int64))
-        at = np.zeros(len(scaled), dtype=np.int64)
-        closest = tree.divergence(scaled, root.location.T)[:, 0]
+        at, closest = np.zeros(len(scaled), dtype=np.int64), np.empty(len(scaled))
+        first, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+        kernels.nearest_child(tree.divergence.kind, scaled, root.location, first, one, at, closest)
         self.task.add(root, at, scaled, data.targets, data.weight, closest)
         root.add(at, data.samples, data.weight)
-        self.task.settle(root, at[:1], None)
+        self.task.settle(root, first, None)
         self.n_leaves = 1
 
     def grow(self, layers: Sequence[Layer], data: Data) -> None:
         """All layers below the root."""
-        at = np.zeros(len(data.samples), dtype=np.int64)
-        scaled = self.tree.features(0, data.samples)
+        at, rows = np.zeros(len(data.samples), dtype=np.int64), np.arange(len(data.samples))
+        everything, scaled = data.samples, self.tree.features(0, data.samples)
         for depth, layer in enumerate(layers):
             if depth > 0 and not self.tree.features.same(depth, depth - 1):
-                scaled = self.tree.features(depth, data.samples)
+                scaled = self.tree.features(depth, everything)[rows]
             at = self.grow_layer(depth, layer, at, scaled, data)
             inside = np.flatnonzero(at >= 0)
-            if len(inside) == 0:
+            if len(inside) == 0 or depth + 1 == len(layers):
                 return
             if len(inside) < len(at):
-                at, scaled, data = at[inside], scaled[inside], data.take(inside)
+                at, rows = at[inside], rows[inside]
+                scaled, data = scaled[inside], data.take(inside)
 
     def grow_layer(
         self,
@@ -215,13 +215,14 @@ class Grower:
         chosen = worth if only is None else only
         if len(chosen) == 0:
             return np.full(len(at), -1)
-        sprouts = []
-        for i, rows in zip(chosen, _groups(at, chosen), strict=True):
+        seed = np.random.SeedSequence(self.entropy, spawn_key=(depth, int(chosen[0])))
+        rng, sprouts = np.random.default_rng(seed), []
+        for rows in _groups(at, chosen):
             samples, labels = self.task.annealed(scaled[rows], data.targets[rows])
-            seed = np.random.SeedSequence(self.entropy, spawn_key=(depth, int(i)))
+            order = np.concatenate([rng.permutation(len(samples)) for _ in range(PASSES)])
             weight, n_inputs = data.weight[rows], scaled.shape[1]
             room = min(int(layer.max_codevectors or 1), len(labels) // self.samples_per_codevector)
-            sprouts.append(Sprout(samples, labels, weight, n_inputs, self.task.by_labels, room, seed))
+            sprouts.append(Sprout(samples, labels, weight, n_inputs, self.task.by_labels, room, order))
         if self.n_jobs in (None, 1) or len(sprouts) == 1:
             regions = [anneal_region(self.settings, layer, sprout) for sprout in sprouts]
         else:
@@ -343,7 +344,9 @@ def _brood(
     child, closest = at.copy(), np.zeros(len(at))
     first = np.cumsum(count) - count
     kernels.nearest_child(tree.divergence.kind, scaled, location, first, count, child, closest)
-    used = np.bincount(child[child >= 0], minlength=len(parent)) > 0
+    used = np.zeros(len(parent) + 1, dtype=np.bool_)  # one more, for samples without a child: -1
+    used[child] = True
+    used = used[:-1]
     if not used.all():
         child = np.where(child >= 0, (np.cumsum(used) - 1)[child], -1)
         location, parent, own, share = location[:, used], parent[used], own[used], share[used]

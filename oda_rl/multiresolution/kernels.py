@@ -169,10 +169,12 @@ def cool(temperature, factor, by_lambda):
 
 
 @kernel
-def nearest_labels(kind, samples, labels, weight, n_cells, n_inputs, location, label, distance):
+def nearest_labels(
+    kind, samples, labels, weight, n_cells, n_inputs, location, label, distance, count_all
+):
     """The error of the nearest codevector: (weight of samples with another label, sum of divergences).
 
-    Only the first `n_inputs` coordinates are looked at.
+    Only the first `n_inputs` coordinates are looked at; unless `count_all`, the first error ends it.
     """
     wrong, distortion = 0.0, 0.0
     for t in range(samples.shape[0]):
@@ -184,6 +186,8 @@ def nearest_labels(kind, samples, labels, weight, n_cells, n_inputs, location, l
         distortion += weight[t] * distance[nearest]
         if label[nearest] != labels[t]:
             wrong += weight[t]
+            if not count_all:
+                break
     return wrong, distortion
 
 
@@ -339,7 +343,16 @@ def grow(
             break
         if n_cells > counted and (by_labels or min_improvement > 0.0):
             wrong, total = nearest_labels(
-                kind, samples, labels, weight, n_cells, n_inputs, location, label, scratch[0]
+                kind,
+                samples,
+                labels,
+                weight,
+                n_cells,
+                n_inputs,
+                location,
+                label,
+                scratch[0],
+                min_improvement > 0.0,
             )
             now = wrong if by_labels else total
             if by_labels and wrong <= 0.0:

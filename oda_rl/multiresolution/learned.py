@@ -61,6 +61,7 @@ class Learned:
         """Plant the tree and grow all layers from samples at hand."""
         self.grower.plant(data)
         self.grower.grow(self.layers, data)
+        self.tree.features.forget()
 
     def begin(self, data: Data) -> None:
         """A root without samples, in their middle: a stream that brings them again follows."""
@@ -68,6 +69,7 @@ class Learned:
         mean = (data.weight @ scaled / data.weight.sum())[:, None]
         self.tree.layers[0].append(mean, np.zeros(1, dtype=np.int64))
         self.grower.n_leaves = 1
+        self.tree.features.forget()
 
     def resume(
         self, plan: Plan, layers: list[Layer], n_jobs: int | None, max_leaves: int | None

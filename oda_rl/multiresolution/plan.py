@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 KINDS = {"clusterer": ODAPartition, "classifier": ODAClassifier, "regressor": ODARegressor}
 # Parameters that mean nothing in a tree, and must be as they are by default.
 UNUSED = {
-    "clusterer": ("bifurcation", "finish", "target_distortion"),
+    "clusterer": ("bifurcation", "finish", "target_distortion", "scale"),
     "classifier": (
         "bifurcation",
         "mode",
@@ -96,7 +96,7 @@ def _check_unused(estimator: Any, kind: str) -> None:
     usual = KINDS[kind]()
     for name in UNUSED[kind]:
         given, default = getattr(estimator, name), getattr(usual, name)
-        if given is not default and given != default and not (name == "validation" and given is None):
+        if not np.array_equal(given, default) and not (name == "validation" and given is None):
             raise ValueError(
                 f"the estimator's {name} must be left at {default!r}, got {given!r}: "
                 "it means nothing in a tree."

@@ -133,7 +133,7 @@ class Classes(Partition):
         """The class with most votes, and the weight of all others."""
         votes = cells.tally[chosen]
         before = votes if prior is None else prior.tally[cells.parent[chosen]]
-        cells.label[chosen] = smoothed(votes, before).argmax(axis=1)
+        cells.label[chosen] = _mixed(votes, before).argmax(axis=1)
         cells.loss[chosen] = votes.sum(axis=1) - votes[np.arange(len(votes)), cells.label[chosen]]
 
     def count_errors(
@@ -287,10 +287,13 @@ class Outputs(Partition):
 
 def smoothed(votes: Array, prior: Array) -> Array:
     """Probabilities of classes (n, n_classes) from votes, half a vote more as the prior votes are."""
-    n_classes = votes.shape[1]
-    share = (prior + 1e-12) / (prior.sum(axis=1, keepdims=True) + 1e-12 * n_classes)
-    mixed = votes + 0.5 * share
+    mixed = _mixed(votes, prior)
     return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
+
+
+def _mixed(votes: Array, prior: Array) -> Array:
+    total = prior.sum(axis=1, keepdims=True) + 1e-12 * votes.shape[1]
+    return np.asarray(votes + 0.5 * (prior + 1e-12) / total)
 
 
 def log_joint(divergence: Divergence, brood: Brood, scaled: Array, at: Labels, out: Array) -> None:

@@ -186,17 +186,22 @@ class Tree:
         ndarray of shape (n_brood,), int64
             Where the brood's cells now are in the next layer, -1 for those that are not.
         """
-        chosen = np.isin(brood.cells.parent, parents)
-        moved = np.full(len(chosen) + 1, -1)  # one more, so that -1 stays -1
+        moved = np.full(len(brood.cells) + 1, -1)  # one more, so that -1 stays -1
         if len(parents) == 0:
             return moved
+        taken = np.zeros(len(self.layers[depth]), dtype=np.bool_)
+        taken[parents] = True
+        chosen = taken[brood.cells.parent]
         if len(self.layers) == depth + 1:
             self.layers.append(self.new_cells(depth + 1))
         above, below = self.layers[depth], self.layers[depth + 1]
         part = brood.cells if chosen.all() else brood.cells.take(chosen)
         start = len(below)
-        rows = {name: getattr(part, name) for name in NAMES}
-        below.append(part.location, rows.pop("parent"), **rows)
+        if start == 0:
+            self.layers[depth + 1] = part
+        else:
+            rows = {name: getattr(part, name) for name in NAMES}
+            below.append(part.location, rows.pop("parent"), **rows)
         moved[:-1][chosen] = start + np.arange(len(part))
         above.first[parents] = moved[brood.first[parents]]
         above.count[parents] = brood.n_children[parents]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least, check_positive
+from oda_rl.plotting import style
 from oda_rl.plotting.maps import add_scale, draw_decisions, draw_values
 from oda_rl.plotting.partitions import draw_codevectors, name_axes, plot_partition, renamed
 from oda_rl.plotting.planes import Plane, cells_in, make_plane
@@ -19,6 +20,10 @@ from oda_rl.plotting.views import View, _index, distance_from, view_of
 # Points along each side of the maps
 RESOLUTION = 100
 LEVELS = 16
+# What is said of pictures in which all values are equal
+NOTHING_YET = "all actions alike so far"
+# Values beyond these quantiles have the colour of the nearest that is within.
+EXTREMES = (0.005, 0.995)
 
 
 def animate_codebook(
@@ -27,9 +32,9 @@ def animate_codebook(
     X: ArrayLike | None = None,
     dimensions: tuple[int, int] | None = None,
     at: ArrayLike | None = None,
-    fps: float = 8.0,
+    fps: int = 8,
     hold: float = 3.0,
-    max_frames: int = 60,
+    max_frames: int = 72,
     feature_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
     size: tuple[float, float] | None = None,
@@ -51,11 +56,11 @@ def animate_codebook(
         Samples to draw, too.
     dimensions, at, feature_names, label_names
         As for `plot_partition`.
-    fps : float, default=8
+    fps : int, default=8
         Pictures per second.
     hold : float, default=3
         Seconds for which the last picture stays.
-    max_frames : int, default=60
+    max_frames : int, default=72
         More are thinned out evenly.
     size : (float, float), optional
         Of the picture, in inches.
@@ -79,7 +84,8 @@ def animate_codebook(
     if target.suffix.lower() != ".gif":
         raise ValueError(f"path must end in .gif, got {target.name}.")
     check_at_least(2, max_frames=max_frames)
-    check_positive(fps=fps, dpi=dpi)
+    check_at_least(1, fps=fps)
+    check_positive(dpi=dpi)
     views = [renamed(view, feature_names, label_names) for view in _thin(_views(frames), max_frames)]
     maps = _Maps(views, dimensions, at, X)
     figure, axes = plt.subplots(
@@ -90,14 +96,17 @@ def animate_codebook(
     os.close(handle)
     writer = PillowWriter(fps=fps)
     try:
-        with writer.saving(figure, temporary, dpi=dpi):
-            for t in range(len(views)):
-                maps.draw(t, axes[0])
-                if t == 0:
-                    maps.add_scale(figure, axes[0])
-                writer.grab_frame()
-            for _ in range(int(hold * fps)):
-                writer.grab_frame()
+        writer.setup(figure, temporary, dpi=dpi)
+        maps.draw(len(views) - 1, axes[0])
+        maps.add_scale(figure, axes[0])
+        figure.canvas.draw()
+        figure.set_layout_engine("none")  # all pictures are laid out like the last
+        for t in range(len(views)):
+            maps.draw(t, axes[0])
+            writer.grab_frame()
+        for _ in range(int(hold * fps)):
+            writer.grab_frame()
+        writer.finish()
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException:
@@ -123,21 +132,24 @@ class _Maps:
             assert all(view.values is not None and view.decisions is not None for view in views)
             self.values = [np.asarray(view.values(grid)).reshape(shape) for view in views]  # type: ignore[misc]
             self.decided = [np.asarray(view.decisions(grid)).reshape(shape) for view in views]  # type: ignore[misc]
-            self.limits = min(v.min() for v in self.values), max(v.max() for v in self.values)
+            # a few far corners, about which an agent knows nothing, would take all the colours
+            self.limits = tuple(np.quantile(self.values, EXTREMES))
 
     def draw(self, t: int, axes: Any) -> None:
         """The picture number t."""
-        view = self.views[t]
+        view = replace(self.views[t], reach=self.views[-1].limits(self.samples))
         for ax in axes:
             ax.clear()
         if not self.with_values:
-            # every frame has the plane of the last one
-            fixed = replace(view, reach=self._reach())
-            plot_partition(fixed, self.samples, None, self.plane.dimensions, self.plane.at, ax=axes[0])
-            name_axes(axes[0], view, self.plane)
+            plot_partition(view, self.samples, None, self.plane.dimensions, self.plane.at, ax=axes[0])
             axes[0].set_title(view.title, loc="right", fontsize=10)
             return
-        draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
+        if np.ptp(self.values[t]) > 0.0:
+            draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
+        else:  # one action is as good as another
+            view = replace(view, labels=np.zeros(len(view.codevectors)))
+            axes[0].set_facecolor(style.CELL)
+            axes[0].set_title(NOTHING_YET, loc="left", fontsize=10)
         which = np.arange(len(view.codevectors))
         if view.distance is not None and len(self.plane.at) == view.n_features:
             which = np.array(sorted(cells_in(self.plane, view.distance)), dtype=np.int64)
@@ -148,13 +160,14 @@ class _Maps:
         axes[1].set_title(view.title, loc="right", fontsize=10)
 
     def add_scale(self, figure: Any, axes: Any) -> None:
-        """The colour bar of the values, which is the same for all pictures."""
+        """Colour bars, which are the same for all pictures."""
+        last = self.views[-1]
         if self.with_values:
-            add_scale(figure, self.filled, axes[1], self.views[-1])
-
-    def _reach(self) -> Any:
-        low, high = (end.copy() for end in self.views[-1].limits(self.samples))
-        return low, high
+            add_scale(figure, self.filled, axes[1], last)
+        if self.with_values and not last.has_classes:
+            shown = draw_decisions(axes[0], last, self.plane, self.decided[-1], legend=False)
+            figure.colorbar(shown, ax=axes[0], label=last.label_names[0])
+            shown.remove()
 
 
 def _views(frames: Any) -> list[View]:

@@ -140,21 +140,30 @@ def add_scale(figure: Any, drawn: Any, ax: Any, view: View) -> None:
     figure.colorbar(drawn, ax=ax, label=view.value_name, ticks=MaxNLocator(7))
 
 
-def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool = True) -> None:
-    """Fill the plane with the colours of `decided`, of the points of `Plane.grid`."""
+def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool = True) -> Any:
+    """Fill the plane with the colours of `decided`, of the points of `Plane.grid`.
+
+    `legend` says whether to tell what the colours mean: in a legend, or with a colour bar.
+    """
     from matplotlib.colors import ListedColormap
 
     common = {"origin": "lower", "extent": plane.extent, "aspect": "auto", "zorder": 0}
     if not np.issubdtype(decided.dtype, np.integer):
-        drawn = ax.imshow(decided, cmap="RdBu_r", alpha=0.85, **common)
-        ax.figure.colorbar(drawn, ax=ax, label=view.label_names[0])
-        return
+        ends: dict[str, float] = {}
+        if view.n_valued is not None and view.n_features > view.n_valued:  # those of the action
+            ends = {"vmin": view.low[view.n_valued], "vmax": view.high[view.n_valued]}
+        drawn = ax.imshow(decided, cmap="RdBu_r", alpha=0.85, **ends, **common)
+        if legend:
+            ax.figure.colorbar(drawn, ax=ax, label=view.label_names[0])
+        return drawn
     palette = style.label_colours(len(view.label_names))
     tints = ListedColormap([(0.8, 0.8, 0.8), *(style.tinted(colour) for colour in palette)])
-    ax.imshow(decided, cmap=tints, vmin=-1.5, vmax=len(palette) - 0.5, interpolation="nearest", **common)
+    ends = {"vmin": -1.5, "vmax": len(palette) - 0.5}
+    drawn = ax.imshow(decided, cmap=tints, interpolation="nearest", **ends, **common)
     if legend:
         found = np.unique(decided)
         style.add_label_legend(ax, view.label_names, palette, found[found >= 0])
+    return drawn
 
 
 def _prepare(

@@ -80,9 +80,11 @@ def make_plane(
     n = view.n_features if most is None else most
     i, j = check_dimensions(view, dimensions, n)
     place = view.centre()[:n] if at is None else np.array(at, dtype=float)
+    if most is not None and place.shape == (view.n_features,):
+        place = place[:n]
     if place.shape != (n,) or not np.isfinite(np.delete(place, [i, j])).all():
         names = ", ".join(view.feature_names[:n])
-        raise ValueError(f"at must be {n} finite numbers, one for each of {names}; got {at}.")
+        raise ValueError(f"at must be {n} finite numbers, one for each of {names}; got {at!r}.")
     low, high = view.limits(X)
     return Plane((i, j), place, low[[i, j]], high[[i, j]])
 

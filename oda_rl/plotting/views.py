@@ -86,7 +86,7 @@ class View:
 
     def limits(self, X: NDArray[Any] | None = None) -> tuple[Array, Array]:
         """What is shown of each coordinate: where codevectors and samples are, and a margin."""
-        if X is None and self.reach is not None:
+        if self.reach is not None:
             return self.reach
         points = self.codevectors if X is None else np.vstack([self.codevectors, X])
         least, most = points.min(axis=0), points.max(axis=0)

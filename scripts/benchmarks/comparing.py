@@ -116,20 +116,30 @@ def measure_random(env_id: str, episodes: int) -> float:
     return total / episodes
 
 
-def number_text(value: float, digits: int = 0) -> str:
-    """A number with commas, or a dash for infinity."""
-    return f"{value:,.{digits}f}" if np.isfinite(value) else "-"
+def steps_text(value: float) -> str:
+    """Steps, or a dash for infinity."""
+    return f"{value:,.0f}" if np.isfinite(value) else "-"
+
+
+def seconds_text(value: float) -> str:
+    """Seconds with as many digits as say something, or a dash for infinity."""
+    return f"{value:,.{2 if value < 1 else 1}f}" if np.isfinite(value) else "-"
+
+
+def plain(value: float, digits: int) -> str:
+    """A number with so many digits after the point, and no sign if they are all zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def mean_text(value: float, digits: int = 1) -> str:
     """A return, without digits after the point where it is a large number."""
-    return f"{value:.{0 if abs(value) >= 1000 else digits}f}"
+    return plain(value, 0 if abs(value) >= 1000 else digits)
 
 
 def interval_text(iqm: float, low: float, high: float, digits: int = 1) -> str:
     """A number and its interval, all with as many digits."""
     digits = 0 if max(map(abs, (iqm, low, high))) >= 1000 else digits
-    return f"{iqm:.{digits}f} ({low:.{digits}f}, {high:.{digits}f})"
+    return f"{plain(iqm, digits)} ({plain(low, digits)}, {plain(high, digits)})"
 
 
 def kilobytes(count: float) -> str:
@@ -157,13 +167,13 @@ def field_rows(one: Field) -> tuple[list[str], list[list[str]]]:
                 entry.algorithm,
                 interval_text(interquartile_mean(entry.returns), *entry.interval),
                 mean_text(float(entry.returns.mean())),
-                number_text(float(np.median(steps))),
-                number_text(float(np.median(entry.to_threshold("curve_seconds"))), 1),
+                steps_text(float(np.median(steps))),
+                seconds_text(float(np.median(entry.to_threshold("curve_seconds")))),
                 f"{np.isfinite(steps).sum()}/{len(steps)}",
                 f"{entry.median('numbers'):,.0f}",
                 kilobytes(entry.median("file_bytes")),
                 f"{entry.median('decision'):.0f}",
-                f"{entry.median('seconds'):,.1f}",
+                seconds_text(entry.median("seconds")),
             ]
         )
     rows += [[name, NOT_FOR_THIS, *[""] * 8] for name in one.left_out]
@@ -196,7 +206,7 @@ def pooled_rows(fields: Sequence[Field]) -> tuple[list[str], list[list[str]]]:
             [
                 algorithm,
                 interval_text(interquartile_mean(scores), *stratified_interval(strata), digits=2),
-                f"{scores.mean():.2f}",
+                mean_text(float(scores.mean()), 2),
                 f"{len(strata)} of {len(fields)}",
                 str(len(scores)),
             ]

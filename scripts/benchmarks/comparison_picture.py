@@ -59,7 +59,8 @@ def mark_threshold(axes: Axes, one: Field) -> None:
         axes.axhline(one.threshold, color=GREY, lw=0.9, ls="--", zorder=1)
         axes.annotate(
             f"solved: {one.threshold:g}", (0, one.threshold), (4, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="left", va="bottom", fontsize=7, color="#666666",
+            textcoords="offset points", ha="left", va="bottom", fontsize=7, color="#444444", zorder=5,
+            bbox={"facecolor": "white", "alpha": 0.7, "pad": 0.5, "linewidth": 0},
         )  # fmt: skip
 
 

@@ -1,11 +1,13 @@
 """SB3's callbacks work unchanged, and ours do what they say."""
 
 import csv
+import sys
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from environments import IdentityEnv
+from PIL import Image
 from stable_baselines3.common.callbacks import (
     BaseCallback,
     CheckpointCallback,
@@ -19,9 +21,12 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from oda_rl.agents import TwoTimescaleQ
-from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+import oda_rl.envs  # noqa: F401
+from oda_rl.agents import FourierSarsa, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback, SnapshotCallback
+from oda_rl.plotting import animate_codebook
 
 QUICK = {
     "warmup_steps": 200,
@@ -30,6 +35,7 @@ QUICK = {
     "max_cells": 20,
     "growth_fraction": 1.0,
 }
+PICTURES = {"codebook/greedy_actions", "codebook/value", "codebook/cells_against_temperature"}
 TAGS = {
     "oda/temperature",
     "oda/n_codevectors",
@@ -179,9 +185,212 @@ def test_logged_returns_are_those_of_the_episodes(tmp_path):
     assert episodes % 10 == 0
 
 
-def test_codebook_callback_refuses_nonsense():
-    with pytest.raises(ValueError, match="log_freq"):
-        CodebookCallback(0)
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"log_freq": 0}, "log_freq"),
+        ({"figure_freq": -1}, "figure_freq"),
+        ({"max_cost": 2.0}, "max_cost"),
+    ],
+)
+def test_codebook_callback_refuses_nonsense(options, name):
+    with pytest.raises(ValueError, match=name):
+        CodebookCallback(**options)
+
+
+def watch(tmp_path, algorithm=TwoTimescaleQ, env="CartPole-v1", steps=3_000, others=(), **options):
+    """A short training with a TensorBoard; what is in its file."""
+    quick = QUICK if algorithm is TwoTimescaleQ else {"warmup_steps": 200}
+    model = algorithm(env=env, seed=0, **quick)
+    model.set_logger(configure(str(tmp_path), ["tensorboard"]))
+    callback = CodebookCallback(**options)
+    model.learn(steps, callback=[*others, callback])
+    model.logger.close()
+    events = EventAccumulator(str(tmp_path), size_guidance={"images": 0, "histograms": 0})
+    events.Reload()
+    return model, callback, events
+
+
+def hyperparameters(events):
+    """The session's hyperparameters, and the tags of the metrics."""
+    found = events.summary_metadata
+    content = {tag: metadata.plugin_data.content for tag, metadata in found.items()}
+    session = HParamsPluginData.FromString(content["_hparams_/session_start_info"]).session_start_info
+    experiment = HParamsPluginData.FromString(content["_hparams_/experiment"]).experiment
+    return session.hparams, [info.name.tag for info in experiment.metric_infos]
+
+
+def test_everything_is_there_at_the_end(tmp_path):
+    evaluation = EvalCallback(
+        Monitor(gym.make("CartPole-v1")), eval_freq=1_000, n_eval_episodes=1, verbose=0
+    )
+    model, callback, events = watch(tmp_path, others=[evaluation], dimensions=(2, 3))
+    tags = events.Tags()
+    assert set(tags["images"]) == PICTURES
+    assert set(tags["histograms"]) == {"cells/q", "cells/log10_visits", "cells/td_error"}
+    assert [event.step for event in events.Images("codebook/value")] == [3_000]
+    final = events.Histograms("cells/q")[-1].histogram_value
+    q = model.learner.q_values
+    assert (final.num, final.min, final.max) == (q.size, pytest.approx(q.min()), pytest.approx(q.max()))
+    assert events.Histograms("cells/td_error")[-1].histogram_value.num <= model.n_cells
+    assert events.Scalars("oda/n_codevectors")[-1].value == model.n_cells
+    assert events.Scalars("oda/n_codevectors")[-1].step == 3_000
+    settings, metrics = hyperparameters(events)
+    assert settings["algorithm"].string_value == "TwoTimescaleQ"
+    assert settings["max_cells"].number_value == 20
+    assert settings["gamma"].number_value == model.config.gamma
+    assert metrics == ["rollout/ep_rew_mean", "time/fps", "oda/n_codevectors", "eval/mean_reward"]
+    assert set(metrics) <= set(tags["scalars"])
+    assert callback.seconds["at_end"] > 0.0
+
+
+def test_the_projector_has_a_row_for_each_cell(tmp_path):
+    model, _, _ = watch(tmp_path)
+    folder = tmp_path / "3000" if (tmp_path / "3000").exists() else tmp_path / "03000"
+    points = np.loadtxt(folder / "codebook" / "tensors.tsv")
+    np.testing.assert_allclose(points, model.learner.codebook.codevectors)
+    with open(folder / "codebook" / "metadata.tsv") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert list(rows[0]) == ["action", "visits", "value", "level"]
+    greedy = model.learner.greedy(model.learner.codevectors.astype(np.float32))
+    assert [row["action"] for row in rows] == [["push left", "push right"][a] for a in greedy]
+    visits = model.learner.codebook["visits"].sum(axis=0)
+    np.testing.assert_allclose([float(row["visits"]) for row in rows], visits, atol=0.5)
+    levels = [int(row["level"]) for row in rows]
+    assert levels == sorted(levels)
+    assert levels[0] == 0
+    assert f"{folder.name}/codebook/tensors.tsv" in (tmp_path / "projector_config.pbtxt").read_text()
+
+
+def test_the_projector_wants_three_dimensions(tmp_path):
+    model, _, _ = watch(tmp_path, env="oda_rl/MountainCar-v0")
+    points = np.loadtxt(next(tmp_path.glob("*/codebook/tensors.tsv")))
+    np.testing.assert_allclose(points[:, :2], model.learner.codebook.codevectors)
+    np.testing.assert_array_equal(points[:, 2:], np.zeros((model.n_cells, 1)))
+
+
+def test_the_cells_of_a_tree_are_told_by_their_branches(tmp_path):
+    model = TwoTimescaleQ(env="oda_rl/MountainCar-v0", seed=0, tree=True)
+    model.set_logger(configure(str(tmp_path), ["tensorboard"]))
+    model.learn(4_000, callback=CodebookCallback(figure_freq=0))
+    model.logger.close()
+    with open(next(tmp_path.glob("*/codebook/metadata.tsv"))) as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [int(row["branch"]) for row in rows] == model.learner.codebook.labels.tolist()
+
+
+def test_pictures_during_the_training_keep_to_their_times(tmp_path):
+    _, _, events = watch(tmp_path, log_freq=500, figure_freq=1_000, histogram_freq=1_500, max_cost=1.0)
+    steps = [event.step for event in events.Images("codebook/value")]
+    assert set(steps) <= {1_000, 1_500, 2_000, 2_500, 3_000}
+    assert len(events.Histograms("cells/q")) >= 2
+
+
+def test_what_costs_too_much_waits_for_the_end(tmp_path):
+    _, callback, events = watch(
+        tmp_path, log_freq=100, figure_freq=100, histogram_freq=100, max_cost=0.0
+    )
+    assert [event.step for event in events.Images("codebook/value")] == [3_000]
+    assert callback.seconds["pictures"] == 0.0
+
+
+def test_what_is_not_wanted_is_not_written(tmp_path):
+    options = {"figure_freq": 0, "histogram_freq": 0, "embedding": False, "hparams": False}
+    model, _, events = watch(tmp_path, **options)
+    tags = events.Tags()
+    assert not tags["images"]
+    assert not tags["histograms"]
+    assert model.learner.td_errors is None
+    assert [path for path in tmp_path.iterdir() if "tfevents" not in path.name] == []
+    assert "_hparams_/experiment" not in events.summary_metadata
+
+
+@pytest.mark.parametrize("algorithm", [UniformGridQ, FourierSarsa])
+def test_of_the_baselines_what_they_have(tmp_path, algorithm):
+    model, _, events = watch(tmp_path, algorithm, steps=1_000)
+    tags = events.Tags()
+    assert set(tags["images"]) == PICTURES - {"codebook/cells_against_temperature"}
+    assert "cells/q" in tags["histograms"]
+    assert "cells/td_error" not in tags["histograms"]
+    assert not [tag for tag in tags["scalars"] if tag.startswith("oda/")]
+    assert not (tmp_path / "projector_config.pbtxt").exists()
+    assert hyperparameters(events)[0]["algorithm"].string_value == type(model).__name__
+
+
+def test_continuous_actions_on_the_board(tmp_path):
+    model, _, events = watch(tmp_path, env="oda_rl/Pendulum-v1")
+    assert set(events.Tags()["images"]) == PICTURES
+    with open(next(tmp_path.glob("*/codebook/metadata.tsv"))) as file:
+        actions = [float(row["action"]) for row in csv.DictReader(file, delimiter="\t")]
+    assert len(actions) == model.n_cells
+    assert max(np.abs(actions)) <= 2.0
+
+
+def test_without_a_tensorboard_nothing_is_drawn(tmp_path):
+    model = make_model()
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    callback = CodebookCallback(500)
+    model.learn(2_000, callback=callback)
+    model.logger.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["progress.csv"]
+    assert model.learner.td_errors is None
+
+
+def test_matplotlib_is_not_imported_for_numbers(tmp_path, monkeypatch):
+    loaded = [name for name in sys.modules if name.split(".")[0] == "matplotlib"]
+    for name in {"matplotlib", *loaded}:
+        monkeypatch.setitem(sys.modules, name, None)  # importing it would raise an error
+    _, _, events = watch(tmp_path, figure_freq=0)
+    assert events.Tags()["histograms"]
+
+
+def test_snapshots_are_what_had_been_learned():
+    snapshots = SnapshotCallback(every=1_000)
+    model = make_model().learn(3_500, callback=[snapshots, CodebookCallback()])
+    assert [steps for steps, _ in snapshots.snapshots] == [1_000, 2_000, 3_000, 3_500]
+    views = snapshots.views()
+    early = make_model()
+    early.learn(3_500, callback=lambda seen, _: early.num_timesteps < 2_000)
+    np.testing.assert_array_equal(views[1].codevectors, early.learner.codevectors)
+    points = np.zeros((3, 4))
+    np.testing.assert_array_equal(views[1].values(points), early.view().values(points))
+    np.testing.assert_array_equal(views[-1].codevectors, model.learner.codevectors)
+    assert views[0].title.startswith("1,000 steps")
+
+
+def test_snapshots_further_and_further_apart():
+    snapshots = SnapshotCallback(every=300, stretch=1.5)
+    make_model().learn(4_000, callback=snapshots)
+    steps = [steps for steps, _ in snapshots.snapshots]
+    # at the first call after the interval; the ends of episodes are such calls, too
+    assert all(gap >= 300 * 1.5**k for k, gap in enumerate(np.diff(steps[:-1]), start=1))
+    assert len(steps) == 5
+    assert steps[-1] == 4_000
+    with pytest.raises(ValueError, match="stretch"):
+        SnapshotCallback(stretch=0.5)
+    with pytest.raises(ValueError, match="every"):
+        SnapshotCallback(every=0)
+
+
+def test_snapshots_make_an_animation(tmp_path):
+    snapshots = SnapshotCallback(every=1_000)
+    TwoTimescaleQ(env="oda_rl/MountainCar-v0", seed=0, **QUICK).learn(3_000, callback=snapshots)
+    actions, values = animate_codebook(snapshots, tmp_path / "car.gif", dpi=30, hold=0.0)
+    with Image.open(tmp_path / "car.gif") as gif:
+        assert gif.n_frames == 3
+    assert actions.get_xlabel() == values.get_xlabel() == "position"
+    assert values.get_title(loc="right").startswith("3,000 steps")
+    early, _ = animate_codebook(snapshots.views()[:1], tmp_path / "early.gif", dpi=30, hold=0.0)
+    assert early.get_legend() is None  # nothing has been decided
+    assert len(early.collections[0].get_offsets()) == len(snapshots.views()[0].codevectors)
+
+
+def test_an_animation_of_continuous_actions_has_one_scale_for_each_side(tmp_path):
+    snapshots = SnapshotCallback(every=1_500)
+    TwoTimescaleQ(env="oda_rl/Pendulum-v1", seed=0, **QUICK).learn(4_500, callback=snapshots)
+    axes = animate_codebook(snapshots, tmp_path / "pendulum.gif", dpi=30, hold=0.0)
+    scales = [ax.get_ylabel() for ax in axes[0].figure.axes if ax not in list(axes)]
+    assert sorted(scales) == ["action", "value of the greedy action"]
 
 
 def test_verbose_codebook_callback_prints_each_temperature_once(capsys):

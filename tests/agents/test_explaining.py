@@ -43,6 +43,8 @@ VARIANTS = [
     {"softness": 0.0},
     {"codebook": "per_action"},
     {"codebook": "per_action", "softness": 0.0, "local_model": "constant"},
+    {"tree": True, "growth_cells": 80, "max_cells": 120, "near_branches": 2},
+    {"tree": True, "growth_cells": 60, "max_cells": 100, "samples_per_cell": 3},
 ]
 
 

@@ -5,7 +5,7 @@ import io
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import FixedEnv, IdentityEnv, TrackEnv
+from environments import BrokenEnv, FixedEnv, IdentityEnv, SpacesEnv, TrackEnv
 from gymnasium import spaces
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -13,9 +13,10 @@ from stable_baselines3.common.monitor import Monitor
 from tree_learners import HIGH, LOW, make_points
 
 import oda_rl.envs  # noqa: F401
-from oda_rl.agents import TwoTimescaleConfig, TwoTimescaleQ
+from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+from oda_rl.agents.explaining import explain_observation
 from oda_rl.agents.learner import TwoTimescaleLearner
 from oda_rl.agents.tree.layout import WIDTH
 from oda_rl.agents.tree.learner import TreeLearner
@@ -102,6 +103,25 @@ def test_a_tree_of_one_branch_learns_what_the_flat_codebook_learns():
     np.testing.assert_allclose(tree.codevectors, flat.codevectors, rtol=1e-9)
     np.testing.assert_allclose(tree.weights, flat.weights, rtol=1e-9)
     np.testing.assert_allclose(tree["q"], flat["q"], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("task", ["oda_rl/CartPole-v1", "oda_rl/Pendulum-v1"])
+def test_explanations_ask_the_cells_that_the_agent_asks(task):
+    model = make_model(task).learn(9_000)
+    learner, rng = model.learner, np.random.default_rng(0)
+    for _ in range(20):
+        state = rng.normal(scale=[1.0, 1.0, 0.1, 1.0])
+        if task == "oda_rl/Pendulum-v1":
+            state = np.array([np.cos(state[0]), np.sin(state[0]), state[1]])
+        state = state.astype(np.float32)
+        why = explain_observation(model, state)
+        action, _ = model.predict(state, deterministic=True)
+        np.testing.assert_allclose(why.action, action, rtol=1e-6)
+        cost = learner.n_distances
+        heard = np.flatnonzero(learner.find_heard(state))
+        assert learner.n_distances == cost
+        assert 0 < len(heard) < model.n_cells
+        assert {voice.number for voice in why.voices} <= set(heard.tolist())
 
 
 # -- what it costs -----------------------------------------------------------------------------------
@@ -262,12 +282,31 @@ def test_the_best_policy_is_given_back():
 # -- bad input ---------------------------------------------------------------------------------------
 
 
+def test_nonsense_from_the_environment():
+    model = make_model(BrokenEnv(5_000, reward=np.nan), gamma=0.5)
+    with pytest.raises(BadTransitionError, match=r"reward nan.*at step 5000 of the training"):
+        model.learn(8_000)
+    for array in model.learner.get_state()[1].values():
+        assert np.isfinite(array).all()
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(np.array([np.nan], np.float32))
+
+
+def test_constant_observations_are_survived():
+    env = SpacesEnv(spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Discrete(2))
+    env.observation_space.sample = lambda: np.ones(2, dtype=np.float32)
+    model = make_model(env).learn(4_000)
+    assert np.isfinite(model.learner.codevectors).all()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"codebook": "per_action"}, "tree=True needs codebook='shared', got 'per_action'"),
         ({"bifurcation": "perturb"}, "tree=True needs bifurcation='critical', got 'perturb'"),
         ({"tree": "yes"}, r"tree must be one of \(False, True\), got 'yes'"),
+        ({"tree": False, "near_branches": 3}, "near_branches=3 needs tree=True"),
+        ({"near_branches": 2.5}, "near_branches must be a whole number, got 2.5"),
         ({"near_branches": 0}, "near_branches must be a number from 1 to 64, got 0"),
     ],
 )

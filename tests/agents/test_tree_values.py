@@ -1,10 +1,13 @@
 """Q(lambda) on a tree against a slow twin, which moves all cells at every step."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from tree_learners import give_values, kept_cells, make_learner, make_points, scaled, shares
 
 from oda_rl.agents import layout
+from oda_rl.agents import values as flat
 from oda_rl.agents.tree import values
 
 
@@ -20,7 +23,7 @@ def test_steps_follow_watkins_q_lambda(local_model, rate_by):
     The equations are those of the learner without a tree; the cells that speak are those of the branches
     that were found.
     """
-    options = {"gamma": 0.9, "trace_decay": 0.7, "exploration_initial_eps": 0.02, "hold": 1}
+    options = {"gamma": 0.9, "trace_decay": 0.7, "exploration_initial_eps": 0.04, "hold": 1}
     learner = make_learner(local_model=local_model, learning_rate_by=rate_by, **options)
     work, config = learner.workspace, learner.config
     work.figures[layout.NEXT_SLOW] = np.inf  # the fast timescale alone
@@ -31,7 +34,7 @@ def test_steps_follow_watkins_q_lambda(local_model, rate_by):
     give_values(learner, q.reshape(3 * m, k))
     mu = learner.codebook.codevectors
     # near each other, so that branches are left and met again
-    points = 0.5 * np.cumsum(make_points(150, 1), axis=0)
+    points = 0.5 * np.cumsum(make_points(250, 1), axis=0)
     points = np.cos(points).astype(np.float32)
     learner.begin(0, points[0])
     trace, cuts, run, longest = np.zeros((3, m, k)), 0, 0, 0
@@ -87,6 +90,22 @@ def test_environments_have_traces_of_their_own():
         assert change.min() < 0.0, "its value was no longer 0, and the reward was"
     else:
         assert not change.any()
+
+
+def test_errors_are_those_of_the_cells_that_spoke():
+    learner = make_learner(local_model="constant")
+    learner.workspace.figures[layout.NEXT_SLOW] = np.inf
+    learner.watch_errors()
+    points = make_points(200, 6)
+    learner.begin(0, points[0])
+    for before, point in pairwise(points):
+        assert np.isnan(learner.td_errors).all()
+        p = shares(learner, scaled(learner, before), kept_cells(learner))
+        learner.step(0, point, 1.0, False, False)
+        if learner.workspace.counters[layout.LEARNING_STEPS] % flat.WATCHED_EVERY == 0:
+            break
+    np.testing.assert_array_equal(np.isfinite(learner.td_errors), p > 0.0)
+    assert np.ptp(learner.td_errors[p > 0.0]) < 1e-12, "all have seen the same error"
 
 
 def test_looking_does_not_settle():

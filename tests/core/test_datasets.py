@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from oda_rl.datasets import make_translated_digits
+from oda_rl.datasets import make_gaussian_classes, make_gaussians, make_translated_digits
 
 
 @pytest.mark.parametrize(("shape", "frame"), [(12, (12, 12)), ((8, 8), (8, 8)), ((9, 16), (9, 16))])
@@ -32,3 +32,14 @@ def test_wrong_frames_are_refused():
         make_translated_digits((7, 12))
     with pytest.raises(ValueError, match="n_copies must be at least 1, got 0"):
         make_translated_digits(n_copies=0)
+
+
+def test_classes_are_dealt_out_to_the_gaussians_in_turn():
+    samples, labels = make_gaussian_classes(90, n_components=9, n_classes=3, scale=0.05, seed=4)
+    same, component = make_gaussians(90, 9, 0.05, 4)
+    np.testing.assert_array_equal(samples, same)
+    np.testing.assert_array_equal(np.bincount(labels), [30, 30, 30])
+    for c in range(9):
+        assert len(np.unique(labels[component == c])) == 1
+    with pytest.raises(ValueError, match="n_components must be at least 3, got 2"):
+        make_gaussian_classes(n_components=2, n_classes=3)

@@ -5,8 +5,24 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib.collections import PolyCollection  # noqa: E402
+from matplotlib.contour import ContourSet  # noqa: E402
+from matplotlib.path import Path  # noqa: E402
+from PIL import Image  # noqa: E402
+from sklearn.exceptions import NotFittedError  # noqa: E402
 
-from oda_rl.plotting import plot_codebook, plot_learning_curve  # noqa: E402
+from oda_rl import ODAClassifier, ODAPartition, ODARegressor  # noqa: E402
+from oda_rl.plotting import (  # noqa: E402
+    View,
+    animate_codebook,
+    plot_annealing,
+    plot_codebook,
+    plot_learning_curve,
+    plot_partition,
+    plot_policy_map,
+    plot_value_map,
+)
+from oda_rl.quantization import StochasticVQ  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +66,222 @@ def test_learning_curve_has_the_moving_average():
 
 def test_a_run_shorter_than_the_window():
     assert len(plot_learning_curve([10], [1.0]).get_lines()) == 1
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)) * [2.0, 1.0]
+    return X, np.where(X[:, 0] * X[:, 1] > 0.0, "same", "other")
+
+
+@pytest.fixture(scope="module")
+def partition(data):
+    return ODAPartition(max_codevectors=12, random_state=0).fit(data[0])
+
+
+@pytest.fixture(scope="module")
+def classifier(data):
+    return ODAClassifier(max_codevectors=24, rule="nearest", random_state=0).fit(*data)
+
+
+def polygons(ax):
+    (cells,) = (c for c in ax.collections if isinstance(c, PolyCollection) and c.get_zorder() == 0)
+    return cells, [path.vertices[:-1] for path in cells.get_paths()]
+
+
+def area(polygon):
+    x, y = polygon.T
+    return 0.5 * abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))
+
+
+def rectangle(ax):
+    return np.diff(ax.get_xlim())[0] * np.diff(ax.get_ylim())[0]
+
+
+def test_cells_fill_the_plane_and_contain_the_samples_that_they_should(data, partition):
+    ax = plot_partition(partition, data[0])
+    _, cells = polygons(ax)
+    assert len(cells) == partition.n_codevectors_
+    assert sum(area(cell) for cell in cells) == pytest.approx(rectangle(ax))
+    found = np.full(len(data[0]), -1)
+    for i, cell in enumerate(cells):
+        found[Path(cell).contains_points(data[0])] = i
+    np.testing.assert_array_equal(found, partition.predict(data[0]))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 0", "feature 1")
+
+
+@pytest.mark.parametrize("divergence", ["kl", "itakura_saito"])
+def test_cells_of_other_divergences_are_those_of_predict(divergence):
+    X = np.random.default_rng(1).gamma(3.0, size=(300, 2))
+    model = ODAPartition(max_codevectors=8, divergence=divergence, random_state=0).fit(X)
+    _, cells = polygons(plot_partition(model))
+    inside = np.array([Path(cell).contains_points(X) for cell in cells])
+    seen = inside.any(axis=0)
+    assert seen.mean() > 0.9
+    np.testing.assert_array_equal(inside.argmax(axis=0)[seen], model.predict(X)[seen])
+
+
+def test_a_cell_has_the_colour_of_its_class(data, classifier):
+    ax = plot_partition(classifier, *data, label_names=["different", "alike"])
+    cells, shapes = polygons(ax)
+    faces = cells.get_facecolor()
+    assert len(np.unique(faces, axis=0)) == 2
+    by_class = {}
+    for shape, face in zip(shapes, faces, strict=True):
+        inside = Path(shape).contains_points(data[0])
+        for label in np.unique(classifier.predict(data[0][inside])):
+            by_class.setdefault(label, set()).add(tuple(face))
+    assert by_class.keys() == {"same", "other"}
+    assert all(len(colours) == 1 for colours in by_class.values())
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["different", "alike"]
+
+
+def test_a_slice_shows_the_cells_that_it_cuts_with_their_codevectors():
+    X = np.random.default_rng(0).normal(size=(500, 4))
+    model = ODAPartition(max_codevectors=30, random_state=0).fit(X)
+    at = np.array([0.5, np.nan, np.nan, -0.5])
+    ax = plot_partition(model, dimensions=(2, 1), at=at)
+    _, cells = polygons(ax)
+    assert 1 < len(cells) < 30
+    assert sum(area(cell) for cell in cells) == pytest.approx(rectangle(ax))
+    middles = np.array([cell.mean(axis=0) for cell in cells])
+    points = np.column_stack(
+        [np.full(len(cells), 0.5), middles[:, 1], middles[:, 0], np.full(len(cells), -0.5)]
+    )
+    own = model.predict(points)
+    drawn = ax.collections[-1].get_offsets()
+    np.testing.assert_allclose(drawn, model.codevectors_[own][:, [2, 1]])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 2", "feature 1")
+
+
+def test_a_policy_map_has_the_colours_of_predict(data, classifier):
+    ax = plot_policy_map(classifier, resolution=40)
+    (image,) = ax.get_images()
+    shown = image.get_array()
+    left, right, bottom, top = image.get_extent()
+    x = left + (np.arange(40) + 0.5) / 40 * (right - left)
+    y = bottom + (np.arange(40) + 0.5) / 40 * (top - bottom)
+    grid = np.column_stack([part.ravel() for part in np.meshgrid(x, y)])
+    predicted = np.searchsorted(classifier.classes_, classifier.predict(grid)).reshape(40, 40)
+    np.testing.assert_array_equal(shown, predicted)
+
+
+def test_a_value_map_of_a_regressor_is_its_prediction(data):
+    X = data[0]
+    model = ODARegressor(max_codevectors=10, random_state=0).fit(X, 3.0 * X[:, 0])
+    ax = plot_value_map(model, codebook=True)
+    (filled,) = (c for c in ax.collections if isinstance(c, ContourSet))
+    x = np.linspace(-2.0, 2.0, 9)
+    points = np.column_stack([x, np.zeros(9)])
+    steps = filled.levels
+    for point, value in zip(points, model.predict(points), strict=True):
+        k = np.searchsorted(steps, value) - 1
+        assert filled.get_paths()[k].contains_point(point)
+    assert [a.get_ylabel() for a in ax.figure.axes if a is not ax] == ["prediction"]
+
+
+def test_a_view_of_anything_can_be_drawn():
+    view = View(
+        codevectors=np.array([[0.0, 0.0], [1.0, 1.0]]),
+        weights=np.ones(2),
+        labels=np.array([0.3, 0.7]),
+        feature_names=["a", "b"],
+        label_names=["level"],
+        low=np.full(2, -np.inf),
+        high=np.full(2, np.inf),
+        distance=lambda X: np.abs(X[:, :1] - [0.0, 1.0]),
+    )
+    _, cells = polygons(plot_partition(view))
+    assert len(cells) == 2
+
+
+def test_dimensions_that_tell_the_classes_apart_are_drawn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    X[:, 0] *= 3.0
+    y = (X[:, 1] + X[:, 3] > 0.0).astype(int)
+    model = ODAClassifier(max_codevectors=60, random_state=0).fit(X, y)
+    ax = plot_partition(model)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 1", "feature 3")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, X: plot_partition(m, dimensions=(0, 0)), "two different numbers from 0 to 1"),
+        (lambda m, X: plot_partition(m, dimensions=(0, 2)), "two different numbers from 0 to 1"),
+        (lambda m, X: plot_partition(m, X[:, :1]), r"X must have shape \(n_samples, 2\)"),
+        (lambda m, X: plot_partition(m, X, X[:5, 0]), r"y must have shape \(400,\)"),
+        (lambda m, X: plot_partition(m, at=[1.0]), "at must be 2 finite numbers"),
+        (lambda m, X: plot_partition(m, feature_names=["x"]), "feature_names must have 2"),
+        (lambda m, X: plot_value_map(m), "has no values"),
+        (lambda m, X: plot_policy_map(m), "decides nothing"),
+        (lambda m, X: plot_annealing([]), "no history"),
+        (lambda m, X: plot_annealing(m, axes=[plt.figure().subplots()]), "axes must be 3"),
+        (lambda m, X: plot_annealing(m, which=["return"]), "which must be of"),
+        (lambda m, X: animate_codebook(m, "codebook.png"), r"end in \.gif"),
+        (lambda m, X: animate_codebook([], "codebook.gif"), "nothing to animate"),
+    ],
+)
+def test_nonsense_is_refused_by_name(data, partition, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(partition, data[0])
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="is a list"):
+        plot_partition([1.0])
+    with pytest.raises(NotFittedError):
+        plot_partition(ODAPartition())
+    with pytest.raises(ValueError, match="two are needed"):
+        plot_partition(ODAPartition(2).fit(np.arange(20.0)[:, None]))
+
+
+def test_the_annealing_is_that_of_the_history(partition):
+    cells, distortion, temperature = plot_annealing(partition)
+    history = partition.history_
+    np.testing.assert_array_equal(cells.get_lines()[0].get_ydata(), [p.n_codevectors for p in history])
+    np.testing.assert_array_equal(cells.get_lines()[0].get_xdata(), [p.temperature for p in history])
+    assert cells.xaxis_inverted()
+    np.testing.assert_array_equal(distortion.get_lines()[0].get_ydata(), [p.distortion for p in history])
+    np.testing.assert_array_equal(
+        temperature.get_lines()[0].get_xdata(), [p.n_samples_seen for p in history]
+    )
+    assert len(plot_annealing(partition, returns=([10, 20], [1.0, 2.0]))) == 4
+
+
+def test_annealing_of_the_other_estimators(data, classifier):
+    assert plot_annealing(classifier)[1].get_ylabel() == "loss on samples left out"
+    model = StochasticVQ(4, random_state=0).fit(data[0])
+    (error,) = plot_annealing(model)
+    np.testing.assert_array_equal(
+        error.get_lines()[0].get_ydata(), [p.distortion for p in model.history_]
+    )
+
+
+def test_the_animation_has_a_picture_for_each_temperature(data, partition, tmp_path):
+    path = tmp_path / "made" / "codebook.gif"
+    (ax,) = animate_codebook(partition, path, data[0], dpi=30, hold=0.0)
+    with Image.open(path) as gif:
+        assert gif.n_frames == len(partition.history_)
+        assert gif.info["loop"] == 0
+    assert [entry.name for entry in path.parent.iterdir()] == ["codebook.gif"]
+    _, cells = polygons(ax)
+    assert len(cells) == partition.history_[-1].n_codevectors
+    animate_codebook(partition, path, dpi=30, hold=0.0, max_frames=3)
+    with Image.open(path) as gif:
+        assert gif.n_frames == 3
+
+
+def test_codevectors_of_a_classifier_grow_with_their_classes(classifier, tmp_path):
+    (ax,) = animate_codebook(classifier, tmp_path / "classes.gif", dpi=30, max_frames=2)
+    assert {text.get_text() for text in ax.get_legend().get_texts()} == {"class same", "class other"}
+
+
+def test_drawing_changes_nothing(data, classifier):
+    X = data[0].copy()
+    before = classifier.codevectors_.copy()
+    plot_partition(classifier, X)
+    np.testing.assert_array_equal(X, data[0])
+    np.testing.assert_array_equal(classifier.codevectors_, before)

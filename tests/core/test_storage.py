@@ -28,6 +28,12 @@ def test_round_trip(tmp_path):
     assert os.listdir(tmp_path / "deep") == ["model.npz"]
 
 
+def test_kind_of(tmp_path):
+    assert storage.kind_of(save(tmp_path / "model")) == "Thing"
+    with pytest.raises(FileNotFoundError, match="no model file"):
+        storage.kind_of(tmp_path / "nothing")
+
+
 def test_binary_files():
     buffer = io.BytesIO()
     storage.save(buffer, "Thing", CONFIG, ARRAYS)

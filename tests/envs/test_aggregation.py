@@ -374,7 +374,8 @@ def test_stable_baselines_learns_from_states(grown):
     envs = make_vec_env("CartPole-v1", 2, wrapper_kwargs=fixed, **options)
     model = sb3.PPO("MlpPolicy", envs, n_steps=32, batch_size=64, seed=0).learn(64)
     assert model.predict(envs.reset())[0].shape == (2,)
-    growing = make_vec_env("CartPole-v1", 1, wrapper_kwargs={"max_states": 30}, **options)
-    model = sb3.DQN("MlpPolicy", growing, learning_starts=1050, seed=0).learn(1100)
+    growing = {"max_states": 30, "warmup_steps": 300}
+    growing = make_vec_env("CartPole-v1", 1, wrapper_kwargs=growing, **options)
+    model = sb3.DQN("MlpPolicy", growing, learning_starts=1470, seed=0).learn(1500)
     assert growing.envs[0].n_states > 1
     assert 0 <= model.predict(growing.reset())[0][0] < 2

@@ -409,3 +409,11 @@ def test_modules_that_travel_to_a_cluster_are_those_of_the_scripts():
     for name in cluster.OWN:
         module = importlib.import_module(name)
         assert ROOT / "scripts" in Path(module.__file__).parents
+
+
+def test_numbers_have_the_digits_that_say_something():
+    assert comparing.interval_text(-0.001, -0.26, 0.004, digits=2) == "0.00 (-0.26, 0.00)"
+    assert comparing.interval_text(-1100.2, -1200.0, -950.0) == "-1100 (-1200, -950)"
+    assert comparing.seconds_text(0.034) == "0.03"
+    assert comparing.seconds_text(1234.56) == "1,234.6"
+    assert comparing.seconds_text(np.inf) == comparing.steps_text(np.inf) == "-"

@@ -100,3 +100,10 @@ def test_what_is_no_model_is_refused(tmp_path, explain):
     code, output = explain(tmp_path / "notes.npz")
     assert code == 1
     assert "not a model file of oda_rl" in output
+
+
+def test_help_explains_itself(explain, capsys):
+    with pytest.raises(SystemExit):
+        explain("--help")
+    output = capsys.readouterr().out
+    assert "A state, in the environment's own units" in output

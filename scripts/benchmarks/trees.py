@@ -1,0 +1,247 @@
+"""Trees against flat codebooks: errors, codevectors and time; prediction; resolutions; splits."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from sklearn.metrics import pairwise_distances_argmin
+from threadpoolctl import threadpool_limits
+
+from benchmarks.trees_resolutions import show_resolutions
+from benchmarks.trees_splits import Splits, show_splits
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
+from oda_rl.datasets import make_gaussian_classes
+
+Array = NDArray[np.float64]
+Problem = tuple[Array, NDArray[np.int64], Array, NDArray[np.int64]]
+
+N_TRAINING = 480
+FLAT, DEFAULT, TREE = "flat, K = 100", "flat, as it is", "tree"
+# Chosen on the problems of seeds 100 to 119.
+LAYERS = ({"max_codevectors": 10}, {"max_codevectors": 4})
+CODEVECTOR_SHARE, TIME_SHARE = 0.25, 0.1
+MOST_TIMES_100, LEAST_TIMES_FLAT = 20.0, 10.0
+N_COMPONENTS, N_FEATURES = 50, 4
+
+
+@dataclass
+class Trees:
+    """Measure MultiResolutionODA against flat codebooks."""
+
+    seeds: tuple[int, ...] = tuple(range(10))
+    """Seeds of the mixtures of Gaussians, and of the models."""
+    repeats: int = 40
+    """Fits of each model on each of them; the fastest counts."""
+    leaves: int = 10_000
+    """Leaves of the larger tree whose predictions are timed."""
+    gaussians: bool = True
+    """The table on the papers' mixture of Gaussians."""
+    prediction: bool = True
+    """The table on the time of predictions."""
+    resolutions: bool = True
+    """The table on digits at several resolutions; scattering takes minutes."""
+    datasets: tuple[str, ...] = ("digits", "translated")
+    """Data sets of that table."""
+    cases: tuple[str, ...] = ("",)
+    """Rows of that table: those whose names begin with one of these."""
+    resolution_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Seeds of its divisions of the data, and of the models."""
+    splits: bool = True
+    """The table on errors when cells split."""
+    stream: int = 12_000
+    """Samples of each stream in that table."""
+
+
+class Fitted(NamedTuple):
+    """One model on one problem; errors in per cent."""
+
+    n_codevectors: int
+    n_cells: int
+    n_presented: int
+    milliseconds: float
+    training_error: float
+    test_error: float
+
+
+def problem(seed: int) -> Problem:
+    """Training samples and their classes, test samples and theirs."""
+    samples, labels = make_gaussian_classes(seed=seed)
+    return samples[:N_TRAINING], labels[:N_TRAINING], samples[N_TRAINING:], labels[N_TRAINING:]
+
+
+def template(seed: int, **options: Any) -> ODAClassifier:
+    """The classifier of the papers: distances as they are, the nearest codevector tells the class."""
+    return ODAClassifier(rule="nearest", scale=None, validation=None, random_state=seed, **options)
+
+
+def makers(seed: int) -> dict[str, Callable[[], Any]]:
+    """Fresh models."""
+    return {
+        FLAT: lambda: template(seed, max_codevectors=100),
+        DEFAULT: lambda: ODAClassifier(random_state=seed),
+        TREE: lambda: MultiResolutionODA(template(seed), layers=LAYERS, random_state=seed),
+    }
+
+
+def least_seconds(function: Callable[[], object], repeats: int) -> float:
+    """Least processor time of a call, in seconds: other programs that run do not count."""
+    found = np.inf
+    for _ in range(repeats):
+        begun = time.thread_time()
+        function()
+        found = min(found, time.thread_time() - begun)
+    return found
+
+
+def fitted(make: Callable[[], Any], data: Problem, repeats: int) -> tuple[Any, Fitted]:
+    """A model, and what it cost and does."""
+    model = make().fit(data[0], data[1])
+    seconds = least_seconds(lambda: make().fit(data[0], data[1]), repeats)
+    is_tree = isinstance(model, MultiResolutionODA)
+    return model, Fitted(
+        model.n_codevectors_,
+        model.n_cells_ if is_tree else model.n_codevectors_,
+        model.n_presented_ if is_tree else model.n_samples_seen_,
+        1e3 * seconds,
+        100.0 * (1.0 - model.score(data[0], data[1])),
+        100.0 * (1.0 - model.score(data[2], data[3])),
+    )
+
+
+def show_gaussians(args: Trees, console: Console, splits: Splits) -> None:
+    """The tree against flat classifiers on the papers' problem: medians over the seeds."""
+    found: dict[str, list[Fitted]] = {}
+    for seed in args.seeds:
+        data = problem(seed)
+        for name, make in makers(seed).items():
+            repeats = args.repeats if name != DEFAULT else max(1, args.repeats // 10)
+            model, result = fitted(make, data, repeats)
+            found.setdefault(name, []).append(result)
+            if name == TREE:
+                splits.note("classification, batch", model)
+    title = f"Two classes of Gaussians in the plane, {N_TRAINING} training samples: medians"
+    table = Table(title=title, title_justify="left")
+    for column in ("", "K", "all cells", "presented", "ms", "training error, %", "test error, %"):
+        table.add_column(column, justify="right")
+    middle = {name: Fitted(*np.median(rows, axis=0)) for name, rows in found.items()}
+    for name, row in middle.items():
+        table.add_row(
+            name,
+            f"{row.n_codevectors:g}",
+            f"{row.n_cells:g}",
+            f"{row.n_presented:,.0f}",
+            f"{row.milliseconds:.2f}",
+            f"{row.training_error:.2f}",
+            f"{row.test_error:.2f}",
+        )
+    console.print(table)
+    console.print(told(found, middle))
+
+
+def told(found: dict[str, list[Fitted]], middle: dict[str, Fitted]) -> str:
+    """What of the targets is reached, by the medians and in how many seeds."""
+    flat, tree = np.array(found[FLAT]), np.array(found[TREE])
+    errors = ("training error", "test error")
+    lines = ["ms: processor time of a fit. The tree against the flat classifier with K = 100:"]
+    for place, name in zip((4, 5), errors, strict=True):
+        level = middle[TREE][place] <= middle[FLAT][place] + 1e-9
+        more = tree[:, place] - flat[:, place]
+        lines.append(
+            f"  {name}: median no larger: {answer(level)}; {np.median(more):+.2f} in the median seed, "
+            f"no larger in {int((more <= 1e-9).sum())} of {len(tree)} seeds"
+        )
+    for place, name, share in ((0, "codevectors", CODEVECTOR_SHARE), (3, "time", TIME_SHARE)):
+        ratio = np.median(tree[:, place] / flat[:, place])
+        lines.append(f"  {name}, times: {ratio:.3f} (at most {share:g}: {answer(ratio <= share)})")
+    return "\n".join(lines)
+
+
+def answer(reached: bool | np.bool_) -> str:
+    """Yes or no."""
+    return "yes" if reached else "no"
+
+
+# -- prediction ----------------------------------------------------------------------------------
+
+
+def cloud(n: int, seed: int) -> Array:
+    """A mixture of Gaussians in four dimensions."""
+    rng = np.random.default_rng(seed)
+    means = rng.uniform(-1.0, 1.0, (N_COMPONENTS, N_FEATURES))
+    return means[rng.integers(0, N_COMPONENTS, n)] + 0.2 * rng.normal(size=(n, N_FEATURES))
+
+
+def tree_of(leaves: int) -> MultiResolutionODA:
+    """A clusterer with about so many leaves, ten to a cell."""
+    depth = max(1, round(np.log10(leaves)))
+    model = MultiResolutionODA(
+        ODAPartition(), layers=depth + 1, max_children=10, max_leaves=leaves, random_state=0
+    )
+    return model.fit(cloud(12 * leaves, 0))
+
+
+def show_prediction(args: Trees, console: Console) -> None:
+    """Microseconds of predictions over leaves, and of flat codebooks of the same codevectors."""
+    title = f"Prediction in {N_FEATURES} dimensions, microseconds a sample"
+    table = Table(title=title, title_justify="left")
+    for column in ("codevectors", "layers", "many at once", "one at a time"):
+        table.add_column(column, justify="right")
+    test = cloud(20_000, 1)
+    models = {leaves: tree_of(leaves) for leaves in (100, args.leaves)}
+    costs = []
+    for model in models.values():
+        many = least_seconds(lambda model=model: model.predict(test), 5) / len(test)
+        single = least_seconds(lambda model=model: one_by_one(model.predict, test[:200]), 5) / 200
+        row = (f"{model.n_codevectors_:,} leaves", str(model.n_layers_))
+        costs.append((many, single))
+        table.add_row(*row, f"{1e6 * many:.2f}", f"{1e6 * single:.1f}")
+    large = models[args.leaves]
+    for name, predict in flat_searches(large.codevectors_).items():
+        many = least_seconds(lambda predict=predict: predict(test[:2000]), 5) / 2000
+        single = least_seconds(lambda predict=predict: one_by_one(predict, test[:50]), 5) / 50
+        costs.append((many, single))
+        label = f"{large.n_codevectors_:,} flat, {name}"
+        table.add_row(label, "1", f"{1e6 * many:.2f}", f"{1e6 * single:.1f}")
+    console.print(table)
+    (small, _), (big, _), (flat, _), _ = costs
+    console.print(
+        f"Many at once: {big / small:.1f} times the cost of the small tree (at most {MOST_TIMES_100:g}: "
+        f"{answer(big <= MOST_TIMES_100 * small)}), {flat / big:.1f} times less than the flat "
+        f"codebook (at least {LEAST_TIMES_FLAT:g}: {answer(flat >= LEAST_TIMES_FLAT * big)}).\n"
+        "One at a time scikit-learn's checks of the input cost more than the search."
+    )
+
+
+def one_by_one(predict: Callable[[Array], Any], samples: Array) -> None:
+    """Predict samples one at a time."""
+    for sample in samples:
+        predict(sample[None, :])
+
+
+def flat_searches(codevectors: Array) -> dict[str, Callable[[Array], Any]]:
+    """The nearest of all codevectors: by a flat estimator, and by scikit-learn's fastest search."""
+    flat = ODAPartition(2, random_state=0).fit(codevectors[:100])
+    flat.codevectors_ = codevectors
+    return {
+        "ODAPartition": flat.predict,
+        "scikit-learn": lambda samples: pairwise_distances_argmin(samples, codevectors),
+    }
+
+
+def run_trees(args: Trees, console: Console) -> None:
+    """The tables of `benchmark.py trees`."""
+    splits = Splits()
+    with threadpool_limits(1):
+        if args.gaussians:
+            show_gaussians(args, console, splits)
+        if args.prediction:
+            show_prediction(args, console)
+        if args.resolutions:
+            show_resolutions(args.datasets, args.cases, args.resolution_seeds, console, splits)
+        if args.splits:
+            show_splits(args.seeds, args.stream, console, splits)

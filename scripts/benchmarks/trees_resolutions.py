@@ -1,0 +1,162 @@
+"""Trees at several resolutions against flat classifiers on pixels with as many codevectors."""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from sklearn.datasets import load_digits
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from benchmarks.trees_splits import Splits
+from oda_rl import MultiResolutionODA, ODAClassifier
+from oda_rl.datasets import make_translated_digits
+from oda_rl.resolutions import scattering_pyramid, wavelet_pyramid
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+TEST_SIZE = 0.2
+SHAPES = {"digits": (8, 8), "translated": (12, 12)}
+PIXELS = "pixels"
+# Settings of the flat classifier on pixels; the best of them, told by the test samples, counts.
+FLAT: tuple[dict[str, Any], ...] = (
+    {"scale": None, "validation": None},
+    {"scale": None, "validation": None, "rule": "nearest"},
+    {"validation": None},
+)
+
+
+class Case(NamedTuple):
+    """A tree: what it is called, the scale of its template, children by layer, and resolutions."""
+
+    name: str
+    scale: str | None
+    children: tuple[int, ...]
+    resolutions: list[Any] | None
+
+    def model(self, seed: int) -> MultiResolutionODA:
+        """A fresh one."""
+        layers = [{"max_codevectors": k} for k in self.children]
+        return MultiResolutionODA(
+            ODAClassifier(scale=self.scale),
+            layers=layers,
+            resolutions=self.resolutions,
+            random_state=seed,
+        )
+
+
+class Row(NamedTuple):
+    """One tree on one division of the data, and the flat classifiers with as many codevectors."""
+
+    leaves: int
+    layers: int
+    seconds: float
+    accuracy: float
+    flat: tuple[float, ...]
+
+
+def cases(shape: tuple[int, int]) -> list[Case]:
+    """The trees; chosen on divisions of seeds from 100."""
+    scattering = partial(scattering_pyramid, shape)
+    log = partial(scattering, discriminant=True, compression="log")
+    return [
+        Case(PIXELS, None, (40, 10), None),
+        Case("wavelets, 2 levels", None, (40, 10), list(wavelet_pyramid(shape, [1, 0]))),
+        Case("scattering 2, 1", "within", (20, 10), scattering(windows=[2, 1])),
+        Case("scattering 3, 2, 1", "within", (20, 10, 10), scattering(windows=[3, 2, 1])),
+        Case("scattering 2, 1, LDA", None, (20, 10), scattering(windows=[2, 1], discriminant=True)),
+        Case("scattering 2, 1, log, LDA", None, (20, 10), log(windows=[2, 1])),
+    ]
+
+
+def load(name: str) -> tuple[Array, Labels]:
+    """Digits as they are, or each somewhere in a larger image."""
+    if name == "digits":
+        return load_digits(return_X_y=True)
+    return make_translated_digits(SHAPES[name])
+
+
+def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: Splits) -> Row:
+    """Fit a tree, and flat classifiers on pixels with as many codevectors as it has leaves."""
+    division = StratifiedShuffleSplit(1, test_size=TEST_SIZE, random_state=seed)
+    train, test = next(division.split(samples, labels))
+    model = case.model(seed)
+    begun = time.perf_counter()
+    model.fit(samples[train], labels[train])
+    seconds = time.perf_counter() - begun
+    splits.note("digits, batch", model)
+    flat = []
+    for options in FLAT:
+        other = ODAClassifier(max_codevectors=model.n_codevectors_, random_state=seed, **options)
+        other.fit(samples[train], labels[train])
+        flat.append(100.0 * other.score(samples[test], labels[test]))
+    accuracy = 100.0 * model.score(samples[test], labels[test])
+    return Row(model.n_codevectors_, model.n_layers_, seconds, accuracy, tuple(flat))
+
+
+def add_row(table: Table, data: str, name: str, rows: Sequence[Row]) -> tuple[float, float]:
+    """Show the means of a tree; returns its accuracy, and that of the best flat classifier."""
+    accuracy = float(np.mean([row.accuracy for row in rows]))
+    flat = float(np.mean([row.flat for row in rows], axis=0).max())
+    table.add_row(
+        data,
+        name,
+        f"{np.mean([row.leaves for row in rows]):.1f}",
+        f"{np.mean([row.layers for row in rows]):.1f}",
+        f"{np.median([row.seconds for row in rows]):.2f}",
+        f"{accuracy:.2f}",
+        f"{flat:.2f}",
+    )
+    return accuracy, flat
+
+
+def show_resolutions(
+    names: Sequence[str],
+    begins: tuple[str, ...],
+    seeds: Sequence[int],
+    console: Console,
+    splits: Splits,
+) -> None:
+    """Accuracies of trees, by resolutions, beside those of flat classifiers on pixels at equal K."""
+    title = f"Accuracy on a fifth left out, %, means over seeds {tuple(seeds)}"
+    table = Table(title=title, title_justify="left")
+    for column in ("data", "resolutions", "leaves", "layers", "fit s", "tree", "flat, pixels, same K"):
+        table.add_column(column, justify="left" if column in ("data", "resolutions") else "right")
+    lines = []
+    for name in names:
+        samples, labels = load(name)
+        best: dict[str, float] = {}
+        beaten = []
+        chosen = [case for case in cases(SHAPES[name]) if case.name.startswith(begins)]
+        for case in track(chosen, f"{name}: resolutions", console=console, transient=True):
+            rows = [measure(case, samples, labels, seed, splits) for seed in seeds]
+            best[case.name], flat = add_row(table, name, case.name, rows)
+            several = case.resolutions is not None and min(row.layers for row in rows) > 1
+            if several and best[case.name] > flat:
+                beaten.append(case.name)
+        table.add_section()
+        lines.append(told(name, best, beaten))
+    console.print(table)
+    console.print(
+        "Flat: the best of three settings, told by the test samples. Scattering: windows of 2^J points, "
+        "coarse to fine, and principal components; LDA: followed by linear discriminant analysis."
+    )
+    for line in lines:
+        console.print(line)
+
+
+def told(name: str, best: dict[str, float], beaten: list[str]) -> str:
+    """What is reached on one data set."""
+    several = f"yes ({'; '.join(beaten)})" if beaten else "no"
+    top = max(best, key=lambda case: best[case])
+    better = "no" if top == PIXELS else f"yes ({top})" if PIXELS in best else f"? ({top})"
+    return (
+        f"{name}: two or three resolutions beat the flat classifier on pixels at equal K: {several}; "
+        f"wavelets or scattering beat pixels in trees: {better}"
+    )

@@ -1,0 +1,200 @@
+"""The pictures of `trees.py`: the data space layer by layer, and curves of what it took."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba_array
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+CLASS_COLOURS = np.array(["#9ecae1", "#fdae6b", "#a1d99b"])
+CODE_COLOURS = np.array(["#08519c", "#a63603", "#006d2c"])
+PLAIN, CODE = "#9ecae1", "#d62728"
+LINES = ((1.6, "#333333"), (1.0, "#666666"), (0.6, "#999999"))
+COLOURS = ("#555555", "#0072b2", "#d55e00")
+WRONG, DISTORTION = "training error, %", "mean distortion"
+N_GRID, N_SNAPSHOTS = 300, 3
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture, whole or not at all."""
+    part = path.with_name(f".{path.name}")
+    figure.savefig(part, dpi=150, format="png")
+    plt.close(figure)
+    part.replace(path)
+
+
+def style(axes: Axes) -> None:
+    """Light frames and grids."""
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def draw_figure(outcome: Any, samples: Array, labels: Labels) -> Figure:
+    """One figure of the paper: how the cells develop, and error, K and temperature by samples."""
+    n = max(len(outcome.prefixes), N_SNAPSHOTS)
+    figure = plt.figure(figsize=(10.5, 6.6), layout="constrained")
+    upper, lower = figure.subfigures(2, 1, height_ratios=(1.45, 1.0))
+    panels = upper.subplots(1, n, squeeze=False)[0]
+    grid = _grid(samples)
+    if outcome.prefixes:
+        for depth, axes in enumerate(panels[: len(outcome.prefixes)], start=1):
+            _draw_tree(axes, outcome, depth, samples, labels, grid)
+        for axes in panels[len(outcome.prefixes) :]:
+            _draw_told(axes, outcome.model, samples, labels, grid)
+    else:
+        history = outcome.model.history_
+        counts = np.array([point.n_codevectors for point in history])
+        wanted = np.geomspace(max(2, counts[0]), counts[-1], n)
+        for axes, k in zip(panels, wanted, strict=True):
+            place = int(np.abs(counts - k).argmin())
+            _draw_flat(axes, outcome, place, samples, labels, grid)
+    what = WRONG if is_classifier(outcome.model) else DISTORTION
+    _draw_curves(lower.subplots(1, 3), outcome, what)
+    upper.suptitle(f"Fig. {outcome.case.figure}: {outcome.case.name}", fontsize=11)
+    return figure
+
+
+def _grid(samples: Array) -> tuple[Array, Array]:
+    low, high = samples.min(axis=0) - 0.1, samples.max(axis=0) + 0.1
+    x, y = np.meshgrid(*(np.linspace(a, b, N_GRID) for a, b in zip(low, high, strict=True)))
+    return x, y
+
+
+def _points(grid: tuple[Array, Array]) -> Array:
+    return np.column_stack([grid[0].ravel(), grid[1].ravel()])
+
+
+def _borders(axes: Axes, grid: tuple[Array, Array], cells: Labels, width: float, colour: str) -> None:
+    """Lines where neighbouring points of the grid lie in different cells."""
+    image = cells.reshape(grid[0].shape)
+    for k in np.unique(image):
+        axes.contour(*grid, image == k, [0.5], colors=colour, linewidths=width)
+
+
+def _draw_tree(
+    axes: Axes,
+    outcome: Any,
+    layers: int,
+    samples: Array,
+    labels: Labels,
+    grid: tuple[Array, Array],
+) -> None:
+    """The cells of the first layers, those of the first with the thickest lines."""
+    model = outcome.prefixes[layers - 1]
+    _draw_samples(axes, samples, labels if is_classifier(model) else None)
+    for depth in range(layers, 0, -1):
+        cells = outcome.prefixes[depth - 1].apply(_points(grid))
+        _borders(axes, grid, cells, *LINES[min(depth, 3) - 1])
+    _draw_codevectors(axes, model.codevectors_, model.codevector_labels_, is_classifier(model))
+    # The whole tree has the same splits first; the time is that of the fastest of its fits.
+    seconds = outcome.stages[len(model.history_)].seconds
+    title = f"layer {layers}: K = {model.n_codevectors_}\n{model.n_presented_:,} samples"
+    _finish(axes, f"{title}, {1e3 * seconds:.1f} ms")
+
+
+def _draw_told(
+    axes: Axes, model: Any, samples: Array, labels: Labels, grid: tuple[Array, Array]
+) -> None:
+    """What is predicted: classes, or leaves, whose colours tell neighbours apart."""
+    classes = is_classifier(model)
+    found = model.predict(_points(grid)).reshape(grid[0].shape)
+    colours = CLASS_COLOURS[found] if classes else np.array(plt.get_cmap("tab20").colors)[found % 20]
+    axes.pcolormesh(*grid, _rgb(colours), alpha=0.35, shading="nearest", rasterized=True)
+    _draw_samples(axes, samples, labels if classes else None)
+    _finish(axes, "predicted classes" if classes else "leaves")
+
+
+def _rgb(colours: NDArray[Any]) -> Array:
+    """Colours of an image, names or numbers, as numbers."""
+    names, places = np.unique(colours.reshape(-1, *colours.shape[2:]), axis=0, return_inverse=True)
+    return to_rgba_array(names)[places.ravel()].reshape(*colours.shape[:2], 4)[..., :3]
+
+
+def _draw_flat(
+    axes: Axes, outcome: Any, place: int, samples: Array, labels: Labels, grid: tuple[Array, Array]
+) -> None:
+    """The cells at one temperature."""
+    point, classes = outcome.model.history_[place], is_classifier(outcome.model)
+    _draw_samples(axes, samples, labels if classes else None)
+    away = ((_points(grid)[:, None] - point.codevectors[None]) ** 2).sum(axis=2)
+    _borders(axes, grid, away.argmin(axis=1), *LINES[1])
+    own = point.labels if classes else np.zeros(point.n_codevectors, dtype=np.int64)
+    _draw_codevectors(axes, point.codevectors, own, classes)
+    title = f"T = {point.temperature:.2g}, K = {point.n_codevectors}\n{point.n_samples_seen:,} samples"
+    _finish(axes, f"{title}, {1e3 * point.seconds:.1f} ms")
+
+
+def _draw_samples(axes: Axes, samples: Array, labels: Labels | None) -> None:
+    colours = PLAIN if labels is None else CLASS_COLOURS[labels]
+    axes.scatter(*samples.T, c=colours, s=5, linewidths=0)
+
+
+def _draw_codevectors(axes: Axes, codevectors: Array, labels: Labels, classes: bool) -> None:
+    colours = CODE_COLOURS[labels] if classes else CODE
+    axes.scatter(*codevectors.T, c=colours, s=26, edgecolors="white", linewidths=0.6, zorder=3)
+
+
+def _finish(axes: Axes, title: str) -> None:
+    axes.set_title(title, fontsize=9)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal")
+
+
+def _draw_curves(panels: Any, outcome: Any, what: str) -> None:
+    stages = outcome.stages
+    x = [stage.n_samples for stage in stages]
+    columns = (
+        (what, [stage.error for stage in stages]),
+        ("codevectors K", [stage.k for stage in stages]),
+        ("temperature T", [stage.temperature for stage in stages]),
+    )
+    for axes, (name, y) in zip(panels, columns, strict=True):
+        line = "" if outcome.prefixes and name.startswith("temp") else "-"
+        axes.plot(x, y, "o" + line, color=COLOURS[1], ms=3, lw=1.2)
+        axes.set_xlabel("samples observed")
+        axes.set_ylabel(name)
+        style(axes)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        if name in ("temperature T", DISTORTION):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0.0)
+
+
+def draw_times(outcomes: list[Any]) -> Figure:
+    """Errors of all models over the time they took, clusterers and classifiers side by side."""
+    figure, panels = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
+    for axes, classes in zip(panels, (False, True), strict=True):
+        chosen = [one for one in outcomes if is_classifier(one.model) == classes]
+        for one, colour in zip(chosen, COLOURS, strict=True):
+            stages = [stage for stage in one.stages if stage.seconds > 0.0]
+            seconds = [1e3 * stage.seconds for stage in stages]
+            errors = [stage.error for stage in stages]
+            label = f"{one.case.name.split(', ')[1]}: K = {one.model.n_codevectors_}"
+            axes.step(seconds, errors, where="post", color=colour, lw=1.3, marker="o", ms=3, label=label)
+        axes.set_xscale("log")
+        axes.set_xlabel("milliseconds")
+        axes.set_ylabel(WRONG if classes else DISTORTION)
+        if classes:
+            axes.set_ylim(bottom=0.0)
+        else:
+            axes.set_yscale("log")
+        axes.legend(frameon=False, fontsize=8)
+        style(axes)
+    return figure

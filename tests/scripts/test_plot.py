@@ -1,0 +1,127 @@
+"""`plot.py` draws what a file holds, and says where."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import oda_rl.envs  # noqa: F401
+from oda_rl import ODAClassifier, ODAPartition, ODARegressor
+from oda_rl.agents import TileCodingSarsa, TwoTimescaleQ
+
+ROOT = Path(__file__).parents[2]
+QUICK = {"warmup_steps": 200, "growth_steps": 1000, "growth_cells": 10, "max_cells": 20}
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("plot_script", ROOT / "scripts" / "plot.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["plot_script"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["plot_script"]
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    path = tmp_path_factory.mktemp("agent") / "model.npz"
+    TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **QUICK).learn(3_000).save(path)
+    return path
+
+
+def drawn(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def draw(script, *args, **options):
+    return script.main(script.Args(*args, **options))
+
+
+def test_the_command_line(agent, tmp_path):
+    command = [
+        sys.executable,
+        "scripts/plot.py",
+        str(agent),
+        "--kind",
+        "value",
+        "--dimensions",
+        "0",
+        "1",
+    ]
+    command += ["--at", "0", "0", "0.1", "0", "--out", str(tmp_path), "--dpi", "40"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert drawn(tmp_path) == {"model_value.png"}
+    assert str(tmp_path / "model_value.png") in found.stdout.replace("\n", "")
+    assert "2: pole angle (rad)" in found.stdout
+
+
+def test_all_of_an_agent_is_drawn_next_to_it(script, agent, capsys):
+    assert draw(script, agent, dpi=40) == 0
+    kinds = ("codebook", "partition", "value", "policy", "annealing")
+    assert drawn(agent.parent) == {"model.npz", *(f"model_{kind}.png" for kind in kinds)}
+    for kind in kinds:
+        with Image.open(agent.parent / f"model_{kind}.png") as picture:
+            assert np.asarray(picture.convert("L")).std() > 5.0
+    printed = capsys.readouterr().out
+    assert "TwoTimescaleQ" in printed
+    assert f"python scripts/plot.py {agent} --kind animation" in printed.replace("\n", "")
+
+
+def test_the_animation_of_an_agent_is_of_a_training_like_its_own(
+    script, agent, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(script, "FIRST_INTERVAL", 0.15)
+    snapshots = script.train_again(script.load(agent), script.Console())
+    trained = script.load(agent)
+    again = snapshots.views()[-1]
+    assert snapshots.snapshots[-1][0] == trained.num_timesteps
+    np.testing.assert_array_equal(again.codevectors, trained.learner.codevectors)
+    assert draw(script, agent, "animation", out=tmp_path) == 0
+    assert drawn(tmp_path) == {"model_animation.gif"}
+    with Image.open(tmp_path / "model_animation.gif") as gif:
+        assert gif.n_frames > 3
+    assert "3,000 steps" in capsys.readouterr().out
+
+
+def test_estimators_with_their_data(script, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.where(X[:, 0] > 0.0, "right", "left")
+    ODAClassifier(max_codevectors=6, random_state=0).fit(X, y).save(tmp_path / "classes.npz")
+    rows = "\n".join(f"{a},{b},{c}" for (a, b), c in zip(X, y, strict=True))
+    (tmp_path / "data.csv").write_text("x,y,label\n" + rows + "\n")
+    assert draw(script, tmp_path / "classes.npz", "partition", data=tmp_path / "data.csv", dpi=40) == 0
+    assert draw(script, tmp_path / "classes.npz", dpi=40) == 0
+    ODARegressor(max_codevectors=6, random_state=0).fit(X, X[:, 0]).save(tmp_path / "curve.npz")
+    assert draw(script, tmp_path / "curve.npz", dpi=40) == 0
+    assert "No policy" in capsys.readouterr().out
+    ODAPartition(max_codevectors=5, random_state=0).fit(X).save(tmp_path / "cells.npz")
+    assert draw(script, tmp_path / "cells.npz", "animation", data=None) == 0
+    assert {"classes_policy.png", "curve_value.png", "cells_animation.gif"} <= drawn(tmp_path)
+    assert "curve_policy.png" not in drawn(tmp_path)
+
+
+def test_a_baseline_has_no_cells_to_draw(script, tmp_path, capsys):
+    path = tmp_path / "tiles.npz"
+    TileCodingSarsa(env="oda_rl/MountainCar-v0", seed=0, warmup_steps=200).learn(1_000).save(path)
+    assert draw(script, path, dpi=40) == 0
+    assert drawn(tmp_path) == {"tiles.npz", "tiles_value.png", "tiles_policy.png"}
+    printed = capsys.readouterr().out
+    assert "No partition" in printed
+    assert "No annealing" in printed
+
+
+def test_what_cannot_be_drawn_is_told(script, agent, tmp_path, capsys):
+    assert draw(script, tmp_path / "nothing.npz") == 1
+    assert "there is no model file" in capsys.readouterr().out.replace("\n", " ")
+    assert draw(script, agent, "value", dimensions=(0, 9), out=tmp_path) == 1
+    assert "from 0 to 3" in capsys.readouterr().out.replace("\n", " ")
+    assert draw(script, agent, "partition", data=tmp_path / "data.csv", out=tmp_path) == 1
+    assert "--data goes with estimators" in capsys.readouterr().out.replace("\n", " ")
+    assert drawn(tmp_path) == set()
