@@ -17,6 +17,7 @@ from oda_rl.rkhs.machine import HYPERPARAMETERS, KernelMachine, Rules
 
 Array = NDArray[np.float64]
 TRANSFERS = ("keep", "project")
+FITNESSES = ("likelihood", "loss")
 # Parameters that a machine calls by the same name.
 SHARED = (
     "bandwidth",
@@ -26,6 +27,7 @@ SHARED = (
     "parsimony",
     "stepsize_halving",
     "average",
+    "fitness",
     "ratio",
     "fitness_rate",
     "move_probability",
@@ -142,6 +144,8 @@ class KernelSGD(BaseEstimator):
             raise ValueError(f"loss must be one of {tuple(self.losses)}, got {self.loss!r}.")
         if given["transfer"] not in TRANSFERS:
             raise ValueError(f"transfer must be one of {TRANSFERS}, got {given['transfer']!r}.")
+        if given["fitness"] not in FITNESSES:
+            raise ValueError(f"fitness must be one of {FITNESSES}, got {given['fitness']!r}.")
         adapt = (self.adapt,) if isinstance(self.adapt, str) else tuple(self.adapt or ())
         unknown = [name for name in adapt if name not in HYPERPARAMETERS]
         if unknown:

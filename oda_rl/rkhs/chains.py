@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 from oda_rl._jit import lean_kernel, vector_kernel
 
 BANDWIDTH, STEPSIZE, REGULARIZATION = 0, 1, 2
+# How a hyperparameter adapts: not at all, by the likelihood, or by a gradient of the loss.
+FIXED, BY_LIKELIHOOD, BY_LOSS = 0, 1, 2
 # Every so many samples one is held against the window of past ones.
 PROBE_EVERY = 4
 # Fewer past samples than this tell nothing of the bandwidth.
 LEAST_PAST = 16
 # Samples between two moves: at least this many, and this share of all seen.
 LEAST_STAY = 32
-# The others stay where the mean of a gradient is below this part of its mean size.
+# Those that adapt by the loss stay where the mean of a gradient is below this part of its mean size.
 UNDECIDED = 0.1
 
 
@@ -24,7 +26,7 @@ class Chains(NamedTuple):
     """One row or entry for each of bandwidth, stepsize and regularisation.
 
     `sets` (3, n), rising; `state`, an index into its row; `adapts`; `fitness` R; `size`, the mean
-    absolute fitness, of the bandwidth the mean curvature; `n_fitness`, how many made them; `stay`,
+    absolute fitness, or the mean curvature of the likelihood; `n_fitness`, how many made them; `stay`,
     [samples seen, samples since a move was last considered, past samples]; `past` (p, window), a ring of
     past samples.
     """
@@ -105,13 +107,13 @@ def remember(chains, x, bandwidth, gamma):
 def wanted(chains, u):
     """Which way the fitness of hyperparameter u points: up 1, down -1, or 0 to stay.
 
-    The bandwidth stays where its likeliest value, by Newton's method, is nearest to its present state.
+    By the likelihood, it stays where the likeliest value, by Newton's method, is nearest to its state.
     """
     if chains.n_fitness[u] == 0:
         return 0
     fitness, size = chains.fitness[u], chains.size[u]
     least = UNDECIDED * size
-    if u == BANDWIDTH:
+    if chains.adapts[u] == BY_LIKELIHOOD:
         least = 0.5 * math.log(chains.sets[u, 1] / chains.sets[u, 0]) * max(size, 0.0)
     if abs(fitness) <= least:
         return 0
@@ -129,14 +131,16 @@ def move(chains, n, draws, probability, slowing):
     stay[1] = 0
     moved = False
     for u in range(chains.state.shape[0]):
-        if not chains.adapts[u]:
+        if chains.adapts[u] == FIXED:
             continue
         way = wanted(chains, u)
         if draws[u] >= probability:
             way = -way
         state = min(max(chains.state[u] + way, 0), chains.sets.shape[1] - 1)
         if state != chains.state[u]:
-            if u == BANDWIDTH:  # what is known of the slope holds elsewhere, by the curvature
+            if (
+                chains.adapts[u] == BY_LIKELIHOOD
+            ):  # what is known of the slope holds elsewhere, by the curvature
                 row = chains.sets[u]
                 curvature = max(chains.size[u], 0.0)
                 chains.fitness[u] -= curvature * math.log(row[state] / row[chains.state[u]])

@@ -1,9 +1,19 @@
 """The compiled loop of functional stochastic gradients, with pruning and moving hyperparameters."""
 
+import math
 from typing import Any, NamedTuple
 
 from oda_rl._jit import lean_kernel
-from oda_rl.rkhs.chains import BANDWIDTH, REGULARIZATION, STEPSIZE, credit, move, remember
+from oda_rl.rkhs.chains import (
+    BANDWIDTH,
+    BY_LIKELIHOOD,
+    BY_LOSS,
+    REGULARIZATION,
+    STEPSIZE,
+    credit,
+    move,
+    remember,
+)
 from oda_rl.rkhs.expansions import (
     WORST_RESIDUAL,
     add,
@@ -61,19 +71,40 @@ def stepsize_at(n_seen, first, halving):
 
 
 @lean_kernel
-def judge(x, bandwidth, shrinkage, slope, values, chains, batch, counters, gamma):
-    """Credit stepsize and regularisation: what the last step would have done better on a new sample.
+def by_widening(expansion, slope):
+    """Derivative of the loss with respect to log(bandwidth), the weights being as they are.
 
-    The fitness is minus the derivative of the loss with respect to the logarithm of either, through the
-    last step alone.
+    `expansion.near` has the similarities of the sample, whose squared distances in squares of the
+    bandwidth are -2 log of them.
+    """
+    weights, near = expansion.weights, expansion.near
+    total = 0.0
+    for j in range(expansion.size[0]):
+        if near[j] > 0.0:
+            effect = 0.0
+            for c in range(slope.shape[0]):
+                effect += slope[c] * weights[j, c]
+            total -= 2.0 * near[j] * math.log(near[j]) * effect
+    return total
+
+
+@lean_kernel
+def judge(x, bandwidth, shrinkage, slope, values, expansion, chains, batch, counters, gamma):
+    """Credit what adapts by the loss: what would have done better on a new sample.
+
+    The fitness is minus the derivative of the loss with respect to the logarithm of the hyperparameter;
+    for stepsize and regularisation through the last step alone.
     """
     n = counters[N_LAST]
+    if chains.adapts[BANDWIDTH] == BY_LOSS:
+        fitness = -by_widening(expansion, slope)
+        credit(chains, BANDWIDTH, fitness, abs(fitness), gamma)
     by_shrinking = 0.0
     for c in range(values.shape[0]):
         by_shrinking += slope[c] * shrinkage * values[c]
-    if chains.adapts[REGULARIZATION]:
+    if chains.adapts[REGULARIZATION] == BY_LOSS:
         credit(chains, REGULARIZATION, by_shrinking, abs(by_shrinking), gamma)
-    if chains.adapts[STEPSIZE]:
+    if chains.adapts[STEPSIZE] == BY_LOSS:
         similarities(batch.last, n, x, bandwidth, batch.trend)
         by_moving = 0.0
         for k in range(n):
@@ -107,12 +138,13 @@ def step(x, y, weight, begin, end, draws, settings, counters, expansion, chains,
                 shrinkage,
                 slope,
                 batch.values,
+                expansion,
                 chains,
                 batch,
                 counters,
                 settings[GAMMA],
             )
-        if chains.adapts[BANDWIDTH]:
+        if chains.adapts[BANDWIDTH] == BY_LIKELIHOOD:
             remember(chains, x[t], bandwidth, settings[GAMMA])
     kept = 1.0 - shrinkage * (end - begin) / counters[BATCH]
     for j in range(expansion.size[0]):

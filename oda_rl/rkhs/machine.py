@@ -7,7 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.rkhs import learning
-from oda_rl.rkhs.chains import BANDWIDTH, REGULARIZATION, STEPSIZE, Chains
+from oda_rl.rkhs.chains import (
+    BANDWIDTH,
+    BY_LIKELIHOOD,
+    BY_LOSS,
+    FIXED,
+    REGULARIZATION,
+    STEPSIZE,
+    Chains,
+)
 from oda_rl.rkhs.expansions import Expansion
 
 Array = NDArray[np.float64]
@@ -37,6 +45,7 @@ class Rules:
     huber_width: float = 1.0
     average: bool = False
     adapt: tuple[str, ...] = ()
+    fitness: str = "likelihood"
     ratio: float = 1.15
     fitness_rate: float = 0.01
     move_probability: float = 0.9
@@ -288,8 +297,10 @@ def _chains(rules: Rules, n_features: int) -> Chains:
     shrinking = sets[STEPSIZE, -1 if "stepsize" in rules.adapt else half]
     highest = max(rules.regularization, LARGEST_SHRINKAGE / shrinking)
     sets[REGULARIZATION] = np.minimum(sets[REGULARIZATION], highest)
-    adapts = np.array([name in rules.adapt for name in HYPERPARAMETERS])
-    window = rules.window if "bandwidth" in rules.adapt else 1
+    adapts = np.array([BY_LOSS if name in rules.adapt else FIXED for name in HYPERPARAMETERS])
+    if rules.fitness == "likelihood" and adapts[BANDWIDTH] == BY_LOSS:
+        adapts[BANDWIDTH] = BY_LIKELIHOOD
+    window = rules.window if adapts[BANDWIDTH] == BY_LIKELIHOOD else 1
     n = len(HYPERPARAMETERS)
     return Chains(
         sets=sets,

@@ -55,6 +55,10 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         more, or by the last one, as in the paper.
     n_passes : int, default=1
         Passes of `fit` over the samples.
+    fitness : {"likelihood", "loss"}, default="likelihood"
+        What the bandwidth follows: the likelihood of new samples (see Notes), or the derivative of their
+        loss, the weights being as they are. By the loss it ends wider with fewer points, and where it
+        ends depends on where it begins.
     ratio : float, default=1.15
         Of neighbours in the finite set of values that a hyperparameter moves in, from 1/200 of where it
         begins to 200 times that.
@@ -145,6 +149,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         max_points: int = 1000,
         average: bool = True,
         n_passes: int = 1,
+        fitness: str = "likelihood",
         ratio: float = 1.15,
         fitness_rate: float = 0.01,
         move_probability: float = 0.9,
@@ -165,6 +170,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         self.max_points = max_points
         self.average = average
         self.n_passes = n_passes
+        self.fitness = fitness
         self.ratio = ratio
         self.fitness_rate = fitness_rate
         self.move_probability = move_probability

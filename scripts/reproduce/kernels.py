@@ -192,8 +192,8 @@ def show(results: dict[str, Runs], console: Console) -> None:
     console.print(table)
     console.print(
         "Means and standard deviations of the seeds, which differ much in how classes overlap. The "
-        "pictures have means and their 95 % intervals; in the objective's, what a data set has in common "
-        "for all methods is taken out."
+        "pictures have means and their 95 % intervals; in the objective's, what a data set has in "
+        "common for all methods is taken out."
     )
 
 

@@ -133,6 +133,16 @@ def test_the_bandwidth_becomes_the_likeliest(begin):
     assert np.abs(steps).max() < 1.5
 
 
+@pytest.mark.parametrize("begin", [0.05, 5.0])
+def test_by_the_loss_a_poor_bandwidth_is_mended(begin):
+    x, y, test, labels = make_multidist(3000, seed=100)
+    options = {"bandwidth": begin, "random_state": 0, "max_points": 500}
+    fixed = KernelSGDClassifier(adapt=(), **options).fit(x, y)
+    moving = KernelSGDClassifier(fitness="loss", **options).fit(x, y)
+    assert 0.1 < moving.bandwidth_ < 2.0
+    assert moving.score(test, labels) > fixed.score(test, labels) + 0.02
+
+
 def test_without_adaptation_the_bandwidth_stays():
     x, y, *_ = make_multidist(500)
     model = KernelSGDClassifier(bandwidth=0.7, adapt=()).fit(x, y)
@@ -299,6 +309,7 @@ def test_the_dictionary_has_a_limit():
         ({"move_probability": 0.4}, "move_probability must be above 0.5"),
         ({"slowing": -1.0}, "slowing must be"),
         ({"transfer": "drop"}, "transfer must be one of"),
+        ({"fitness": "beauty"}, "fitness must be one of"),
     ],
 )
 def test_bad_parameters(given, message):
