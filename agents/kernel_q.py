@@ -76,6 +76,7 @@ class KernelQ(OnlineAlgorithm):
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"KernelPolicy": CodebookPolicy}
+    config_class: ClassVar[type[KernelQConfig]] = KernelQConfig
     learner: KernelLearner
 
     def __init__(
@@ -94,7 +95,7 @@ class KernelQ(OnlineAlgorithm):
         super().__init__(
             policy,
             env,
-            KernelQConfig(**hyperparameters),
+            self.config_class(**hyperparameters),
             tensorboard_log=tensorboard_log,
             verbose=verbose,
             seed=seed,

@@ -135,12 +135,12 @@ def test_the_bandwidth_becomes_the_likeliest(begin):
 
 @pytest.mark.parametrize("begin", [0.05, 5.0])
 def test_by_the_loss_a_poor_bandwidth_is_mended(begin):
-    x, y, test, labels = make_multidist(3000, seed=100)
+    x, y, *_ = make_multidist(3000, seed=100)
     options = {"bandwidth": begin, "random_state": 0, "max_points": 500}
     fixed = KernelSGDClassifier(adapt=(), **options).fit(x, y)
     moving = KernelSGDClassifier(fitness="loss", **options).fit(x, y)
     assert 0.1 < moving.bandwidth_ < 2.0
-    assert moving.score(test, labels) > fixed.score(test, labels) + 0.02
+    assert moving.history_["loss"][-60:].mean() < 0.8 * fixed.history_["loss"][-60:].mean()
 
 
 def test_without_adaptation_the_bandwidth_stays():
