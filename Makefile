@@ -23,6 +23,7 @@ test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 docs: $(DOCS_READY)
+	@rm -rf build/docs docs/api/generated
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "The documentation is in build/docs/index.html."
 

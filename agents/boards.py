@@ -137,7 +137,7 @@ def codebook_table(
         branch takes its place.
     """
     learner: Any = model.learner
-    if not hasattr(learner, "codebook") or not learner.n_cells:
+    if not hasattr(learner, "codebook") or not learner.is_scaled:
         return None
     view = model.view()
     assert view.values is not None

@@ -122,7 +122,7 @@ def _cells(model: "OnlineAlgorithm", learner: Any) -> tuple[Array, Array, Any]:
         found = book.codevectors
         visits = book["visits"].sum(axis=0)
         weights = visits if visits.any() else book.weights
-        if not len(found):
+        if not learner.is_scaled:
             return np.empty((0, n)), np.empty(0), None
         return learner.codevectors, weights, lambda X: squared_distances(units(X), found)
     looks = learner.range

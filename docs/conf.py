@@ -48,29 +48,32 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
 autosummary_generate = True
-autodoc_default_options = {"members": True, "inherited-members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True, "inherited-members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types are in the docstrings, with shapes and units
 autodoc_preserve_defaults = True
 templates_path = ["_templates"]
 
 
+MARKUP = re.compile(r"(?<=\w)_(?=[,)])|\*(?=\w[\w ]*\))|\|")
+
+
 def drop_foreign(app: Any, kind: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what other packages' classes bring along, and fields that the class itself describes."""
     function = getattr(obj, "fget", obj)
-    home = getattr(function, "__module__", None)
-    if home is None or not callable(function):
+    if type(function).__name__ == "_tuplegetter":
         return True
-    return None if home.split(".")[0] == "oda_rl" and hasattr(function, "__code__") else True
+    if not callable(function):
+        return None
+    own = (getattr(function, "__module__", None) or "").split(".")[0] == "oda_rl"
+    return None if own and hasattr(function, "__code__") else True
 
 
 def escape_markup(app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Take `n_features_in_`, `*shape` and `|` of plain text for what they are, not for markup."""
     for i, line in enumerate(lines):
         plain = re.split(r"(`[^`]*`)", line)
-        plain[::2] = [
-            re.sub(r"(?<=\w)_(?=[,)])|\*(?=\w+[,)])|\|", r"\\\g<0>", part) for part in plain[::2]
-        ]
+        plain[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in plain[::2]]
         if not line.lstrip().startswith((">>>", "...")):
             lines[i] = "".join(plain)
 

@@ -165,6 +165,7 @@ class Tree:
         self.divergence = divergence
         self.n_tally, self.n_model = n_tally, n_model
         self.layers = [self.new_cells(0)]
+        self._places: tuple[list[int], list[Labels]] | None = None
 
     def new_cells(self, layer: int) -> Cells:
         """An empty layer of the kind that stands at that depth; the root is as the first below it."""
@@ -232,6 +233,12 @@ class Tree:
         list of ndarray of shape (n_cells,), int64
             Of every layer.
         """
+        sizes = [len(cells) for cells in self.layers]  # change with every split
+        if self._places is None or self._places[0] != sizes:
+            self._places = sizes, self._find_leaf_places()
+        return self._places[1]
+
+    def _find_leaf_places(self) -> list[Labels]:
         below = [cells.is_leaf.astype(np.int64) for cells in self.layers]
         for depth in range(len(self.layers) - 1, 0, -1):
             np.add.at(below[depth - 1], self.layers[depth].parent, below[depth])

@@ -286,6 +286,21 @@ def test_pictures_during_the_training_keep_to_their_times(tmp_path):
     assert len(events.Histograms("cells/q")) >= 2
 
 
+def test_a_policy_from_the_warm_up_is_given_back_before_it_is_drawn(tmp_path):
+    class First(KeepBestCallback):
+        def _on_step(self):
+            go_on = super()._on_step()
+            self.best_mean_reward = np.inf
+            return go_on
+
+    keeper = First(Monitor(gym.make("CartPole-v1")), eval_freq=1, n_eval_episodes=1)
+    model, _, events = watch(tmp_path, steps=300, others=[keeper])
+    assert keeper.best_timesteps == 1
+    assert not model.learner.is_scaled
+    assert set(events.Tags()["images"]) == PICTURES - {"codebook/cells_against_temperature"}
+    assert not (tmp_path / "projector_config.pbtxt").exists()
+
+
 def test_what_costs_too_much_waits_for_the_end(tmp_path):
     _, callback, events = watch(
         tmp_path, log_freq=100, figure_freq=100, histogram_freq=100, max_cost=0.0

@@ -63,7 +63,8 @@ def test_a_run_leaves_what_it_says(trained):
     folder, output = trained
     run_folder = folder / "CartPole-v1" / "TwoTimescaleQ_3_1"
     names = {path.name.split(".")[0] for path in run_folder.iterdir()}
-    assert names == {"model", "config", "evaluations", "events", "training"}
+    projector = {"03000", "projector_config"}  # what TensorBoard shows of the codebook
+    assert names == {"model", "config", "evaluations", "events", "training", *projector}
     assert (run_folder / "training.png").stat().st_size > 10_000
     assert f"tensorboard --logdir {folder}" in output
     assert f"scripts/evaluate.py {run_folder / 'model.npz'}" in output
