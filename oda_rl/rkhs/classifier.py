@@ -17,9 +17,7 @@ from oda_rl.rkhs.machine import KernelMachine
 
 
 def _is_logistic(model: "KernelSGDClassifier") -> bool:
-    if model.loss != "logistic":
-        raise AttributeError("predict_proba is there with loss='logistic' only.")
-    return True
+    return model.loss == "logistic"
 
 
 class KernelSGDClassifier(ClassifierMixin, KernelSGD):
@@ -187,8 +185,6 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         self.transfer = transfer
         self.random_state = random_state
 
-    # -- learning --------------------------------------------------------------------------------
-
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Start anew and learn from the samples in a random order, `n_passes` times.
 
@@ -273,8 +269,6 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         self._publish()
         return self
 
-    # -- using what was learned ------------------------------------------------------------------
-
     def decision_function(self, X: ArrayLike) -> Array:
         """The outputs f_c(x), the largest of which tells the class.
 
@@ -336,8 +330,6 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         ndarray of shape (n_samples, n_classes)
         """
         return np.asarray(log_softmax(self._outputs(X), axis=1))
-
-    # -- inside ----------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, NDArray[Any]]:
         samples, labels = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C")

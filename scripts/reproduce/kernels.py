@@ -8,6 +8,7 @@ multidist with the dictionary and the decisions of BARRETTE (Fig. 1a), the train
 and the bandwidth over time (Fig. 1c), of BARRETTE from bandwidth 1 and POLK with 0.2 and 1.
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,9 @@ def smooth(values: Array) -> Array:
 def run(method: str, args: Args) -> Runs:
     """All seeds of one method."""
     rows = []
-    for seed in track(range(args.seeds), description=method, transient=True):
+    for seed in track(
+        range(args.seeds), description=method, transient=True, disable=not sys.stdout.isatty()
+    ):
         samples, labels, test, test_labels = make_multidist(args.n_samples, seed=seed)
         model = KernelSGDClassifier(args.loss, random_state=seed, **PAPER, **METHODS[method])
         model.fit(samples, labels)
