@@ -210,8 +210,8 @@ def show_time(console: Console) -> None:
         table.add_row(name, f"{cost:.1f}", yes(cost <= MICROSECONDS))
     console.print(table)
     console.print(
-        f"Best of ten runs of 1,600 samples; at most {MICROSECONDS:g}. Five classes; every sample with a "
-        "gradient enters the dictionary, and as many points leave it."
+        f"Best of ten runs of 1,600 samples; at most {MICROSECONDS:g}. Five classes; every sample with "
+        "a gradient enters the dictionary, and as many points leave it."
     )
 
 
