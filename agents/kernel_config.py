@@ -36,6 +36,9 @@ class KernelQConfig:
     """A move is considered after this share of all steps so far."""
     ratio: float = 1.15
     """Of neighbours in the set of bandwidths."""
+    reach: float = 3.0
+    """The set reaches from the first bandwidth divided by this to that times this. Where all values are
+    about the same, as before a first reward, the error alone would widen the kernel for ever."""
     stepsize: float = 1.5
     """Of the mean gradient of a mini-batch. Below 2 it never overshoots; the less alike the observations
     of a mini-batch are, the larger it may be."""
@@ -73,6 +76,7 @@ class KernelQConfig:
         "move_probability": (0.5, 1.0),
         "slowing": (0.0, 1e6),
         "ratio": (1.001, 10.0),
+        "reach": (1.0, 1e6),
         "stepsize": (_TINY, 1e6),
         "stepsize_halving": (_TINY, 1e300),
         "regularization": (0.0, 1e6),
@@ -113,6 +117,7 @@ class KernelQConfig:
             adapt=("bandwidth",) if self.adapt_bandwidth else (),
             fitness="loss",
             ratio=self.ratio,
+            reach=self.reach,
             move_probability=self.move_probability,
             slowing=self.slowing,
             max_points=int(self.max_points),

@@ -47,6 +47,7 @@ class Rules:
     adapt: tuple[str, ...] = ()
     fitness: str = "likelihood"
     ratio: float = 1.15
+    reach: float = REACH
     fitness_rate: float = 0.01
     move_probability: float = 0.9
     slowing: float = 0.05
@@ -287,7 +288,7 @@ def _batch(size: int, n_features: int, n_outputs: int) -> learning.Batch:
 
 def _chains(rules: Rules, n_features: int) -> Chains:
     """The sets, with the given values in their middles."""
-    half = int(np.ceil(np.log(REACH) / np.log(rules.ratio)))
+    half = int(np.ceil(np.log(rules.reach) / np.log(rules.ratio)))
     powers = rules.ratio ** np.arange(-half, half + 1.0)
     given = np.array([[getattr(rules, name)] for name in HYPERPARAMETERS])
     sets = given * powers

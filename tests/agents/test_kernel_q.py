@@ -57,6 +57,13 @@ def test_cart_pole_with_few_points():
     assert np.abs(points[:, 2]).max() < 0.3  # radians, and not parts of the range
 
 
+def test_the_bandwidth_stays_within_reach():
+    """Rewards that are all the same ask for a kernel as wide as can be."""
+    model = make_model("MountainCar-v0", reach=2.0, bandwidth=0.3).learn(3_000)
+    assert 0.5 < model.bandwidth_history_.max() < 0.7
+    assert model.bandwidth_history_.min() > 0.13
+
+
 def test_the_bandwidth_stays_if_told():
     model = make_model(adapt_bandwidth=False, bandwidth=0.4).learn(1_500)
     assert set(model.bandwidth_history_) == {0.4}
@@ -145,6 +152,7 @@ def test_bad_input():
         ({"move_probability": 0.2}, "move_probability must be"),
         ({"stepsize_halving": 0.0}, "stepsize_halving must be"),
         ({"max_points": 0}, "max_points must be"),
+        ({"reach": 0.5}, "reach must be"),
         ({"adapt_bandwidth": "yes"}, "adapt_bandwidth must be"),
         ({"regularization": 1.0}, "stepsize times regularization"),
         ({"observation_low": (0.0,)}, "observation_low must be 4 numbers"),
