@@ -5,6 +5,8 @@ import re
 from importlib.metadata import version as version_of
 from typing import Any
 
+from numpydoc.docscrape_sphinx import SphinxDocString
+
 # The pages that document the environments and the agents import them: no windows, no compiling ahead
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
@@ -54,6 +56,17 @@ autodoc_typehints = "none"  # types are in the docstrings, with shapes and units
 autodoc_preserve_defaults = True
 templates_path = ["_templates"]
 
+
+process_param = SphinxDocString._process_param
+
+
+def keep_description(self: Any, name: str, description: list[str], linked: bool) -> tuple[Any, Any]:
+    """What the class says of an attribute, where numpydoc would take the first line of a property."""
+    shown, summary = process_param(self, name, description, linked)
+    return shown, description or summary
+
+
+SphinxDocString._process_param = keep_description
 
 MARKUP = re.compile(r"(?<=\w)_(?=[,)])|\*(?=\w[\w ]*\))|\|")
 

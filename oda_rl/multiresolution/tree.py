@@ -193,16 +193,14 @@ class Tree:
         taken = np.zeros(len(self.layers[depth]), dtype=np.bool_)
         taken[parents] = True
         chosen = taken[brood.cells.parent]
-        if len(self.layers) == depth + 1:
-            self.layers.append(self.new_cells(depth + 1))
-        above, below = self.layers[depth], self.layers[depth + 1]
+        above = self.layers[depth]
         part = brood.cells if chosen.all() else brood.cells.take(chosen)
-        start = len(below)
-        if start == 0:
-            self.layers[depth + 1] = part
+        start = 0
+        if len(self.layers) == depth + 1:
+            self.layers.append(part)
         else:
             rows = {name: getattr(part, name) for name in NAMES}
-            below.append(part.location, rows.pop("parent"), **rows)
+            start = self.layers[depth + 1].append(part.location, rows.pop("parent"), **rows).start
         moved[:-1][chosen] = start + np.arange(len(part))
         above.first[parents] = moved[brood.first[parents]]
         above.count[parents] = brood.n_children[parents]
