@@ -9,6 +9,7 @@ except ModuleNotFoundError as error:
 
 from oda_rl.agents.baselines import SOMQ, FourierSarsa, TileCodingSarsa, UniformGridQ
 from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.kernel_q import KernelQ
 from oda_rl.agents.learner import BadTransitionError
 from oda_rl.agents.two_timescale import TwoTimescaleQ
 
@@ -16,6 +17,7 @@ __all__ = [
     "SOMQ",
     "BadTransitionError",
     "FourierSarsa",
+    "KernelQ",
     "TileCodingSarsa",
     "TwoTimescaleConfig",
     "TwoTimescaleQ",

@@ -20,6 +20,7 @@ from oda_rl.agents.baselines.config import SOMConfig, UniformGridConfig
 from oda_rl.agents.baselines.learner import LinearLearner
 from oda_rl.agents.explanations import Explanation, PolicyCell, PolicyTable, Voice
 from oda_rl.agents.flipping import choose_greedily, find_flips
+from oda_rl.agents.kernel_learner import KernelLearner
 from oda_rl.agents.learner import TwoTimescaleLearner
 from oda_rl.agents.voices import Voices, listen, listen_to_linear, listen_to_pairs
 from oda_rl.envs.names import action_names, observation_names
@@ -46,7 +47,7 @@ def explain_policy(model: OnlineAlgorithm) -> PolicyTable:
     ------
     ValueError
         If the model has learned nothing yet, or has no cells that one could show: the values of
-        `TileCodingSarsa` and `FourierSarsa` are sums over many features.
+        `TileCodingSarsa`, `FourierSarsa` and `KernelQ` are sums over many features.
     """
     learner: Any = _check(model)
     codevectors = learner.codevectors
@@ -132,8 +133,9 @@ def explain_observation(model: OnlineAlgorithm, observation: ArrayLike) -> Expla
 
 def _check(model: OnlineAlgorithm) -> Any:
     learner: Any = model.learner
-    if isinstance(learner, LinearLearner) and not isinstance(
-        learner.config, UniformGridConfig | SOMConfig
+    linear = isinstance(learner, LinearLearner)
+    if isinstance(learner, KernelLearner) or (
+        linear and not isinstance(learner.config, UniformGridConfig | SOMConfig)
     ):
         raise ValueError(
             f"{type(model).__name__} has no cells to show: each of its values is a sum over many "

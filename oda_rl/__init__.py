@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from oda_rl.multiresolution import MultiResolutionODA
     from oda_rl.partition import ODAPartition
     from oda_rl.regression import ODARegressor
+    from oda_rl.rkhs import KernelSGDClassifier, KernelSGDRegressor
     from oda_rl.schedule import Cooling, Stepsize
 
 __all__ = [
     "Annealer",
     "Codebook",
     "Cooling",
+    "KernelSGDClassifier",
+    "KernelSGDRegressor",
     "MultiResolutionODA",
     "ODAClassifier",
     "ODAPartition",
@@ -39,6 +42,8 @@ _HOME = {
     "Annealer": "annealing",
     "Codebook": "codebook",
     "Cooling": "schedule",
+    "KernelSGDClassifier": "rkhs",
+    "KernelSGDRegressor": "rkhs",
     "MultiResolutionODA": "multiresolution",
     "ODAClassifier": "classification",
     "ODAPartition": "partition",

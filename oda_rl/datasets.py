@@ -94,6 +94,58 @@ def make_gaussian_classes(
     return samples, components % n_classes
 
 
+def make_multidist(
+    n_samples: int = 5000, n_test: int = 2500, n_classes: int = 5, seed: int = 0
+) -> tuple[Array, Labels, Array, Labels]:
+    """Classes in the plane that are mixtures of three Gaussians each, fifteen modes in all.
+
+    The data set `multidist` of Koppel, Bedi and Krishnamurthy, "A Dynamical Systems Perspective on
+    Online Bayesian Nonparametric Estimators with Adaptive Hyperparameters", section 5, after Zhu and
+    Hastie (2005). The means of a class are drawn around a point on the unit circle with variance 1; a
+    mode has variance 0.2 in each coordinate, a standard deviation of 0.45. The classes overlap, more or
+    less with the seed.
+
+    Parameters
+    ----------
+    n_samples, n_test : int, default=5000 and 2500
+        Samples to train on, and to test with.
+    n_classes : int, default=5
+        Classes, all equally likely.
+    seed : int, default=0
+        Of the generator, of modes and samples.
+
+    Returns
+    -------
+    samples : ndarray of shape (n_samples, 2)
+    labels : ndarray of shape (n_samples,)
+        Classes, from 0.
+    test_samples : ndarray of shape (n_test, 2)
+    test_labels : ndarray of shape (n_test,)
+
+    Raises
+    ------
+    ValueError
+        If there is not at least one sample and one class; `n_test` may be 0.
+
+    Examples
+    --------
+    >>> samples, labels, test_samples, test_labels = make_multidist()
+    >>> samples.shape, test_samples.shape, int(labels.max())
+    ((5000, 2), (2500, 2), 4)
+    """
+    check_at_least(1, n_samples=n_samples, n_classes=n_classes)
+    check_at_least(0, n_test=n_test)
+    rng = np.random.default_rng(seed)
+    angles = 2.0 * np.pi * np.arange(n_classes) / n_classes
+    centres = np.column_stack([np.cos(angles), np.sin(angles)])
+    means = centres[:, None] + rng.normal(size=(n_classes, 3, 2))
+    n = n_samples + n_test
+    labels = rng.integers(n_classes, size=n)
+    modes = rng.integers(3, size=n)
+    samples = means[labels, modes] + np.sqrt(0.2) * rng.normal(size=(n, 2))
+    return samples[:n_samples], labels[:n_samples], samples[n_samples:], labels[n_samples:]
+
+
 def make_curve(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
     """A function of one input, x sin(2 x): waves that grow.
 

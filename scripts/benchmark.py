@@ -8,12 +8,14 @@ python scripts/benchmark.py speed                          # steps per second, t
 python scripts/benchmark.py partition                      # the partitioner against k-means
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
 python scripts/benchmark.py trees                          # trees against flat codebooks
+python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
 """
 
 import sys
 
 import tyro
 from benchmarks.agent import Agent, run_agent
+from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
 from benchmarks.speed import Speed, run_speed
 from benchmarks.supervised import Supervised, run_supervised
@@ -21,7 +23,7 @@ from benchmarks.trees import Trees, run_trees
 from rich.console import Console
 
 
-def main(args: Agent | Speed | Partition | Supervised | Trees) -> None:
+def main(args: Agent | Speed | Partition | Supervised | Trees | Kernels) -> None:
     """Run one benchmark."""
     # what is not a terminal is as wide as the tables
     console = Console(width=None if sys.stdout.isatty() else 100)
@@ -33,6 +35,8 @@ def main(args: Agent | Speed | Partition | Supervised | Trees) -> None:
         run_supervised(args, console)
     elif isinstance(args, Trees):
         run_trees(args, console)
+    elif isinstance(args, Kernels):
+        run_kernels(args, console)
     else:
         run_speed(args, console)
 
@@ -46,6 +50,7 @@ if __name__ == "__main__":
                 "partition": Partition,
                 "supervised": Supervised,
                 "trees": Trees,
+                "kernels": Kernels,
             }
         )
     )

@@ -22,6 +22,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "SOMQ": {"n_cells": (2, 2, 5, 5), "gamma": 0.995, **_CART_POLE},
         "TileCodingSarsa": {"tiles": (3, 3, 6, 6), "learning_rate": 0.5, **_CART_POLE},
         "FourierSarsa": {"order": 3, **_CART_POLE},
+        "KernelQ": {"stepsize": 8.0, **_CART_POLE},
     },
     "MountainCar": {
         "UniformGridQ": {"bins": 12},

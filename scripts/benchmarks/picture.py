@@ -27,6 +27,7 @@ LOOKS = {
     "SOMQ": ("#009e73", "D"),
     "TileCodingSarsa": ("#d55e00", "^"),
     "FourierSarsa": ("#cc79a7", "v"),
+    "KernelQ": ("#332288", "p"),
     "PPO": ("#e69f00", "P"),
     "A2C": ("#882255", "<"),
     "DQN": ("#56b4e9", "X"),

@@ -24,6 +24,7 @@ Algorithm = Literal[
     "SOMQ",
     "TileCodingSarsa",
     "FourierSarsa",
+    "KernelQ",
     "PPO",
     "A2C",
     "DQN",

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from oda_rl.agents import baselines
+from oda_rl import agents
 from oda_rl.agents.baselines import (
     PRESETS,
     FourierConfig,
@@ -60,6 +60,6 @@ def test_bad_values(config, options, message):
 def test_presets_are_valid():
     for tasks in PRESETS.values():
         for algorithm, options in tasks.items():
-            getattr(baselines, algorithm).config_class(**options)
+            getattr(agents, algorithm).config_class(**options)
     assert preset("SOMQ", "CartPole-v1") == preset("SOMQ", "oda_rl/CartPoleFriction-v0") != {}
     assert preset("SOMQ", "LunarLander-v3") == {}

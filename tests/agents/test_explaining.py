@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from oda_rl.agents import SOMQ, FourierSarsa, TileCodingSarsa, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents import SOMQ, FourierSarsa, KernelQ, TileCodingSarsa, TwoTimescaleQ, UniformGridQ
 from oda_rl.agents.explaining import explain_observation, explain_policy
 from oda_rl.agents.explanation_picture import plot_explanation
 from oda_rl.agents.kernels import look
@@ -156,7 +156,7 @@ def test_angles_are_named():
     np.testing.assert_allclose(why.point, [0.5, -0.5, np.pi / 2, 0.0], atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", [TileCodingSarsa, FourierSarsa])
+@pytest.mark.parametrize("algorithm", [TileCodingSarsa, FourierSarsa, KernelQ])
 def test_what_has_no_cells_is_not_explained(algorithm):
     model = algorithm(env="CartPole-v1", seed=0)
     for explain in (explain_policy, lambda m: explain_observation(m, np.zeros(4))):

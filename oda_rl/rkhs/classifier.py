@@ -1,0 +1,347 @@
+"""The classifier: one function of the kernel's Hilbert space for each class, one dictionary for all."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from oda_rl.classification.names import class_names, set_class_names
+from oda_rl.rkhs.base import Array, KernelSGD
+from oda_rl.rkhs.losses import HINGE, LOGISTIC
+from oda_rl.rkhs.machine import KernelMachine
+
+
+def _is_logistic(model: "KernelSGDClassifier") -> bool:
+    return model.loss == "logistic"
+
+
+class KernelSGDClassifier(ClassifierMixin, KernelSGD):
+    """A kernel classifier that learns from a stream and finds its bandwidth: BARRETTE, POLK.
+
+    Functional stochastic gradient descent with a Gaussian kernel, one output for each class and one
+    dictionary for all, kept small by sparse projections. Features should have similar scales.
+
+    Parameters
+    ----------
+    loss : {"hinge", "logistic"}, default="hinge"
+        max(0, 1 + f_r - f_y), r the best wrong class, or minus the log of the softmax.
+    bandwidth : float, default=1.0
+        d of the Gaussian kernel exp(-|x - x'|^2 / (2 d^2)), in the units of X; where it begins, if it
+        adapts.
+    adapt : sequence of str or str, default=("bandwidth",)
+        Which hyperparameters move (BARRETTE): some of "bandwidth", "stepsize" and "regularization".
+        Empty for POLK with fixed ones.
+    stepsize : float, default=6.0
+        eta, of the mean gradient of a mini-batch of `batch_size` samples. A sample counts
+        eta / batch_size in a shorter mini-batch too.
+    stepsize_halving : float or None, default=None
+        The stepsize falls as 1 / (1 + n / stepsize_halving), n the samples seen; None keeps it constant,
+        for streams that change.
+    regularization : float, default=1e-6
+        lambda.
+    batch_size : int, default=16
+        Samples of a mini-batch.
+    parsimony : float, default=0.04
+        K: after each mini-batch, points are dropped while the function moves by no more than
+        K eta^(3/2) in the norm of the space. With 0 almost all points stay.
+    max_points : int, default=1000
+        The dictionary never has more points; the least important ones go, whatever it costs.
+    average : bool, default=True
+        Whether predictions are made by the average of the functions so far, the later ones weighing
+        more, or by the last one, as in the paper.
+    n_passes : int, default=1
+        Passes of `fit` over the samples.
+    fitness : {"likelihood", "loss"}, default="likelihood"
+        What the bandwidth follows: the likelihood of new samples (see Notes), or the derivative of their
+        loss, the weights being as they are. By the loss it ends wider with fewer points, and where it
+        ends depends on where it begins.
+    ratio : float, default=1.15
+        Of neighbours in the finite set of values that a hyperparameter moves in, from 1/200 of where it
+        begins to 200 times that.
+    fitness_rate : float, default=0.01
+        gamma, with which the running fitness is averaged; a plain mean at first.
+    move_probability : float, default=0.9
+        Probability that a move goes where the fitness points, and not the other way.
+    slowing : float, default=0.05
+        A move is considered after this share of all samples seen, and at least 32; with 0 the chain
+        never slows down.
+    window : int, default=3000
+        Past samples that the likelihood of a bandwidth is taken from.
+    transfer : {"keep", "project"}, default="keep"
+        What happens to the function when the bandwidth moves: the points keep their weights, or get
+        those with which the values at the points stay the same.
+    random_state : int, RandomState instance or None, default=None
+        Orders the samples of `fit`, and draws the moves of the hyperparameters.
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of shape (n_points, n_features)
+        The points of the expansion.
+    dual_coef_ : ndarray of shape (n_points, n_outputs)
+        Their weights in each output.
+    n_points_ : int
+        The model order.
+    bandwidth_, stepsize_, regularization_ : float
+        Where the hyperparameters stand; the stepsize before it falls.
+    bandwidth_history_ : ndarray of shape (n_batches,)
+        The bandwidth after each mini-batch.
+    history_ : dict of ndarray
+        Of each mini-batch: `n_samples`, `loss`, `n_points`, `bandwidth`, `stepsize`, `regularization`.
+    n_samples_seen_ : int
+        Samples learned from so far, repetitions included.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X had them.
+
+    Notes
+    -----
+    The function is f(x) = sum_j w_j k(d_j, x). A sample with a gradient becomes a point of the
+    dictionary (eqs. 4 to 6); destructive kernel orthogonal matching pursuit then drops points within the
+    budget.
+
+    A hyperparameter is a Markov chain over a finite set: a running fitness R (eq. 7) tells which way to
+    go, and the next state is drawn from P(R) (eq. 8). For the bandwidth the fitness is the derivative of
+    the log-likelihood of new samples under a kernel density estimate of past ones; it is zero where
+    eq. 9 has its fixed point. Eq. 9 is misprinted: the factors M - 1 and p belong below the line, and f
+    is the density without the sample itself. The fixed point of Leiva-Murillo and Artes-Rodriguez is,
+    for n samples in p dimensions,
+
+        d^2 = (1 / (n p)) sum_i [sum_(j != i) |x_i - x_j|^2 k(x_i, x_j) / sum_(j != i) k(x_i, x_j)].
+
+    What differs from the paper: the likelihood is that of past samples in a window and not of the
+    dictionary, whose spacing follows the bandwidth that it should tell; the chain stays where the
+    likeliest bandwidth, by Newton's method, is nearest to its state, and moves ever more rarely. The
+    other hyperparameters follow what the last step would have gained on new samples.
+
+    References
+    ----------
+    Koppel, Bedi and Krishnamurthy, "A Dynamical Systems Perspective on Online Bayesian Nonparametric
+    Estimators with Adaptive Hyperparameters", sections 3 and 5, Algorithm 1.
+    Koppel, Warnell, Stump and Ribeiro, "Parsimonious Online Learning with Kernels via Sparse Projections
+    in Function Space", Journal of Machine Learning Research 20, 2019.
+    Leiva-Murillo and Artes-Rodriguez, "Algorithms for maximum-likelihood bandwidth selection in kernel
+    density estimators", Pattern Recognition Letters 33, 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from oda_rl import KernelSGDClassifier
+    >>> X, y = make_moons(2000, noise=0.2, random_state=0)
+    >>> model = KernelSGDClassifier(random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), bool(0.05 < model.bandwidth_ < 0.3)
+    (True, True)
+    """
+
+    losses = {"hinge": HINGE, "logistic": LOGISTIC}  # noqa: RUF012
+
+    def __init__(
+        self,
+        loss: str = "hinge",
+        *,
+        bandwidth: float = 1.0,
+        adapt: Any = ("bandwidth",),
+        stepsize: float = 6.0,
+        stepsize_halving: float | None = None,
+        regularization: float = 1e-6,
+        batch_size: int = 16,
+        parsimony: float = 0.04,
+        max_points: int = 1000,
+        average: bool = True,
+        n_passes: int = 1,
+        fitness: str = "likelihood",
+        ratio: float = 1.15,
+        fitness_rate: float = 0.01,
+        move_probability: float = 0.9,
+        slowing: float = 0.05,
+        window: int = 3000,
+        transfer: str = "keep",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.bandwidth = bandwidth
+        self.adapt = adapt
+        self.stepsize = stepsize
+        self.stepsize_halving = stepsize_halving
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.parsimony = parsimony
+        self.max_points = max_points
+        self.average = average
+        self.n_passes = n_passes
+        self.fitness = fitness
+        self.ratio = ratio
+        self.fitness_rate = fitness_rate
+        self.move_probability = move_probability
+        self.slowing = slowing
+        self.window = window
+        self.transfer = transfer
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Start anew and learn from the samples in a random order, `n_passes` times.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples; never changed.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsize of each sample; samples of weight zero count as absent.
+
+        Returns
+        -------
+        KernelSGDClassifier
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range, samples are not numbers, or there is one class only.
+        """
+        rules = self._rules()
+        samples, labels = self._check(X, y, reset=True)
+        weight = self._weights_of(samples, sample_weight)
+        self.classes_ = np.unique(labels[weight > 0.0])
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have at least two classes, got one class, {self.classes_[0]!r}; "
+                "partial_fit takes classes as they come."
+            )
+        self._machine = KernelMachine(samples.shape[1], len(self.classes_), rules, self._generator())
+        self._learn(samples, self._indices(labels), weight, self.n_passes)
+        self._publish()
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from samples in their order, one or many, and go on from what is there.
+
+        A chunk is divided into mini-batches, the last of which may be shorter; a sample has the same
+        stepsize in any of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next samples; never changed.
+        y : array-like of shape (n_samples,)
+            Their classes. Classes not seen before are welcome at any time.
+        classes : array-like of shape (n_classes,), optional
+            Classes that will come, so that outputs have columns for them from the beginning.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsize of each sample.
+
+        Returns
+        -------
+        KernelSGDClassifier
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or samples are not numbers.
+        """
+        first = not hasattr(self, "_machine")
+        rules = self._rules() if first else self._machine.rules
+        samples, labels = self._check(X, y, reset=first)
+        weight = self._weights_of(samples, sample_weight)
+        known = np.empty(0, dtype=labels.dtype) if first else self.classes_
+        coming = [] if classes is None else [np.asarray(classes)]
+        self.classes_ = np.unique(np.concatenate([known, *coming, labels]))
+        if first:
+            self._machine = KernelMachine(samples.shape[1], len(self.classes_), rules, self._generator())
+        elif len(self.classes_) > len(known):
+            self._machine.set_outputs(np.searchsorted(self.classes_, known), len(self.classes_))
+        self._learn(samples, self._indices(labels), weight, None)
+        self._publish()
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """The outputs f_c(x), the largest of which tells the class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            Columns as in `classes_`; for two classes the second output minus the first.
+        """
+        values = self._outputs(X)
+        return values[:, 1] - values[:, 0] if values.shape[1] == 2 else values
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of every sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        best = self._outputs(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    @available_if(_is_logistic)
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probabilities of the classes, with the logistic loss: the softmax of the outputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to one; columns as in `classes_`.
+        """
+        return np.asarray(softmax(self._outputs(X), axis=1))
+
+    @available_if(_is_logistic)
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Natural logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return np.asarray(log_softmax(self._outputs(X), axis=1))
+
+    def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, NDArray[Any]]:
+        samples, labels = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C")
+        check_classification_targets(labels)
+        return samples, column_or_1d(labels)
+
+    def _indices(self, labels: NDArray[Any]) -> Array:
+        """Places of the labels in `classes_`; of labels that are not there any, as they do not count."""
+        return np.searchsorted(self.classes_, labels)[:, None].astype(np.float64)
+
+    def _names(self) -> dict[str, Any]:
+        return class_names(self)
+
+    def _set_names(self, config: dict[str, Any]) -> None:
+        set_class_names(self, config)

@@ -1,0 +1,217 @@
+"""Reproduce the figure of the paper on kernel machines whose bandwidth adapts.
+
+python scripts/reproduce/kernels.py
+
+Writes pictures into `--out`, after Fig. 1 of Koppel, Bedi and Krishnamurthy, "A Dynamical Systems
+Perspective on Online Bayesian Nonparametric Estimators with Adaptive Hyperparameters": the data set
+multidist with the dictionary and the decisions of BARRETTE (Fig. 1a), the training objective (Fig. 1b),
+and the bandwidth over time (Fig. 1c), of BARRETTE from bandwidth 1 and POLK with 0.2 and 1.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import tyro
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from oda_rl import KernelSGDClassifier
+from oda_rl.datasets import make_multidist
+
+Array = NDArray[np.float64]
+
+# Section 5 of the paper, where predictions are those of the last function.
+PAPER: dict[str, Any] = {
+    "stepsize": 6.0,
+    "batch_size": 16,
+    "regularization": 1e-6,
+    "parsimony": 0.04,
+    "average": False,
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "BARRETTE from 1": {"bandwidth": 1.0},
+    "POLK, 0.2 (oracle)": {"bandwidth": 0.2, "adapt": ()},
+    "POLK, 1 (misspecified)": {"bandwidth": 1.0, "adapt": ()},
+}
+COLOURS = dict(zip(METHODS, ("#0072b2", "#009e73", "#d55e00"), strict=True))
+CLASS_COLOURS = np.array(["#9ecae1", "#fdae6b", "#a1d99b", "#bcbddc", "#fa9fb5"])
+CODE_COLOURS = np.array(["#08519c", "#a63603", "#006d2c", "#54278f", "#ae017e"])
+# Mini-batches over which the training objective is averaged.
+SMOOTH = 25
+
+
+@dataclass
+class Args:
+    """Reproduce the figure of the paper on kernel machines whose bandwidth adapts."""
+
+    out: Path = Path("logs/kernels")
+    """Where pictures are written."""
+    seeds: int = 10
+    """Data sets, each with its own seed of the learning."""
+    n_samples: int = 5000
+    """Training samples, seen once."""
+    loss: str = "hinge"
+    """"hinge" or "logistic"."""
+
+
+@dataclass
+class Runs:
+    """What is drawn of the runs of one method, one row for each seed."""
+
+    seen: Array
+    objective: Array
+    bandwidth: Array
+    points: Array
+    error: Array
+
+
+def smooth(values: Array) -> Array:
+    """Means over the mini-batches before, at the beginning over fewer."""
+    total = np.cumsum(np.concatenate([[0.0], values]))
+    end = np.arange(1, len(values) + 1)
+    begin = np.maximum(end - SMOOTH, 0)
+    return np.asarray((total[end] - total[begin]) / (end - begin))
+
+
+def run(method: str, args: Args) -> Runs:
+    """All seeds of one method."""
+    rows = []
+    for seed in track(
+        range(args.seeds), description=method, transient=True, disable=not sys.stdout.isatty()
+    ):
+        samples, labels, test, test_labels = make_multidist(args.n_samples, seed=seed)
+        model = KernelSGDClassifier(args.loss, random_state=seed, **PAPER, **METHODS[method])
+        model.fit(samples, labels)
+        history = model.history_
+        error = 100.0 * (1.0 - model.score(test, test_labels))
+        rows.append(
+            (
+                history["n_samples"],
+                smooth(history["loss"]),
+                history["bandwidth"],
+                history["n_points"],
+                error,
+            )
+        )
+    seen, objective, bandwidth, points, errors = (np.array(part) for part in zip(*rows, strict=True))
+    return Runs(seen[0], objective, bandwidth, points, errors)
+
+
+def style(axes: Axes) -> None:
+    """Light frames and grids."""
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def draw_band(axes: Axes, seen: Array, values: Array, method: str) -> None:
+    """The mean of the seeds and its 95 % interval, by the bootstrap."""
+    rng = np.random.default_rng(0)
+    drawn = values[rng.integers(len(values), size=(500, len(values)))].mean(axis=1)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    middle = values.mean(axis=0)
+    axes.fill_between(seen, low, high, color=COLOURS[method], alpha=0.18, linewidth=0)
+    axes.plot(seen, middle, color=COLOURS[method], lw=1.6, label=method)
+
+
+def draw_paths(results: dict[str, Runs]) -> Figure:
+    """Fig. 1b and 1c, and the model order; the objective is the mean loss of new samples."""
+    figure, panels = plt.subplots(1, 3, figsize=(13.0, 4.0), layout="constrained")
+    own = np.mean([found.objective for found in results.values()], axis=(0, 2))[:, None]
+    for method, found in results.items():
+        # Seeds differ more in how their classes overlap than methods do.
+        draw_band(panels[0], found.seen, found.objective - own + own.mean(), method)
+        draw_band(panels[1], found.seen, found.bandwidth, method)
+        draw_band(panels[2], found.seen, found.points, method)
+    panels[0].set_ylabel("training objective")
+    panels[1].set_ylabel("bandwidth d")
+    panels[1].set_yscale("log")
+    ticks = [0.1, 0.2, 0.5, 1.0]
+    panels[1].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    panels[1].minorticks_off()
+    panels[2].set_ylabel("points of the dictionary")
+    panels[2].set_ylim(bottom=0)
+    for axes in panels:
+        axes.set_xlabel("samples seen")
+        style(axes)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def draw_data(args: Args) -> Figure:
+    """Fig. 1a: the data of the first seed, and what BARRETTE has made of them."""
+    samples, labels, test, test_labels = make_multidist(args.n_samples, seed=0)
+    model = KernelSGDClassifier(args.loss, random_state=0, **PAPER, bandwidth=1.0).fit(samples, labels)
+    low, high = samples.min(axis=0) - 0.2, samples.max(axis=0) + 0.2
+    x, y = np.meshgrid(np.linspace(low[0], high[0], 300), np.linspace(low[1], high[1], 300))
+    areas = model.predict(np.column_stack([x.ravel(), y.ravel()])).reshape(x.shape)
+    figure, panels = plt.subplots(
+        1, 2, figsize=(11.0, 5.2), sharex=True, sharey=True, layout="constrained"
+    )
+    for axes in panels:
+        axes.scatter(*samples.T, c=CLASS_COLOURS[labels], s=4, linewidths=0)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_aspect("equal")
+    panels[0].set_title("multidist: five classes, fifteen modes")
+    for c in range(areas.max() + 1):
+        panels[1].contour(x, y, areas == c, [0.5], colors="k", linewidths=0.7)
+    strongest = model.dual_coef_.argmax(axis=1)
+    panels[1].scatter(
+        *model.dictionary_.T, c=CODE_COLOURS[strongest], s=16, edgecolors="white", linewidths=0.4
+    )
+    right = model.score(test, test_labels)
+    panels[1].set_title(
+        f"BARRETTE: d = {model.bandwidth_:.2f}, {model.n_points_} points, {right:.1%} of the test right"
+    )
+    return figure
+
+
+def show(results: dict[str, Runs], console: Console) -> None:
+    """What the curves end with."""
+    table = Table(title=f"After one pass, {len(next(iter(results.values())).error)} seeds")
+    for i, name in enumerate(("method", "objective", "bandwidth", "points", "test error, %")):
+        table.add_column(name, justify="right" if i else "left")
+    for method, found in results.items():
+        ends = (found.objective, found.bandwidth, found.points)
+        table.add_row(
+            method,
+            *(f"{end[:, -1].mean():.3g} ± {end[:, -1].std():.2g}" for end in ends),
+            f"{found.error.mean():.2f} ± {found.error.std():.2f}",
+        )
+    console.print(table)
+    console.print(
+        "Means and standard deviations of the seeds, which differ much in how classes overlap. The "
+        "pictures have means and their 95 % intervals; in the objective's, what a data set has in "
+        "common for all methods is taken out."
+    )
+
+
+def main(args: Args) -> None:
+    """Run everything and draw it."""
+    console = Console()
+    args.out.mkdir(parents=True, exist_ok=True)
+    results = {method: run(method, args) for method in METHODS}
+    for name, figure in (("data", draw_data(args)), ("paths", draw_paths(results))):
+        figure.savefig(args.out / f"{name}.png", dpi=150)
+        plt.close(figure)
+    show(results, console)
+    console.print(f"Pictures: {args.out}/data.png and {args.out}/paths.png")
+    console.print("The figures to be reached: python scripts/benchmark.py kernels")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))

@@ -1,0 +1,326 @@
+"""The kernel machines: against NumPy with direct solves, and what they are for."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.datasets import make_moons
+
+from oda_rl import KernelSGDClassifier, KernelSGDRegressor
+from oda_rl.datasets import make_multidist
+from oda_rl.rkhs.expansions import rebuild
+from oda_rl.rkhs.losses import HINGE
+from oda_rl.rkhs.machine import KernelMachine, Rules
+
+
+def kernel(a, b, d):
+    return np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / (2 * d**2))
+
+
+def slope_of(loss, f, y):
+    if loss == "hinge":
+        others = np.where(np.arange(len(f)) == y, -np.inf, f)
+        r = others.argmax()
+        slope = np.zeros_like(f)
+        if 1 + f[r] - f[y] > 0:
+            slope[r], slope[y] = 1, -1
+        return slope
+    if loss == "logistic":
+        return softmax(f) - np.eye(len(f))[y]
+    error = f - y
+    return np.clip(error, -0.3, 0.3) if loss == "huber" else error
+
+
+def norm2(D, W, d):
+    return np.trace(W.T @ kernel(D, D, d) @ W)
+
+
+def komp(D, W, d, budget):
+    """Destructive matching pursuit as it is defined: the error is always that against the whole."""
+    keep = list(range(len(D)))
+    best = W
+    while keep:
+        tries = []
+        for j in keep:
+            rest = [k for k in keep if k != j]
+            w = np.linalg.solve(kernel(D[rest], D[rest], d), kernel(D[rest], D, d) @ W)
+            both = np.vstack([W, -w])
+            tries.append((norm2(np.vstack([D, D[rest]]), both, d), j, w))
+        error, j, w = min(tries, key=lambda t: t[0])
+        if error > budget**2:
+            break
+        keep.remove(j)
+        best = w
+    return D[keep], best
+
+
+def twin(loss, X, Y, n_outputs, d, eta, lam, batch, K, weight, halving):
+    D, W = np.empty((0, X.shape[1])), np.empty((0, n_outputs))
+    for t in range(0, len(X), batch):
+        x, y, w = X[t : t + batch], Y[t : t + batch], weight[t : t + batch]
+        rate = eta / (1 + t / halving)
+        slopes = np.array([slope_of(loss, f, c) for f, c in zip(kernel(x, D, d) @ W, y, strict=True)])
+        W = (1 - rate * lam * len(x) / batch) * W
+        new = np.any(slopes != 0, axis=1)
+        D = np.vstack([D, x[new]])
+        W = np.vstack([W, (-rate / batch * w[:, None] * slopes)[new]])
+        D, W = komp(D, W, d, K * rate**1.5)
+    return D, W
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "huber"])
+def test_twin(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(70, 2))
+    weight = rng.uniform(0.5, 2.0, 70)
+    options = {
+        "bandwidth": 0.8,
+        "adapt": (),
+        "stepsize": 4.0,
+        "stepsize_halving": 100.0,
+        "regularization": 0.01,
+        "batch_size": 8,
+        "parsimony": 0.04,
+        "average": False,
+    }
+    if loss in ("hinge", "logistic"):
+        y = (np.hypot(*X.T) * 1.5).astype(int).clip(0, 2)
+        model = KernelSGDClassifier(loss, **options).partial_fit(X, y, [0, 1, 2], weight)
+        Y, n = y, 3
+    else:
+        Y, n = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2]), 2
+        model = KernelSGDRegressor(loss, huber_width=0.3, **options)
+        model.partial_fit(X, Y, weight)
+    D, W = twin(loss, X, Y, n, 0.8, 4.0, 0.01, 8, 0.04, weight, 100.0)
+    assert 3 < len(D) < 60
+    assert model.n_points_ == len(D)
+    probe = rng.normal(size=(50, 2))
+    mine = model.predict(probe) if n == 2 else model.decision_function(probe)
+    np.testing.assert_allclose(mine, kernel(probe, D, 0.8) @ W, atol=1e-8)
+
+
+def test_the_average_is_that_of_the_functions():
+    x, y, probe, _ = make_multidist(160, 20)
+    last = KernelSGDClassifier(adapt=(), average=False, parsimony=0.0, bandwidth=0.3)
+    mean = KernelSGDClassifier(adapt=(), average=True, parsimony=0.0, bandwidth=0.3)
+    functions = []
+    for t in range(0, 160, 16):
+        last.partial_fit(x[t : t + 16], y[t : t + 16], classes=range(5))
+        functions.append(last.decision_function(probe))
+    mean.partial_fit(x, y, classes=range(5))
+    average = functions[0]
+    for k, function in enumerate(functions[1:], 2):
+        average = average + 4 / (3 + k) * (function - average)
+    np.testing.assert_allclose(mean.decision_function(probe), average, atol=1e-8)
+
+
+def likeliest_bandwidth(x):
+    """The maximum of the leave-one-out likelihood, by trying."""
+    square = ((x[:, None] - x[None]) ** 2).sum(-1)
+    np.fill_diagonal(square, np.inf)
+    tried = np.geomspace(0.05, 2.0, 60)
+    score = [np.log(np.exp(-square / (2 * d * d)).mean(1) / d ** x.shape[1]).mean() for d in tried]
+    return tried[np.argmax(score)]
+
+
+@pytest.mark.parametrize("begin", [0.05, 1.0, 5.0])
+def test_the_bandwidth_becomes_the_likeliest(begin):
+    x, y, *_ = make_multidist(3000, seed=100)
+    model = KernelSGDClassifier(bandwidth=begin, window=1000, random_state=0).fit(x, y)
+    assert model.bandwidth_ == pytest.approx(likeliest_bandwidth(x[:1000]), rel=0.25)
+    assert model.bandwidth_history_[-1] == model.bandwidth_
+    steps = np.diff(np.log(model.bandwidth_history_)) / np.log(1.15)
+    np.testing.assert_allclose(steps, np.round(steps), atol=1e-8)
+    assert np.abs(steps).max() < 1.5
+
+
+@pytest.mark.parametrize("begin", [0.05, 5.0])
+def test_by_the_loss_a_poor_bandwidth_is_mended(begin):
+    x, y, *_ = make_multidist(3000, seed=100)
+    options = {"bandwidth": begin, "random_state": 0, "max_points": 500}
+    fixed = KernelSGDClassifier(adapt=(), **options).fit(x, y)
+    moving = KernelSGDClassifier(fitness="loss", **options).fit(x, y)
+    assert 0.1 < moving.bandwidth_ < 2.0
+    assert moving.history_["loss"][-60:].mean() < 0.8 * fixed.history_["loss"][-60:].mean()
+
+
+def test_without_adaptation_the_bandwidth_stays():
+    x, y, *_ = make_multidist(500)
+    model = KernelSGDClassifier(bandwidth=0.7, adapt=()).fit(x, y)
+    assert set(model.bandwidth_history_) == {0.7}
+
+
+def test_a_poor_stepsize_and_a_poor_regularisation_are_mended():
+    x, y, *_ = make_multidist(3000, seed=100)
+    for poor in ({"stepsize": 0.01}, {"stepsize": 20.0}, {"regularization": 0.02}):
+        (name,) = poor
+        fixed = KernelSGDClassifier(bandwidth=0.3, adapt=(), random_state=0, **poor).fit(x, y)
+        moving = KernelSGDClassifier(bandwidth=0.3, adapt=name, random_state=0, **poor).fit(x, y)
+        assert moving.history_["loss"][-60:].mean() < 0.95 * fixed.history_["loss"][-60:].mean()
+        assert len(set(moving.history_[name])) > 3
+
+
+def test_a_dictionary_of_coinciding_points():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, (600, 2)) * 0.5 + 1e-9 * rng.integers(0, 3, (600, 2))
+    y = (2 * x[:, 0] + 2 * x[:, 1]).astype(int) % 2
+    model = KernelSGDClassifier(bandwidth=0.4, parsimony=0.0, random_state=0).fit(x, y)
+    assert model.n_points_ <= 16
+    assert model.score(x, y) == 1.0
+    assert np.abs(model.dual_coef_).max() < 100
+
+
+def test_rebuilding_for_another_bandwidth():
+    x, y, *_ = make_multidist(800, seed=3)
+    rules = Rules(kind=HINGE, bandwidth=0.4, stepsize=6.0, regularization=1e-6)
+    for project in (False, True):
+        machine = KernelMachine(2, 5, rules, np.random.default_rng(0))
+        machine.learn(x, y[:, None].astype(float), np.ones(800))
+        points, weights, values = machine.points, machine.weights, machine(machine.points)
+        rebuild(machine.expansion, 0.4, 0.3, project)
+        n = machine.n_points
+        inverse = machine.expansion.inverse[:n, :n]
+        np.testing.assert_allclose(kernel(points, points, 0.3) @ inverse, np.eye(n), atol=1e-6)
+        if project:
+            np.testing.assert_allclose(kernel(points, points, 0.3) @ machine.weights, values, atol=1e-6)
+        else:
+            np.testing.assert_allclose(machine.weights, weights)
+
+
+def test_a_wrong_inverse_is_found_and_mended():
+    x, y, *_ = make_multidist(2400, seed=3)
+    rules = Rules(kind=HINGE, bandwidth=0.4, stepsize=6.0, regularization=1e-6)
+    machine = KernelMachine(2, 5, rules, np.random.default_rng(0))
+    machine.learn(x[:800], y[:800, None].astype(float), np.ones(800))
+    machine.expansion.inverse[:] *= 1.01
+    machine.learn(x[800:], y[800:, None].astype(float), np.ones(1600))
+    n = machine.n_points
+    product = kernel(machine.points, machine.points, 0.4) @ machine.expansion.inverse[:n, :n]
+    np.testing.assert_allclose(product, np.eye(n), atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_it_classifies(loss):
+    x, y = make_moons(3000, noise=0.2, random_state=0)
+    model = KernelSGDClassifier(loss, random_state=0).fit(x[:2000], y[:2000])
+    assert model.score(x[2000:], y[2000:]) > 0.95
+    assert model.n_points_ == len(model.dictionary_) < 200
+    values = model.decision_function(x)
+    np.testing.assert_array_equal(values > 0, model.predict(x) == 1)
+    if loss == "logistic":
+        sure = model.predict_proba(x[2000:])
+        np.testing.assert_allclose(sure.sum(1), 1.0)
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(x[2000:])), sure)
+        assert -np.log(sure[np.arange(1000), y[2000:]]).mean() < 0.45  # of a coin: 0.69
+    else:
+        assert not hasattr(model, "predict_proba")
+
+
+def test_it_regresses_and_huber_bears_outliers():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (3000, 1))
+    clean = np.sin(2 * x[:, 0])
+    y = clean + np.where(rng.random(3000) < 0.1, 20.0, 0.0)
+    options = {"bandwidth": 0.3, "adapt": (), "stepsize": 0.1, "random_state": 0}
+    squared = KernelSGDRegressor(**options).fit(x, y)
+    huber = KernelSGDRegressor("huber", huber_width=0.2, **options).fit(x, y)
+    assert KernelSGDRegressor(**options).fit(x, clean).score(x, clean) > 0.98
+    error = [np.abs(model.predict(x) - clean).mean() for model in (huber, squared)]
+    assert error[0] < 0.2 < 1.0 < error[1]
+
+
+def test_samples_are_found_in_any_chunks():
+    x, y, *_ = make_multidist(640)
+    whole = KernelSGDClassifier(random_state=0).partial_fit(x, y)
+    parts = KernelSGDClassifier(random_state=0).partial_fit(x[:64], y[:64], classes=range(5))
+    for t in range(64, 640, 64):
+        parts.partial_fit(x[t : t + 64], y[t : t + 64])
+    np.testing.assert_array_equal(whole.decision_function(x), parts.decision_function(x))
+    assert parts.n_samples_seen_ == 640
+
+
+def test_classes_may_come_later():
+    x, y, probe, labels = make_multidist(3000, seed=100)
+    order = np.argsort(np.where(y < 2, 0, 1), kind="stable")
+    early = y[order] < 2
+    model = KernelSGDClassifier(random_state=0).partial_fit(x[order][early], 2 * y[order][early])
+    before = model.decision_function(probe)
+    assert list(model.classes_) == [0, 2]
+    model.partial_fit(x[order][~early][:1], 2 * y[order][~early][:1])
+    assert len(model.classes_) == 3
+    after = model.decision_function(probe)
+    np.testing.assert_allclose(after[:, 1] - after[:, 0], before, atol=0.2)
+    model.partial_fit(x, 2 * y)
+    assert list(model.classes_) == [0, 2, 4, 6, 8]
+    assert model.score(probe, 2 * labels) > 0.85
+
+
+@pytest.mark.parametrize("make", [KernelSGDClassifier, KernelSGDRegressor])
+def test_a_model_goes_on_from_its_file(make, tmp_path):
+    x, y, *_ = make_multidist(900)
+    y = np.array(list("abcde"))[y] if make is KernelSGDClassifier else y * 0.5
+    adapt = ("bandwidth", "stepsize", "regularization")
+    model = make(adapt=adapt, random_state=np.random.RandomState(0), window=300)
+    model.partial_fit(x[:500], y[:500])
+    again = make.load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    for one in (model, again):
+        one.partial_fit(x[500:], y[500:])
+    np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
+    np.testing.assert_array_equal(again.bandwidth_history_, model.bandwidth_history_)
+    assert again.get_params()["adapt"] == list(adapt)
+    other = KernelSGDRegressor if make is KernelSGDClassifier else KernelSGDClassifier
+    with pytest.raises(ValueError, match="holds a"):
+        other.load(tmp_path / "model.npz")
+
+
+def test_same_seed_same_result_and_the_data_stay():
+    x, y, *_ = make_multidist(400)
+    x.flags.writeable = False
+    one, two, other = (KernelSGDClassifier(random_state=s).fit(x, y) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
+    assert one.dual_coef_.shape != other.dual_coef_.shape or np.any(one.dual_coef_ != other.dual_coef_)
+
+
+def test_the_dictionary_has_a_limit():
+    x, y, *_ = make_multidist(500)
+    model = KernelSGDClassifier(bandwidth=0.05, adapt=(), max_points=30).fit(x, y)
+    assert model.n_points_ == 30
+    free = KernelSGDClassifier(bandwidth=0.05, adapt=()).fit(x, y)
+    assert free.n_points_ > 100
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"loss": "squared"}, "loss must be one of"),
+        ({"bandwidth": 0.0}, "bandwidth must be positive"),
+        ({"bandwidth": np.inf}, "bandwidth must be a non-negative number"),
+        ({"stepsize": -1.0}, "stepsize must be positive"),
+        ({"stepsize_halving": 0.0}, "stepsize_halving must be positive"),
+        ({"regularization": 0.2}, "stepsize times regularization"),
+        ({"parsimony": -0.1}, "parsimony must be"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"window": 0}, "window must be at least 1"),
+        ({"max_points": 0}, "max_points must be at least 1"),
+        ({"n_passes": 0}, "n_passes must be at least 1"),
+        ({"adapt": ("width",)}, "adapt must be some of"),
+        ({"ratio": 1.0}, "ratio must be above 1"),
+        ({"fitness_rate": 0.0}, "fitness_rate must be above 0"),
+        ({"move_probability": 0.4}, "move_probability must be above 0.5"),
+        ({"slowing": -1.0}, "slowing must be"),
+        ({"transfer": "drop"}, "transfer must be one of"),
+        ({"fitness": "beauty"}, "fitness must be one of"),
+    ],
+)
+def test_bad_parameters(given, message):
+    x, y, *_ = make_multidist(20)
+    with pytest.raises(ValueError, match=message):
+        KernelSGDClassifier(**given).fit(x, y)
+
+
+def test_bad_outputs():
+    model = KernelSGDRegressor().partial_fit(np.zeros((2, 1)), np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="y must have 2 outputs"):
+        model.partial_fit(np.zeros((2, 1)), np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="huber_width must be positive"):
+        KernelSGDRegressor("huber", huber_width=0.0).fit(np.zeros((2, 1)), np.zeros(2))
