@@ -27,7 +27,7 @@ FIRST_TEMPERATURE = 1.1
 # Turns of the power method; what it misses of the eigenvalue the first temperature has to spare.
 POWER_TURNS, POWER_TOLERANCE = 20, 1e-2
 # Turns in which the codevectors of a region come to rest at temperature zero, and the gain that ends it.
-SETTLE_TURNS, SETTLE_TOLERANCE = 10, 1e-2
+SETTLE_TURNS, SETTLE_TOLERANCE = 3, 1e-2
 # Why a region stopped growing.
 FULL, COLD, SETTLED, PURE, SPENT = range(5)
 
