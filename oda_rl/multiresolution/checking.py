@@ -43,7 +43,7 @@ class CheckedEstimator(BaseEstimator):
     ) -> tuple[Array, NDArray[Any]]:
         """Validated samples that kernels can read, and targets."""
         whole: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}
-        # The divergence looks for NaN itself; scikit-learn's look takes longer than a small tree to grow.
+        # The divergence looks for NaN itself. scikit-learn's checks take longer than a small tree.
         options = {"reset": reset, "skip_check_array": True} if _is_plain(X) else whole
         if y is None:
             samples = validate_data(self, X, **options)
