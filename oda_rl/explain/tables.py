@@ -1,9 +1,7 @@
 """Codebooks as tables: one row for each codevector."""
 
 import csv
-import io
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from oda_rl.explain.cells import report
 from oda_rl.explain.words import feature_names_of
 from oda_rl.multiresolution import MultiResolutionODA
+from oda_rl.storage import written_whole
 
 
 def table(
@@ -84,18 +83,11 @@ def to_csv(
         The file.
     """
     columns = table(model, feature_names, all_cells)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    with os.fdopen(handle, "w") as file:
-        file.write(text.getvalue())
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, target)
-    return target
+    with written_whole(path) as temporary, temporary.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return Path(path)
 
 
 def to_pandas(model: Any, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Any:
