@@ -125,10 +125,6 @@ class Features:
             points = one.transform(samples)
         return np.ascontiguousarray(self.scalings[place](points))
 
-    def back(self, layer: int, points: Array) -> Array:
-        """From scaled to the units of the resolution in which the cells of a layer are split."""
-        return self.scalings[self.place(layer)].back(points)
-
     def affine(self, layer: int) -> tuple[Array, Array] | None:
         """What `__call__` does as (matrix, offset), z = x matrix + offset; None if it is not affine."""
         place = self.place(layer)

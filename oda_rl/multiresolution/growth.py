@@ -23,8 +23,8 @@ PASSES = 2
 SAMPLES_PER_CODEVECTOR = 3
 MIN_LEVEL_SAMPLES = 30
 UNLIMITED = 2**62
-# A mixture is no narrower than this part of the variance in its region, and the least of all widths.
-RELATIVE_WIDTH, LEAST_WIDTH = 1e-6, 1e-200
+# The least width of a mixture: samples that are all the same have none.
+LEAST_WIDTH = 1e-200
 
 
 class GrowthPoint(NamedTuple):
@@ -79,7 +79,7 @@ def anneal_region(settings: Settings, layer: Layer, sprout: Sprout) -> Region:
     location, axis = np.zeros((d, capacity)), np.zeros((d, capacity))
     mass, label = np.zeros(capacity), np.zeros(capacity, dtype=np.int64)
     t_min = -LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min)
-    k, temperature, seen, _, _, rest = kernels.grow(
+    k, temperature, seen, _, rest = kernels.grow(
         settings.divergence.kind,
         settings.divergence.minimum,
         samples,

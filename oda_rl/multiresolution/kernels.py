@@ -265,8 +265,8 @@ def grow(
 
     Afterwards `mass` has the weights of the samples that belong to the codevectors of their label.
 
-    Returns (cells, temperature, samples presented, temperatures, why it stopped, sum of divergences from
-    the codevectors of the label).
+    Returns (cells, temperature, samples presented, why it stopped, sum of divergences from the
+    codevectors of the label).
     """
     n_cells, critical = begin(kind, samples, labels, weight, location, mass, label, axis)
     temperature = t_max if t_max > 0.0 else FIRST_TEMPERATURE * critical
@@ -275,12 +275,9 @@ def grow(
     scratch = np.empty((5, capacity))
     spread, none = np.empty((0, capacity)), np.empty((0, capacity))
     kinds = np.empty(0, dtype=np.int64)
-    total_weight = 0.0
-    for t in range(weight.shape[0]):
-        total_weight += weight[t]
     n_labels = n_cells
     memory = samples_per_cell // 10
-    n, seen, levels, at = 1, 0, 0, 0
+    n, seen, at = 1, 0, 0
     error, counted = np.inf, 0
     reason = SPENT
     # One pass at a time, in the order in which it is presented.
@@ -333,7 +330,6 @@ def grow(
             )
             used_up += used
             seen += used
-        levels += 1
         n_cells = merge_close(
             kind, tol_merge * temperature, n_cells, location, mass, label, axis, none, kinds
         )
@@ -380,7 +376,7 @@ def grow(
         )
         temperature = cooled
     rest = settle(kind, samples, labels, weight, n_cells, location, mass, label, scratch[0])
-    return n_cells, temperature, seen, levels, reason, rest
+    return n_cells, temperature, seen, reason, rest
 
 
 @kernel

@@ -34,7 +34,7 @@ def empty_book(k, d):
 def grown(samples, labels, weight, order, max_codevectors, min_improvement=0.0, by_labels=True):
     """The kernel's codevectors, labels and weights; temperature, samples presented, why it ended."""
     location, mass, label, axis = empty_book(max_codevectors + 2, samples.shape[1])
-    k, temperature, seen, _, reason, _ = kernels.grow(
+    k, temperature, seen, reason, _ = kernels.grow(
         SQUARED.kind,
         SQUARED.minimum,
         samples,
