@@ -51,10 +51,8 @@ def tree_text(
       0.1: 40 samples (50.0 %), width 10.5 -> True, error 0
     """
     names = feature_names_of(model, feature_names)
-    lines = []
-    for one in report(model, cell, depth):
-        lines.append("  " * (len(one.name.split(".")) - len(str(cell).split("."))) + _line(one, names))
-    return "\n".join(lines)
+    cells = report(model, cell, depth)
+    return "\n".join("  " * (one.layer - cells[0].layer) + _line(one, names) for one in cells)
 
 
 def _line(one: CellReport, names: Sequence[str]) -> str:
@@ -93,11 +91,8 @@ def rules(
         the coefficients and the `bound`, sum_j c_j x_j < bound.
     """
     names = feature_names_of(model, feature_names)
-    root = cell_of(model.tree_, cell)
     reports = {one.name: one for one in report(model, cell, depth)}
-    found = _rule(model, str(next(iter(reports))), reports, names)
-    found.pop("conditions", None) if root.layer == 0 else None
-    return found
+    return _rule(model, next(iter(reports)), reports, names)
 
 
 def _rule(
