@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from oda_rl import agents, storage
-from oda_rl.agents.algorithm import OnlineAlgorithm
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 
 def load_model(path: str | os.PathLike[str], **options: Any) -> OnlineAlgorithm:

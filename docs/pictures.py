@@ -17,11 +17,20 @@ from sklearn.datasets import load_digits, load_iris, make_moons
 
 import oda_rl.envs
 import oda_rl.resolutions
-from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor, explain, plotting
+from oda_rl import (
+    MultiResolutionODA,
+    ODAClassifier,
+    ODAPartition,
+    ODARegressor,
+    plotting,
+)
+from oda_rl import (
+    inspect as explain,
+)
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import SnapshotCallback
-from oda_rl.agents.explaining import explain_observation, explain_policy
-from oda_rl.agents.explanation_picture import plot_explanation
+from oda_rl.agents.explain.picture import plot_explanation
+from oda_rl.agents.explain.policy import explain_observation, explain_policy
 from oda_rl.datasets import make_curve
 
 FOLDER = Path(__file__).parent / "pictures"

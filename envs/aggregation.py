@@ -8,9 +8,9 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl.codebook.identities import Birth
 from oda_rl.envs.aggregator import Aggregator, Partition
-from oda_rl.identities import Birth
-from oda_rl.partition import ODAPartition
+from oda_rl.estimators.partition import ODAPartition
 
 
 class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):

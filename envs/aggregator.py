@@ -9,11 +9,11 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from oda_rl._live import LiveCells
 from oda_rl._validation import check_at_least
+from oda_rl.codebook.identities import Birth
 from oda_rl.envs.scaling import natural_scale
-from oda_rl.identities import Birth
-from oda_rl.partition import ODAPartition
+from oda_rl.estimators.online_assignment import LiveCells
+from oda_rl.estimators.partition import ODAPartition
 
 Partition = ODAPartition | str | os.PathLike[str] | None
 

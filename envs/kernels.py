@@ -1,3 +1,5 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Dynamics of the classic control tasks, compiled through `CompiledFunction`, and a loop over them.
 
 Every step has the signature (parameters, state, action, observation) -> (reward, terminated), every

@@ -9,15 +9,15 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oda_rl.annealing import Annealer
-    from oda_rl.classification import ODAClassifier
-    from oda_rl.codebook import Codebook
-    from oda_rl.divergences import get_divergence
-    from oda_rl.multiresolution import MultiResolutionODA
-    from oda_rl.partition import ODAPartition
-    from oda_rl.regression import ODARegressor
+    from oda_rl.codebook.annealer import Annealer
+    from oda_rl.codebook.book import Codebook
+    from oda_rl.codebook.divergences import get_divergence
+    from oda_rl.codebook.schedule import Cooling, Stepsize
+    from oda_rl.estimators.classification import ODAClassifier
+    from oda_rl.estimators.partition import ODAPartition
+    from oda_rl.estimators.regression import ODARegressor
+    from oda_rl.estimators.tree import MultiResolutionODA
     from oda_rl.rkhs import KernelSGDClassifier, KernelSGDRegressor
-    from oda_rl.schedule import Cooling, Stepsize
 
 __all__ = [
     "Annealer",
@@ -39,17 +39,17 @@ except PackageNotFoundError:  # running from a source tree that was never instal
     __version__ = "0.0.0"
 
 _HOME = {
-    "Annealer": "annealing",
+    "Annealer": "codebook",
     "Codebook": "codebook",
-    "Cooling": "schedule",
+    "Cooling": "codebook",
     "KernelSGDClassifier": "rkhs",
     "KernelSGDRegressor": "rkhs",
-    "MultiResolutionODA": "multiresolution",
-    "ODAClassifier": "classification",
-    "ODAPartition": "partition",
-    "ODARegressor": "regression",
-    "Stepsize": "schedule",
-    "get_divergence": "divergences",
+    "MultiResolutionODA": "estimators.tree",
+    "ODAClassifier": "estimators.classification",
+    "ODAPartition": "estimators.partition",
+    "ODARegressor": "estimators.regression",
+    "Stepsize": "codebook",
+    "get_divergence": "codebook",
 }
 
 

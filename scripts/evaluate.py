@@ -20,8 +20,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from oda_rl.agents.algorithm import OnlineAlgorithm
 from oda_rl.agents.models import load_model
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 
 @dataclass

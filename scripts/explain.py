@@ -19,12 +19,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from oda_rl.agents.algorithm import OnlineAlgorithm
-from oda_rl.agents.explaining import explain_observation, explain_policy
-from oda_rl.agents.explanation_picture import plot_explanation
-from oda_rl.agents.explanations import Explanation, PolicyTable
-from oda_rl.agents.models import load_model
-from oda_rl.agents.reports import (
+from oda_rl.agents.explain.picture import plot_explanation
+from oda_rl.agents.explain.policy import explain_observation, explain_policy
+from oda_rl.agents.explain.records import Explanation, PolicyTable
+from oda_rl.agents.explain.reports import (
     Sheet,
     explanation_sheets,
     explanation_summary,
@@ -32,6 +30,8 @@ from oda_rl.agents.reports import (
     policy_summary,
     to_markdown,
 )
+from oda_rl.agents.models import load_model
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.storage import written_whole
 
 matplotlib.use("Agg")

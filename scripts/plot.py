@@ -26,7 +26,7 @@ import oda_rl.envs
 from oda_rl import plotting, storage
 from oda_rl.agents.callbacks import SnapshotCallback
 from oda_rl.agents.models import load_model
-from oda_rl.lvq import LVQ
+from oda_rl.estimators.lvq import LVQ
 from oda_rl.plotting.planes import make_plane
 
 matplotlib.use("Agg")

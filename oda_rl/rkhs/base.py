@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from oda_rl import storage
-from oda_rl._run_files import plain
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
+from oda_rl.estimators.session_files import plain
 from oda_rl.rkhs import learning
 from oda_rl.rkhs.machine import HYPERPARAMETERS, KernelMachine, Rules
 

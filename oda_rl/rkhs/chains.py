@@ -1,3 +1,5 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Compiled kernels of hyperparameters that are Markov chains over finite sets: BARRETTE, Algorithm 1.
 
 Each hyperparameter u has a set of values, a state in it, and a running fitness R (eq. 7) that tells

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from oda_rl.classification.names import class_names, set_class_names
+from oda_rl.estimators.classification.names import class_names, set_class_names
 from oda_rl.rkhs.base import Array, KernelSGD
 from oda_rl.rkhs.losses import HINGE, LOGISTIC
 from oda_rl.rkhs.machine import KernelMachine

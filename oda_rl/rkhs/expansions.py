@@ -1,3 +1,5 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Compiled kernels of a function in a reproducing kernel Hilbert space: a dictionary and its weights.
 
 The function is f_c(x) = sum_j w_jc k(d_j, x), with one dictionary d for all outputs c (eq. 5). The

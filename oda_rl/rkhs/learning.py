@@ -1,3 +1,5 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """The compiled loop of functional stochastic gradients, with pruning and moving hyperparameters."""
 
 import math

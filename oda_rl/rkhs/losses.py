@@ -1,3 +1,5 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Compiled losses and their gradients with respect to the outputs f(x)."""
 
 import math

@@ -19,7 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
-from oda_rl import Codebook, ODAPartition, datasets, kernels
+from oda_rl import Codebook, ODAPartition, datasets
+from oda_rl.codebook import learning as kernels
 
 Array = NDArray[np.float64]
 

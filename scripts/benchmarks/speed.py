@@ -18,7 +18,7 @@ import oda_rl.envs
 from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, Evaluation
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
-from oda_rl.agents.tree.learner import TreeLearner
+from oda_rl.agents.codebook_rl.tree.learner import TreeLearner
 from oda_rl.envs import StateAggregation
 
 # Turns in which training with and without logging take each other's place

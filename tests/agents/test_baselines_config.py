@@ -3,7 +3,7 @@ import json
 import pytest
 
 from oda_rl import agents
-from oda_rl.agents.baselines import (
+from oda_rl.agents.linear_q import (
     PRESETS,
     FourierConfig,
     SOMConfig,

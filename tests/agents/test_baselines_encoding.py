@@ -5,15 +5,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from oda_rl.agents.baselines import (
+from oda_rl.agents.linear_q import (
     FourierConfig,
     SOMConfig,
     TileCodingConfig,
     UniformGridConfig,
     encoding,
 )
-from oda_rl.agents.baselines.features import make_features, make_fourier, make_tiles
-from oda_rl.agents.baselines.learner import LinearLearner
+from oda_rl.agents.linear_q.features import make_features, make_fourier, make_tiles
+from oda_rl.agents.linear_q.learner import LinearLearner
 
 RNG = np.random.default_rng(0)
 

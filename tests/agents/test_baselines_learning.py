@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oda_rl.agents.baselines import (
+from oda_rl.agents.linear_q import (
     DivergenceError,
     FourierConfig,
     SOMConfig,
@@ -11,7 +11,7 @@ from oda_rl.agents.baselines import (
     UniformGridConfig,
     learning,
 )
-from oda_rl.agents.baselines.learner import LinearLearner
+from oda_rl.agents.linear_q.learner import LinearLearner
 
 N_ACTIONS = 3
 WARMUP = 5

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from oda_rl.agents import TwoTimescaleConfig, layout, moving
+from oda_rl.agents import TwoTimescaleConfig
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.learner import TwoTimescaleLearner
+from oda_rl.agents.codebook_rl import codebook_update as moving
+from oda_rl.agents.codebook_rl import state as layout
+from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 
 
 def test_defaults_survive_json():

@@ -4,13 +4,26 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from oda_rl.agents import SOMQ, FourierSarsa, KernelQ, TileCodingSarsa, TwoTimescaleQ, UniformGridQ
-from oda_rl.agents.explaining import explain_observation, explain_policy
-from oda_rl.agents.explanation_picture import plot_explanation
-from oda_rl.agents.kernels import look
-from oda_rl.agents.layout import N_CELLS
+from oda_rl.agents import (
+    SOMQ,
+    FourierSarsa,
+    KernelQ,
+    TileCodingSarsa,
+    TwoTimescaleQ,
+    UniformGridQ,
+)
+from oda_rl.agents.codebook_rl.state import N_CELLS
+from oda_rl.agents.codebook_rl.step import look
+from oda_rl.agents.explain.picture import plot_explanation
+from oda_rl.agents.explain.policy import explain_observation, explain_policy
+from oda_rl.agents.explain.reports import (
+    explanation_sheets,
+    numbers,
+    policy_sheet,
+    policy_summary,
+    to_markdown,
+)
 from oda_rl.agents.models import load_model
-from oda_rl.agents.reports import explanation_sheets, numbers, policy_sheet, policy_summary, to_markdown
 from oda_rl.envs.names import observation_names
 
 QUICK = {"seed": 0, "warmup_steps": 500, "growth_steps": 2000, "growth_cells": 15, "max_cells": 25}

@@ -15,7 +15,7 @@ from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import BadTransitionError, KernelQ
-from oda_rl.agents.baselines import preset
+from oda_rl.agents.linear_q import preset
 from oda_rl.agents.models import load_model
 
 

@@ -6,10 +6,13 @@ import pytest
 from environments import CorridorEnv
 from gymnasium import spaces
 
-from oda_rl.agents import TwoTimescaleConfig, association, behaviour, choosing, layout
-from oda_rl.agents import values as fast
+from oda_rl.agents import TwoTimescaleConfig
+from oda_rl.agents import action_choice as choosing
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.learner import TwoTimescaleLearner
+from oda_rl.agents.codebook_rl import association, behaviour
+from oda_rl.agents.codebook_rl import state as layout
+from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
+from oda_rl.agents.codebook_rl.rules import q_lambda as fast
 
 LOW, HIGH = np.full(2, -1.0), np.full(2, 1.0)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from oda_rl.agents.scaling import ObservationScale
+from oda_rl.agents.observation_scale import ObservationScale
 
 LOW = np.array([-4.0, -np.inf, 0.0])
 HIGH = np.array([4.0, np.inf, np.inf])

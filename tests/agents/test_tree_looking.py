@@ -6,7 +6,8 @@ import pytest
 from gymnasium import spaces
 from tree_learners import give_values, kept_cells, make_learner, make_points, scaled
 
-from oda_rl.agents import association, behaviour, layout
+from oda_rl.agents.codebook_rl import association, behaviour
+from oda_rl.agents.codebook_rl import state as layout
 
 
 @pytest.mark.parametrize("flattening", [0.0, 1.0])

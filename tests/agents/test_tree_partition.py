@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from oda_rl.agents.tree.layout import WIDTH
-from oda_rl.agents.tree.partition import BranchTree
-from oda_rl.codebook import Codebook
+from oda_rl.agents.codebook_rl.tree.layout import WIDTH
+from oda_rl.agents.codebook_rl.tree.partition import BranchTree
+from oda_rl.codebook.book import Codebook
 
 
 def make_book(n_cells=200, n_features=3, seed=0):

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from oda_rl.agents.tree.layout import DISTANCES, N_TALLY, NOWHERE, PLANES, WIDTH, Blocks, Near
-from oda_rl.agents.tree.partition import BranchTree
-from oda_rl.agents.tree.search import find_near
-from oda_rl.codebook import Codebook
+from oda_rl.agents.codebook_rl.tree.layout import (
+    DISTANCES,
+    N_TALLY,
+    NOWHERE,
+    PLANES,
+    WIDTH,
+    Blocks,
+    Near,
+)
+from oda_rl.agents.codebook_rl.tree.partition import BranchTree
+from oda_rl.agents.codebook_rl.tree.search import find_near
+from oda_rl.codebook.book import Codebook
 
 
 def make(n_cells, near_branches, seed=0, d=3):

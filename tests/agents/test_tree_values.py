@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tree_learners import give_values, kept_cells, make_learner, make_points, scaled, shares
 
-from oda_rl.agents import layout
-from oda_rl.agents import values as flat
-from oda_rl.agents.tree import values
+from oda_rl.agents.codebook_rl import state as layout
+from oda_rl.agents.codebook_rl.rules import q_lambda as flat
+from oda_rl.agents.codebook_rl.tree import values
 
 
 def features(learner, x):

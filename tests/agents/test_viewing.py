@@ -8,7 +8,13 @@ from stable_baselines3.common.env_util import make_vec_env
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import SOMQ, FourierSarsa, TileCodingSarsa, TwoTimescaleQ, UniformGridQ
-from oda_rl.plotting import plot_annealing, plot_partition, plot_policy_map, plot_value_map, view_of
+from oda_rl.plotting import (
+    plot_annealing,
+    plot_partition,
+    plot_policy_map,
+    plot_value_map,
+    view_of,
+)
 
 use("Agg")
 from matplotlib import pyplot as plt

@@ -4,9 +4,11 @@ import naive
 import numpy as np
 from gymnasium import spaces
 
-from oda_rl.agents import TwoTimescaleConfig, association, layout
+from oda_rl.agents import TwoTimescaleConfig
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.tree.learner import TreeLearner
+from oda_rl.agents.codebook_rl import association
+from oda_rl.agents.codebook_rl import state as layout
+from oda_rl.agents.codebook_rl.tree.learner import TreeLearner
 
 LOW, HIGH = np.full(2, -1.0), np.full(2, 1.0)
 # Compiled code is there for this type.

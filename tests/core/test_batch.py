@@ -4,9 +4,11 @@ import naive
 import numpy as np
 import pytest
 
-from oda_rl import batch, competitive, kernels
-from oda_rl.divergences import get_divergence
-from oda_rl.quenching import Quench
+from oda_rl.codebook import competitive
+from oda_rl.codebook import hard_cells as batch
+from oda_rl.codebook import learning as kernels
+from oda_rl.codebook.divergences import get_divergence
+from oda_rl.codebook.lloyd import Quench
 
 KINDS = {
     "squared_euclidean": kernels.SQUARED_EUCLIDEAN,

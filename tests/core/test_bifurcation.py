@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from oda_rl import Codebook, ODAPartition, bifurcation
+from oda_rl import Codebook, ODAPartition
+from oda_rl.codebook import bifurcation
 
 KINDS = ["critical", "perturb"]
 

@@ -5,12 +5,13 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.datasets import load_digits, load_wine
 
-from oda_rl import ODAClassifier, moments
-from oda_rl._scaling import NO_SCALING, Moments
-from oda_rl.classification import decisions
-from oda_rl.classification.book import probabilities
-from oda_rl.classification.path import room_for
-from oda_rl.divergences import get_divergence
+from oda_rl import ODAClassifier
+from oda_rl.codebook.divergences import get_divergence
+from oda_rl.estimators import moments
+from oda_rl.estimators.classification import decisions
+from oda_rl.estimators.classification.book import probabilities
+from oda_rl.estimators.classification.path import room_for
+from oda_rl.estimators.feature_scaling import NO_SCALING, Moments
 
 SQUARED = get_divergence("squared_euclidean")
 

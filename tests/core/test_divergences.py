@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oda_rl import ODAPartition
-from oda_rl.divergences import DIVERGENCES, Divergence, get_divergence
+from oda_rl.codebook.divergences import DIVERGENCES, Divergence, get_divergence
 
 
 @pytest.mark.parametrize("name", sorted(DIVERGENCES))

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
-from oda_rl.explain import (
+from oda_rl.inspect import (
     errors,
     explain,
     plot_path,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oda_rl import Codebook, ODAPartition
-from oda_rl.identities import FIELD, Birth, Identities
+from oda_rl.codebook.identities import FIELD, Birth, Identities
 
 
 def make(limit=8, k=1):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oda_rl import kernels
+from oda_rl.codebook import learning as kernels
 
 KINDS = {
     "squared_euclidean": kernels.SQUARED_EUCLIDEAN,

@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
-from oda_rl import lvq_kernels
-from oda_rl.quantization import LVQ
+from oda_rl.estimators import lvq_kernels
+from oda_rl.estimators.quantization import LVQ
 
 
 def naive_lvq1(samples, labels, a, b, codevectors, own):

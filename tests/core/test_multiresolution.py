@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits, load_iris
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.datasets import make_curve, make_gaussians
-from oda_rl.multiresolution import Layer
+from oda_rl.estimators.tree import Layer
 
 TEMPLATES = {
     "clusterer": ODAPartition(samples_per_cell=10),

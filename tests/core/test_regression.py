@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from oda_rl import ODARegressor
 from oda_rl.datasets import curve, make_curve, make_surface
-from oda_rl.local_models import Quadratic
+from oda_rl.estimators.regression.local_models import Quadratic
 
 TARGETS = {"constant": 1.3, "linear": 0.5}
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oda_rl import Codebook, kernels
-from oda_rl.regression import kernels as compiled
-from oda_rl.regression import refit as _refit
+from oda_rl import Codebook
+from oda_rl.codebook import learning as kernels
+from oda_rl.estimators.regression import kernels as compiled
+from oda_rl.estimators.regression import refit as _refit
 
 
 def shares(x, codevectors, temperature):

@@ -6,12 +6,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris
 
 from oda_rl import MultiResolutionODA, ODAClassifier
-from oda_rl.annealing import Annealer
-from oda_rl.codebook import Codebook
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.book import Codebook
+from oda_rl.codebook.divergences import get_divergence
+from oda_rl.codebook.schedule import Cooling, Stepsize
 from oda_rl.datasets import make_gaussian_classes
-from oda_rl.divergences import get_divergence
-from oda_rl.multiresolution import kernels
-from oda_rl.schedule import Cooling, Stepsize
+from oda_rl.estimators.tree import kernels
 
 FULL, COLD, SETTLED, PURE = range(4)
 SQUARED = get_divergence("squared_euclidean")

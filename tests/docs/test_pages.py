@@ -22,10 +22,10 @@ from sybil.parsers.markdown import CodeBlockParser, SkipParser
 import oda_rl
 import oda_rl.agents
 import oda_rl.envs
-import oda_rl.explain
-import oda_rl.multiresolution
+import oda_rl.estimators.quantization
+import oda_rl.estimators.tree
+import oda_rl.inspect
 import oda_rl.plotting
-import oda_rl.quantization
 import oda_rl.resolutions
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +34,10 @@ PACKAGES = (
     oda_rl,
     oda_rl.agents,
     oda_rl.envs,
-    oda_rl.explain,
-    oda_rl.multiresolution,
+    oda_rl.inspect,
+    oda_rl.estimators.tree,
     oda_rl.plotting,
-    oda_rl.quantization,
+    oda_rl.estimators.quantization,
     oda_rl.resolutions,
 )
 # Examples are run as they stand, but for how long agents are trained.

@@ -1,0 +1,51 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""Choosing among numbered actions, the same for all agents: epsilon-greedy, random actions held."""
+
+from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl.agents.codebook_rl.association import index_of_largest
+
+
+@lean_kernel
+def argmax_random(values, draw):
+    """Index of the largest value; ties are broken by `draw`, uniform in [0, 1)."""
+    best = values[index_of_largest(values)]
+    ties = 0
+    for a in range(values.shape[0]):
+        ties += values[a] == best
+    wanted = int(draw * ties)
+    for a in range(values.shape[0]):
+        if values[a] == best:
+            if wanted == 0:
+                return a
+            wanted -= 1
+    return 0
+
+
+@lean_kernel
+def falling(start, end, steps, horizon):
+    """A number that falls along a line for `horizon` steps, and then stays."""
+    return start + min(1.0, steps / max(horizon, 1.0)) * (end - start)
+
+
+@lean_kernel
+def begin_random(epsilon, hold):
+    """The probability of beginning a random action that is held for 1 to `hold` steps.
+
+    It is epsilon / h, h the mean number of steps, so that about a share of epsilon of all steps is
+    random however long they are held.
+    """
+    return epsilon * 2.0 / (1.0 + hold)
+
+
+@inline_kernel
+def choose_numbered(env, draws, random, hold, values, memory):
+    """Go on with the action that is held, or begin a `random` one, or take the greedy one."""
+    if memory.held[env] > 0:
+        memory.held[env] -= 1
+    elif random:
+        memory.action[env] = int(draws[1] * values.shape[0])
+        memory.held[env] = int(draws[2] * hold)
+    else:
+        memory.action[env] = argmax_random(values, draws[3])
+    memory.exploratory[env] = values[memory.action[env]] < values[index_of_largest(values)]

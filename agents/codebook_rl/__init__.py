@@ -1,0 +1,1 @@
+"""The agent on a codebook: two timescales in one compiled step."""

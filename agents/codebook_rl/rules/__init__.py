@@ -1,0 +1,1 @@
+"""Learning rules of the fast timescale; one can take the place of another."""

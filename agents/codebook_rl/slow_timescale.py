@@ -1,0 +1,151 @@
+"""The slow timescale of a learner: its codebook, and the annealer that makes it finer."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.codebook_rl.sizes import Sizes
+from oda_rl.agents.config import GrowthPlan, TwoTimescaleConfig
+from oda_rl.agents.observation_scale import SMALLEST
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.book import Codebook
+from oda_rl.codebook.schedule import Cooling, Stepsize
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class SlowTimescale:
+    """A codebook that the compiled step moves, and what happens to it between two temperatures.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        How large the codebook is.
+    config : TwoTimescaleConfig
+        The hyperparameters.
+    rng : Generator
+        Draws the directions of splits.
+
+    Attributes
+    ----------
+    codebook : Codebook
+        The cells, in scaled units.
+    annealer : Annealer or None
+        None until `begin`.
+    """
+
+    def __init__(self, sizes: Sizes, config: TwoTimescaleConfig, rng: np.random.Generator) -> None:
+        self.codebook = Codebook(sizes.n_features, payload=sizes.payload, capacity=sizes.capacity)
+        self.annealer: Annealer | None = None
+        self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)
+        self._sizes, self._config, self._rng = sizes, config, rng
+
+    def begin(self, points: NDArray[np.float64]) -> None:
+        """Begin with one cell for each label, just below its critical temperature.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, n_observed)
+            Observations in scaled units. Continuous actions are taken to be uniform.
+        """
+        book, n = self.codebook, points.shape[1]
+        centre = np.zeros(book.n_features)
+        centre[:n] = points.mean(axis=0)
+        covariance = np.eye(book.n_features) * self._config.action_weight**2 / 3.0
+        covariance[:n, :n] = np.cov(points.T)
+        critical = book.divergence.critical_temperature(centre, covariance)
+        critical = max(critical, SMALLEST)  # observations that never change have no critical one
+        for label in range(self._sizes.n_labels):
+            book.add(centre, 1.0 / self._sizes.n_labels, label)
+        self.annealer = self._make_annealer(critical, self._config.min_temperature * critical)
+        values, vectors = np.linalg.eigh(covariance)
+        book.axis[:, : len(book)] = 2.0 * values[-1] * vectors[:, -1:]
+        book["density"][:] = 1.0 / len(book)
+
+    def end_level(self, n: int, distortion: float) -> None:
+        """A temperature is finished after `n` updates: merge, prune, cool, split.
+
+        At the last temperature n goes on from where the last look was.
+        """
+        assert self.annealer is not None
+        self.annealer.distortion = distortion
+        self.annealer.n_samples_seen += n - self.annealer.n
+        self.annealer.n = n
+        self.annealer.end_level()
+        self.annealer.use_stepsize(self._stepsize())
+
+    def is_grown(self, steps: int, horizon: int) -> bool:
+        """Whether the codebook has grown alone for long enough, after `steps` of a run of `horizon`."""
+        assert self.annealer is not None
+        longest = min(self.plan.steps, self._config.growth_fraction * horizon)
+        return self.annealer.done or steps >= longest
+
+    def go_on(self) -> None:
+        """Let the codebook have all the cells that it may."""
+        assert self.annealer is not None
+        self.annealer.max_codevectors = self.plan.max_cells
+        self.annealer.done = False
+
+    def get_state(self, n: int) -> tuple[dict[str, Any], Arrays]:
+        """Numbers for JSON and arrays, after `n` updates at this temperature; nothing before `begin`.
+
+        Traces are left out: they are zero when learning goes on.
+        """
+        if self.annealer is None:
+            return {}, {}
+        annealing = self.annealer.get_state()
+        annealing["n"] = n
+        # A temperature here ends by its number of samples alone, and what was critical is history.
+        del annealing["reference"]
+        annealing["history"] = [[*record[:-1], []] for record in annealing["history"]]
+        arrays = {f"codebook/{name}": array for name, array in self.codebook.get_state().items()}
+        arrays["codebook/payload"] = np.delete(
+            arrays["codebook/payload"], self._sizes.trace_rows, axis=0
+        )
+        ends = {"t_max": self.annealer.t_max, "t_min": self.annealer.t_min}
+        return {"annealer": annealing, **ends}, arrays
+
+    def set_state(self, config: dict[str, Any], arrays: Arrays, grown: bool) -> None:
+        """Go on from `get_state`; with all cells allowed if the codebook was `grown`."""
+        if "annealer" not in config:
+            self.annealer = None
+            return
+        state = {
+            name.removeprefix("codebook/"): array
+            for name, array in arrays.items()
+            if name.startswith("codebook/")
+        }
+        rows = self._sizes.trace_rows
+        silent = np.zeros((rows.stop - rows.start, state["payload"].shape[1]))
+        state["payload"] = np.insert(state["payload"], [rows.start], silent, axis=0)
+        self.codebook.set_state(state)
+        self.annealer = self._make_annealer(config["t_max"], config["t_min"])
+        # This also brings the generator, which the annealer shares, to where it was after the block.
+        reference = self.codebook.location[:, : self.codebook.n_cells]
+        self.annealer.set_state({**config["annealer"], "reference": reference})
+        if grown:
+            self.annealer.max_codevectors = self.plan.max_cells
+
+    def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
+        config = self._config
+        return Annealer(
+            self.codebook,
+            t_max=t_max,
+            t_min=t_min,
+            cooling=Cooling(config.cooling),
+            stepsize=self._stepsize(),
+            max_codevectors=self.plan.cells,
+            tol_converge=0.0,
+            tol_merge=config.tol_merge,
+            min_weight=config.min_weight,
+            perturbation=config.perturbation,
+            bifurcation=config.bifurcation,
+            check_every=self.plan.samples,
+            max_samples=self.plan.samples,
+            seed=self._rng,
+        )
+
+    def _stepsize(self) -> Stepsize:
+        """What the kernel divides by, but for the flattening."""
+        return Stepsize(self._config.slow_a * max(1, self.codebook.n_cells), self._config.slow_b)

@@ -1,0 +1,60 @@
+"""The TD errors of the cells, for those who watch the training."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.codebook_rl.state import N_FIGURES
+
+Array = NDArray[np.float64]
+
+
+class CellErrors:
+    """Running means of the size of the TD error in every cell, behind a learner's running figures.
+
+    The compiled step keeps them up if there is room for them, and learns the same if there is not.
+
+    Parameters
+    ----------
+    figures : ndarray of shape (N_FIGURES,)
+        The learner's running figures.
+    capacity : int
+        Cells that there can be.
+
+    Attributes
+    ----------
+    figures : ndarray
+        What the learner is to take in their place.
+    """
+
+    def __init__(self, figures: Array, capacity: int) -> None:
+        self.figures = np.zeros(N_FIGURES + 2 * capacity)
+        self.figures[:N_FIGURES] = figures
+
+    def means(self, n_cells: int) -> Array:
+        """The means, of shape (n_cells,); NaN where nothing was seen."""
+        sums, weights = self._halves
+        found = np.full(n_cells, np.nan)
+        np.divide(sums[:n_cells], weights[:n_cells], out=found, where=weights[:n_cells] > 0.0)
+        return found
+
+    def follow(self, before: Array, after: Array) -> None:
+        """The codebook has changed: a cell has the error of what was nearest before.
+
+        Parameters
+        ----------
+        before, after : ndarray of shape (n_cells, n_features)
+            The codevectors; children of a split lie near to their parent.
+        """
+        halves = self._halves
+        kept = [np.zeros(len(after)) for _ in halves]
+        if len(before) and len(after):
+            nearest = ((after[:, None] - before) ** 2).sum(axis=2).argmin(axis=1)
+            kept = [half[nearest] for half in halves]
+        for half, values in zip(halves, kept, strict=True):
+            half[:] = 0.0
+            half[: len(after)] = values
+
+    @property
+    def _halves(self) -> tuple[Array, Array]:
+        behind = self.figures[N_FIGURES:]
+        return behind[: len(behind) // 2], behind[len(behind) // 2 :]

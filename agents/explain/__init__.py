@@ -1,0 +1,1 @@
+"""Explanations of policies: cells, contributions, counterfactuals."""

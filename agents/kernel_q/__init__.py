@@ -1,0 +1,1 @@
+"""Q-learning with kernel machines."""

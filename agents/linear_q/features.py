@@ -1,0 +1,220 @@
+"""The features of each baseline: their sizes and tables, as the kernels read them."""
+
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from math import comb, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.linear_q import encoding
+from oda_rl.agents.linear_q.config import (
+    FourierConfig,
+    LinearConfig,
+    SOMConfig,
+    TileCodingConfig,
+    UniformGridConfig,
+)
+
+# Of sparse features, by the memory that they take; of dense ones, by the time.
+MOST_CELLS = 5_000_000
+MOST_FUNCTIONS = 20_000
+# What is taken if the user does not say
+USUAL_BINS, USUAL_CELLS = 12, 700
+USUAL_TILES, USUAL_TILE_CELLS = 10, 100_000
+USUAL_FUNCTIONS = 1000
+
+
+def _floats(*shape: int) -> NDArray[np.float64]:
+    return np.zeros(shape)
+
+
+def _integers(*shape: int) -> NDArray[np.int64]:
+    return np.zeros(shape, dtype=np.int64)
+
+
+@dataclass
+class Features:
+    """Tables of the kernels; see `encoding.Encoder`.
+
+    Attributes
+    ----------
+    kind : int
+        One of `encoding.TILES`, `MAP` and `FOURIER`.
+    n_features, n_active : int
+        Features in all, and how many of them are not 0 at a time.
+    norm : float
+        Sum of their squares, each with its share of the stepsize; the mean of it if it varies.
+    gain : ndarray of shape (n_features,) or (1,)
+        Shares of the stepsize.
+    """
+
+    kind: int
+    n_features: int
+    n_active: int
+    norm: float
+    gain: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
+    scale: NDArray[np.float64] = field(default_factory=lambda: _floats(1))
+    size: NDArray[np.int64] = field(default_factory=lambda: _integers(1))
+    offset: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
+    parent: NDArray[np.int64] = field(default_factory=lambda: _integers(1, 3))
+    location: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
+    lattice: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all features speak at a time."""
+        return self.kind == encoding.FOURIER
+
+    @property
+    def tables(self) -> tuple[NDArray[Any], ...]:
+        """What the kernels read, in their order."""
+        return self.scale, self.size, self.offset, self.parent, self.location, self.lattice
+
+
+def make_features(
+    config: LinearConfig, periodic: NDArray[np.bool_], rng: np.random.Generator
+) -> Features:
+    """The features that a configuration asks for.
+
+    Parameters
+    ----------
+    config : LinearConfig
+        Of one of the baselines.
+    periodic : ndarray of bool, shape (n_coordinates,)
+        Which coordinates are angles.
+    rng : Generator
+        Places the cells of a map.
+
+    Raises
+    ------
+    ValueError
+        If there would be too many, or a count is not given for each coordinate.
+    """
+    if isinstance(config, UniformGridConfig):
+        bins = _per_coordinate("bins", config.bins, _usual_bins(len(periodic)), len(periodic))
+        return make_tiles(bins, 1, np.ones(len(periodic), dtype=bool), "bins")
+    if isinstance(config, TileCodingConfig):
+        usual = _usual_tiles(len(periodic), config.tilings)
+        tiles = _per_coordinate("tiles", config.tiles, usual, len(periodic))
+        return make_tiles(tiles, config.tilings, periodic, "tiles")
+    if isinstance(config, SOMConfig):
+        return make_map(config.n_cells, len(periodic), rng)
+    if isinstance(config, FourierConfig):
+        return make_fourier(config.order, config.coupled, len(periodic))
+    raise TypeError(f"there are no features for {type(config).__name__}.")
+
+
+def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], name: str) -> Features:
+    """Displaced tilings; they reach over the range by a tile, but where a coordinate wraps around."""
+    size = np.array([n if wrap else n + 1 for n, wrap in zip(tiles, wraps, strict=True)])
+    cells = tilings * prod(int(n) for n in size)
+    _check_size(name, tiles, cells, "cells", MOST_CELLS)
+    # Displacements by odd numbers leave no pattern along the diagonal, as equal ones would.
+    odd = 2 * np.arange(len(tiles)) + 1
+    offset = (np.arange(tilings)[:, None] * odd % tilings) / tilings
+    return Features(
+        encoding.TILES,
+        cells,
+        tilings,
+        float(tilings),
+        scale=np.array(tiles, dtype=np.float64),
+        size=size.astype(np.int64),
+        offset=offset,
+    )
+
+
+def make_map(shape: int | tuple[int, ...], n_coordinates: int, rng: np.random.Generator) -> Features:
+    """Cells on a lattice, before it has learned anything."""
+    sides = _even_sides(shape, n_coordinates) if isinstance(shape, int) else shape
+    cells = prod(sides)
+    _check_size("n_cells", shape, cells, "cells", MOST_CELLS // max(n_coordinates, 1))
+    lattice = np.array(list(product(*(range(n) for n in sides))), dtype=np.float64).T
+    if len(sides) == n_coordinates:
+        location = (lattice + 0.5) / np.array(sides)[:, None]
+    else:
+        location = rng.uniform(0.3, 0.7, (n_coordinates, cells))
+    return Features(
+        encoding.MAP,
+        cells,
+        1,
+        1.0,
+        location=np.ascontiguousarray(location),
+        lattice=np.ascontiguousarray(lattice),
+    )
+
+
+def make_fourier(order: int, coupled: int | None, n_coordinates: int) -> Features:
+    """The cosines of pi c . u, c having at most `coupled` numbers from 1 to `order`, the others 0."""
+    counts = [comb(n_coordinates, k) * order**k for k in range(n_coordinates + 1)]
+    if coupled is None:
+        coupled = max(
+            (k for k in range(1, n_coordinates + 1) if sum(counts[: k + 1]) <= USUAL_FUNCTIONS),
+            default=1,
+        )
+    coupled = min(coupled, n_coordinates)
+    n = sum(counts[: coupled + 1])
+    _check_size("order", order, n, "functions", MOST_FUNCTIONS, "; so does a smaller coupled")
+    index: dict[tuple[int, ...], int] = {}
+    parent = np.zeros((n, 3), dtype=np.int64)
+    length = np.ones(n)
+    for k in range(coupled + 1):
+        for which in combinations(range(n_coordinates), k):
+            for numbers in product(range(1, order + 1), repeat=k):
+                vector = np.zeros(n_coordinates, dtype=np.int64)
+                vector[list(which)] = numbers
+                f = len(index)
+                index[tuple(vector.tolist())] = f
+                if k:
+                    length[f] = np.linalg.norm(vector)
+                    vector[which[-1]] = 0
+                    parent[f] = index[tuple(vector.tolist())], which[-1], numbers[-1]
+    gain = 1.0 / length
+    # The square of a cosine is a half, on average.
+    norm = 1.0 + 0.5 * float(gain[1:].sum())
+    size = np.full(1, order, dtype=np.int64)
+    return Features(encoding.FOURIER, n, n, norm, gain=gain, size=size, parent=parent)
+
+
+def _even_sides(n_cells: int, n: int) -> tuple[int, ...]:
+    """The counts along `n` sides that differ by no more than 1 and give no more than `n_cells`."""
+    least = 1
+    while (least + 1) ** n <= n_cells:
+        least += 1
+    sides = [least] * n
+    for j in reversed(range(n)):
+        if prod(sides) // least * (least + 1) <= n_cells:
+            sides[j] += 1
+    return tuple(sides)
+
+
+def _usual_bins(n: int) -> int:
+    return next((k for k in range(USUAL_BINS, 2, -1) if k**n <= USUAL_CELLS), 2)
+
+
+def _usual_tiles(n: int, tilings: int) -> int:
+    most = USUAL_TILE_CELLS // tilings
+    return next((k for k in range(USUAL_TILES, 2, -1) if (k + 1) ** n <= most), 2)
+
+
+def _per_coordinate(
+    name: str, given: int | tuple[int, ...] | None, usual: int, n: int
+) -> tuple[int, ...]:
+    """One count for each coordinate: as given, or the usual one."""
+    if given is None:
+        given = usual
+    counts = (given,) * n if isinstance(given, int) else given
+    if len(counts) != n:
+        raise ValueError(
+            f"{name} must be one number, or {n}, one for each coordinate of an observation (an angle "
+            f"counts as one, after the others); got {given}."
+        )
+    return counts
+
+
+def _check_size(name: str, given: Any, n: int, what: str, most: int, hint: str = "") -> None:
+    if n > most:
+        raise ValueError(
+            f"{name}={given} gives {n:,} {what}; at most {most:,} are possible. Fewer {name} help{hint}."
+        )

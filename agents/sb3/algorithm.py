@@ -1,0 +1,467 @@
+"""The interface of Stable-Baselines3 around a learner that sees one transition at a time."""
+
+import io
+import os
+import time
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
+from stable_baselines3.common.utils import safe_mean
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+from oda_rl import storage
+from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
+from oda_rl.agents.codebook_rl.learner import BadTransitionError
+from oda_rl.agents.explain.agent_view import learning_curve, view_of_agent
+from oda_rl.agents.sb3.compiled_loop import run_compiled
+from oda_rl.agents.sb3.loading import load_kernels
+from oda_rl.agents.sb3.policy import CodebookPolicy
+from oda_rl.agents.sb3.training_loops import run_single, run_vectorised
+from oda_rl.envs.finding import find_dynamics
+from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
+from oda_rl.plotting.views import View
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Learner(Protocol):
+    """What `OnlineAlgorithm` drives; `env` is the index of the environment."""
+
+    @property
+    def n_cells(self) -> int:
+        """Codevectors in use."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers stored to act."""
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the warm-up is over, so that a compiled loop can take over."""
+
+    def begin(self, env: int, observation: NDArray[Any]) -> int:
+        """Start an episode; returns the first action, from 0."""
+
+    def step(
+        self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
+    ) -> int:
+        """Learn from a transition; returns the next action, which counts only if not `ended`."""
+
+    def play(
+        self,
+        env_step: Any,
+        env_reset: Any,
+        parameters: NDArray[np.float64],
+        starts: NDArray[np.float64],
+        time_limit: int,
+        n_steps: int,
+        clock: NDArray[np.int64],
+        *playground: NDArray[Any],
+    ) -> int:
+        """Learn from up to `n_steps` of a compiled environment; returns the steps made, or an error.
+
+        `playground` is what `playing.play` and `playing.turn` work on: played, state, observation,
+        returns, lengths.
+        """
+
+    def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
+        """Do what a kernel leaves to Python, or raise the error that its `code` stands for."""
+
+    def next_action(self, env: int) -> int:
+        """The action that was chosen for environment `env`; 0 if actions are continuous."""
+
+    def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """The greedy actions for observations of shape (n, n_features)."""
+
+    def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """Q(x, a), of shape (n, n_actions); with continuous actions that of the greedy one, (n, 1)."""
+
+    def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """The same with a share of random ones."""
+
+    def set_horizon(self, total_timesteps: int) -> None:
+        """Tell how long the run will be."""
+
+    def figures(self) -> dict[str, float]:
+        """What to log."""
+
+    def get_state(self) -> tuple[dict[str, Any], Arrays]:
+        """All that has been learned: numbers for JSON, and arrays."""
+
+    def set_state(self, config: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from `get_state`."""
+
+
+class OnlineAlgorithm(BaseAlgorithm):
+    """An SB3 algorithm that hands every transition to a learner.
+
+    A single environment is stepped directly, without the vectorised environment around it, which
+    `get_env` returns all the same. Several environments take turns at the same learner.
+
+    Parameters
+    ----------
+    policy : str or class, default="CodebookPolicy"
+        For the interface's sake; there is one policy.
+    env : str, gymnasium.Env, VecEnv or None
+        The environment to learn from, or the id of one. None for a model that is to be loaded.
+    config : dataclass
+        The hyperparameters; its fields are the keyword arguments of the subclass.
+    tensorboard_log : str, optional
+        Folder for TensorBoard.
+    verbose : int, default=0
+        0: silent, 1: logs to the terminal.
+    seed : int, optional
+        Same seed, same result.
+    stats_window_size : int, default=100
+        Episodes over which returns are averaged for the log.
+    device : str, default="cpu"
+        For the interface's sake; there is nothing to put on a GPU.
+
+    Attributes
+    ----------
+    env_id : str or None
+        The id of the environment that was learned from, if it has one.
+    """
+
+    policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
+    learner: Learner
+    observation_space: spaces.Box
+    actions: ActionCodec
+
+    def __init__(
+        self,
+        policy: str | type[CodebookPolicy],
+        env: GymEnv | str | None,
+        config: Any,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        stats_window_size: int = 100,
+        device: str = "cpu",
+        _init_setup_model: bool = True,
+    ) -> None:
+        if isinstance(policy, str) and policy not in self.policy_aliases:
+            raise ValueError(
+                f"policy must be one of {list(self.policy_aliases)}, got {policy!r}. "
+                "An environment is given by name: env=..."
+            )
+        if env is not None:
+            env = self._make_env(env)
+        super().__init__(
+            policy,  # type: ignore[arg-type]
+            env,
+            learning_rate=0.0,
+            tensorboard_log=tensorboard_log,
+            verbose=verbose,
+            seed=seed,
+            stats_window_size=stats_window_size,
+            device=device,
+            support_multi_env=True,
+        )
+        self.config = config
+        self.env_id = self._read_env_id()
+        if _init_setup_model and env is not None:
+            self._setup_model()
+
+    # -- to be defined by a subclass -------------------------------------------------------------
+
+    def _make_learner(self) -> Learner:
+        """A learner for the spaces, the number of environments, the configuration and the seed."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _load_kernels(dtype: str) -> None:
+        """Have the compiled code of the learner ready for observations of this dtype."""
+        load_kernels(dtype)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def n_cells(self) -> int:
+        """Codevectors in use."""
+        return self.learner.n_cells
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers stored to act."""
+        return self.learner.n_parameters
+
+    @property
+    def history_(self) -> list[Any]:
+        """One record per finished temperature, as the annealer's `Level`; none without an annealer."""
+        return list(getattr(getattr(self.learner, "annealer", None), "history", []))
+
+    def learning_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Steps at the ends of the episodes so far, and their returns, each of shape (n_episodes,).
+
+        Those that the environments remember: none for a model that was read from a file.
+        """
+        return learning_curve(self)
+
+    def view(self) -> View:
+        """What there is to be drawn, for `oda_rl.plotting`."""
+        return view_of_agent(self)
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int | None = 100,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+        callback_every: int = 1000,
+    ) -> Self:
+        """Learn from the environment.
+
+        Parameters
+        ----------
+        total_timesteps : int
+            Environment steps, over all environments together.
+        callback : callable, BaseCallback or list of them, optional
+            Called after every step, as SB3 does.
+        log_interval : int or None, default=100
+            Episodes between two logs; None leaves it to a callback such as `LogEveryNTimesteps`.
+        tb_log_name : str, optional
+            Name of the TensorBoard run; the name of the class by default.
+        reset_num_timesteps : bool, default=True
+            False goes on counting, and goes on with the episode under way.
+        progress_bar : bool, default=False
+            Show one.
+        callback_every : int, default=1000
+            On an environment with compiled dynamics (`oda_rl/...`), steps between two calls of the
+            callbacks; they count all steps. 1 steps it from Python like any other, with the same result.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BadTransitionError
+            If the environment returns NaN or infinity. What was learned until then is kept.
+        """
+        if self.env is None:
+            raise ValueError("there is no environment to learn from: call set_env first.")
+        fresh = reset_num_timesteps or self._last_obs is None
+        total_timesteps, callback = self._setup_learn(
+            total_timesteps,
+            callback,
+            reset_num_timesteps,
+            tb_log_name or type(self).__name__,
+            progress_bar,
+        )
+        self.learner.set_horizon(total_timesteps)
+        if fresh:
+            self.next_actions = [self.begin(e, self._last_obs[e]) for e in range(self.n_envs)]  # type: ignore[index]
+        single = self._single_env()
+        callback.on_training_start(locals(), globals())
+        finished = False
+        try:
+            if single is not None:
+                dynamics = find_dynamics(single) if callback_every > 1 else None
+                go_on = run_single(
+                    self, single, total_timesteps, callback, log_interval, dynamics is not None
+                )
+                if dynamics is not None and go_on:
+                    run_compiled(
+                        self, single, dynamics, total_timesteps, callback, log_interval, callback_every
+                    )
+            else:
+                run_vectorised(self, self.env, total_timesteps, callback, log_interval)
+            finished = True
+        finally:
+            if not finished:  # where the environment stands is unknown
+                self._last_obs = None
+            callback.on_training_end()
+        return self
+
+    def observe(self, env: int, observation: Any, reward: float, terminated: bool, ended: bool) -> int:
+        """Hand a transition to the learner; returns the next action, from 0."""
+        try:
+            return self.learner.step(env, observation, reward, terminated, ended)
+        except BadTransitionError as error:
+            raise self._name_step(error) from None
+
+    def begin(self, env: int, observation: Any) -> int:
+        """Start an episode at the learner; returns the first action, from 0."""
+        try:
+            return self.learner.begin(env, observation)
+        except BadTransitionError as error:
+            raise self._name_step(error) from None
+
+    def decode(self, env: int, action: int) -> Any:
+        """What environment `env` takes for the learner's `action`."""
+        return self.actions.decode(action)
+
+    def _name_step(self, error: BadTransitionError) -> BadTransitionError:
+        return BadTransitionError(
+            f"{error} This was at step {self.num_timesteps} of the training; what was learned "
+            "before is kept and can be saved."
+        )
+
+    def dump_logs(self) -> None:
+        """Write what has been recorded to the log, under SB3's own tags."""
+        elapsed = max((time.time_ns() - self.start_time) / 1e9, 1e-9)
+        steps = self.num_timesteps - self._num_timesteps_at_start
+        if self.ep_info_buffer:
+            self.logger.record("rollout/ep_rew_mean", safe_mean([i["r"] for i in self.ep_info_buffer]))
+            self.logger.record("rollout/ep_len_mean", safe_mean([i["l"] for i in self.ep_info_buffer]))
+        if self.ep_success_buffer:
+            self.logger.record("rollout/success_rate", safe_mean(self.ep_success_buffer))
+        for name, value in self.learner.figures().items():
+            self.logger.record(name, value)
+        self.logger.record("time/episodes", self._episode_num, exclude="tensorboard")
+        self.logger.record("time/fps", int(steps / elapsed))
+        self.logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
+        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
+        self.logger.dump(step=self.num_timesteps)
+
+    # -- setting up ------------------------------------------------------------------------------
+
+    @classmethod
+    def _make_env(cls, env: GymEnv | str) -> GymEnv:
+        # SB3 would ask for pictures, which some environments pay for at every step
+        made = gym.make(env) if isinstance(env, str) else env
+        if isinstance(made, gym.vector.VectorEnv):
+            raise ValueError(
+                "env is a gymnasium.vector environment; a gymnasium.Env, its id, or a VecEnv of "
+                "Stable-Baselines3 is accepted. Try stable_baselines3.common.env_util.make_vec_env."
+            )
+        check_observation_space(made.observation_space)
+        cls._check_action_space(made.action_space)
+        return made
+
+    @classmethod
+    def _check_action_space(cls, space: spaces.Space) -> None:
+        """Raise a ValueError if the agent has no use for this space."""
+        check_discrete_action_space(space)
+
+    def _setup_model(self) -> None:
+        self.set_random_seed(self.seed)
+        self._build()
+
+    def _build(self) -> None:
+        self._load_kernels(str(self.observation_space.dtype))
+        self.actions = ActionCodec(self.action_space)
+        self.learner = self._make_learner()
+        self.policy = self.policy_class(self.learner, self.observation_space, self.actions)
+        self.next_actions = [0] * self.n_envs
+
+    def set_random_seed(self, seed: int | None = None) -> None:
+        """Seed the environment. The learner's generator is its own; global generators are left alone."""
+        if seed is None:
+            return
+        self.action_space.seed(seed)
+        if self.env is not None:
+            self.env.seed(seed)
+
+    def _read_env_id(self) -> str | None:
+        spec = self.env.get_attr("spec")[0] if self.env is not None else None
+        return spec.id if spec is not None else None
+
+    def _single_env(self) -> gym.Env | None:
+        # A wrapped vectorised environment must be stepped as a whole.
+        if type(self.env) is DummyVecEnv and self.env.num_envs == 1:
+            return self.env.envs[0]
+        return None
+
+    def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
+        return [], []
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def save(
+        self, path: str | Path | io.BufferedIOBase, exclude: Any = None, include: Any = None
+    ) -> None:
+        """Write the model to a `.npz` of plain arrays and JSON.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to. `.npz` is appended to a name without a suffix.
+        exclude, include : None
+            For the interface's sake; a model file always holds the whole model.
+        """
+        space = self.observation_space
+        learned, arrays = self.learner.get_state()
+        config = {
+            "env_id": self.env_id,
+            "hyperparameters": self.config.to_dict(),
+            "learner": learned,
+            "action_space": describe_space(self.action_space),
+            "dtype": str(space.dtype),
+            "n_envs": self.n_envs,
+            "seed": self.seed,
+            "num_timesteps": self.num_timesteps,
+            "episodes": self._episode_num,
+        }
+        bounds = {"space/low": space.low, "space/high": space.high}
+        storage.save(path, type(self).__name__, config, {**bounds, **arrays})
+
+    @classmethod
+    def load(  # type: ignore[override]
+        cls,
+        path: str | os.PathLike[str] | io.BufferedIOBase,
+        env: GymEnv | str | None = None,
+        device: str = "cpu",
+        custom_objects: None = None,
+        print_system_info: bool = False,
+        force_reset: bool = True,
+        **options: Any,
+    ) -> Self:
+        """Read a model from a file.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            As given to `save`.
+        env : str, gymnasium.Env or VecEnv, optional
+            An environment to go on learning from, with the spaces of the first one.
+        device, custom_objects, print_system_info, force_reset
+            For the interface's sake.
+        **options
+            `tensorboard_log`, `verbose` and `seed`, as for the constructor.
+
+        Returns
+        -------
+        The model; it acts as the saved one did.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If there is no such file, or it is damaged, foreign, or newer; the message says which.
+        """
+        config, arrays = storage.load(path, cls.__name__)
+        model = cls(
+            env=None,
+            device=device,
+            _init_setup_model=False,
+            **{"seed": config["seed"], **options},
+            **config["hyperparameters"],
+        )
+        model.observation_space = spaces.Box(
+            arrays.pop("space/low"), arrays.pop("space/high"), dtype=np.dtype(config["dtype"]).type
+        )
+        model.action_space = restore_space(config["action_space"])
+        model.n_envs = config["n_envs"]
+        if env is not None:
+            made = model._make_env(env)
+            model.n_envs = made.num_envs if isinstance(made, VecEnv) else 1
+            model.set_env(made)
+        if "seed" in options:  # otherwise the environment goes on with the generator that it has
+            model.set_random_seed(options["seed"])
+        model._build()
+        model.learner.set_state(config["learner"], arrays)
+        model.env_id = config["env_id"]
+        model.num_timesteps = config["num_timesteps"]
+        model._episode_num = config["episodes"]
+        return model

@@ -1,0 +1,209 @@
+"""What `CodebookCallback` writes to TensorBoard besides numbers."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
+from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOutputFormat
+
+from oda_rl.plotting.planes import make_plane
+from oda_rl.plotting.views import View, telling_dimensions
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+# What the HParams tab shows of a run, if it has been logged
+METRICS = ("rollout/ep_rew_mean", "time/fps")
+# The Projector shows nothing of points with fewer dimensions.
+PROJECTED = 3
+# Of pictures: inches, pixels to the inch, and where the axes stand
+SIZE, DPI, INSIDE = (4.8, 3.8), 80, (0.16, 0.14, 0.82, 0.77)
+
+
+class Board:
+    """The TensorBoard of a run.
+
+    Parameters
+    ----------
+    model : OnlineAlgorithm
+        What learns.
+    writer : TensorBoardOutputFormat
+        SB3's.
+    dimensions : (int, int) or None
+        Of the picture; those that tell most when it is first drawn, if None.
+    """
+
+    def __init__(
+        self,
+        model: "OnlineAlgorithm",
+        writer: TensorBoardOutputFormat,
+        dimensions: tuple[int, int] | None,
+    ) -> None:
+        self.model = model
+        self.writer = writer
+        self.dimensions = dimensions
+        self._embedded = -1
+
+    def write_histograms(self) -> None:
+        """Values, visits and TD errors of the cells, as far as the learner knows them."""
+        for name, numbers in cell_figures(self.model.learner).items():
+            known = numbers[np.isfinite(numbers)]
+            if len(known):
+                self._write(f"cells/{name}", known)
+
+    def write_pictures(self) -> None:
+        """Greedy actions with the codebook, values, and cells against temperature."""
+        if self.dimensions is None:
+            view = self.model.view()
+            self.dimensions = telling_dimensions(view, view.n_valued or view.n_features)
+        for name, picture in draw_board(self.model, self.dimensions).items():
+            self._write(f"codebook/{name}", Image(picture, "HWC"))
+
+    def write_hyperparameters(self, callback: BaseCallback | None) -> None:
+        """The configuration, and which of the numbers are the result that these callbacks log."""
+        model = self.model
+        settings = {
+            "algorithm": type(model).__name__,
+            "env_id": str(model.env_id),
+            "seed": -1 if model.seed is None else model.seed,
+            **{name: _plain(value) for name, value in model.config.to_dict().items()},
+        }
+        metrics = [*METRICS]
+        if hasattr(model.learner, "annealer"):
+            metrics.append("oda/n_codevectors")
+        if any(isinstance(other, EvalCallback) for other in _all_callbacks(callback)):
+            metrics.append("eval/mean_reward")
+        self._write("hparams", HParam(settings, dict.fromkeys(metrics, 0.0)))
+
+    def write_codebook(self) -> None:
+        """The codevectors for the Projector tab, in the units in which distances are measured."""
+        model: Any = self.model
+        table = codebook_table(model)
+        if table is None or self._embedded == model.num_timesteps:
+            return
+        self._embedded = model.num_timesteps
+        points, header, rows = table
+        self.writer.writer.add_embedding(
+            points,
+            metadata=rows,
+            metadata_header=header,
+            tag="codebook",
+            global_step=model.num_timesteps,
+        )
+
+    def _write(self, key: str, value: Any) -> None:
+        self.writer.write({key: value}, {key: ()}, self.model.num_timesteps)
+
+
+def find_writer(logger: Logger) -> TensorBoardOutputFormat | None:
+    """SB3's writer to TensorBoard, if the logger has one."""
+    formats = (f for f in logger.output_formats if isinstance(f, TensorBoardOutputFormat))
+    return next(formats, None)
+
+
+def cell_figures(learner: Any) -> dict[str, NDArray[np.float64]]:
+    """By name, numbers of the cells: `q` of all actions, `log10_visits`, `td_error`.
+
+    What a learner does not keep is left out. Visits are told by their logarithm, as a few cells have
+    most of them; cells that were never visited are left out.
+    """
+    found: dict[str, NDArray[np.float64]] = {}
+    if hasattr(learner, "codebook"):
+        found["q"] = learner.q_values.ravel()
+        visits = learner.codebook["visits"].sum(axis=0)
+    else:
+        found["q"] = learner.weights.ravel()
+        visits = learner.workspace.visits if learner.workspace.visits.size > 1 else np.empty(0)
+    if visits.any():
+        found["log10_visits"] = np.log10(visits[visits > 0.0])
+    errors = getattr(learner, "td_errors", None)
+    if errors is not None:
+        found["td_error"] = errors
+    return found
+
+
+def codebook_table(
+    model: "OnlineAlgorithm",
+) -> tuple[NDArray[np.float64], list[str], list[list[str]]] | None:
+    """The codevectors in scaled units, of shape (n_cells, at least 3), and what to tell of each.
+
+    Returns
+    -------
+    points, header, rows
+        A row has the greedy action, visits, value and level of a cell; None without a codebook. The
+        level is the number of the temperature since which there have been so many cells; on a tree the
+        branch takes its place.
+    """
+    learner: Any = model.learner
+    if not hasattr(learner, "codebook") or not learner.is_scaled:
+        return None
+    view = model.view()
+    assert view.values is not None
+    assert view.labels is not None
+    actions = [view.label_names[a] if view.has_classes else f"{a:.3g}" for a in view.labels]
+    visits = learner.codebook["visits"].sum(axis=0)
+    values = view.values(view.codevectors)
+    origin, origins = cell_origins(learner)
+    rows = [
+        [action, f"{visit:.0f}", f"{value:.4g}", str(level)]
+        for action, visit, value, level in zip(actions, visits, values, origins, strict=True)
+    ]
+    points = learner.codebook.codevectors
+    missing = max(0, PROJECTED - points.shape[1])
+    return np.pad(points, [(0, 0), (0, missing)]), ["action", "visits", "value", origin], rows
+
+
+def cell_origins(learner: Any) -> tuple[str, list[int]]:
+    """Where every cell comes from, and what that is: its branch of a tree, or the level of its birth."""
+    if hasattr(learner, "tree"):  # there the labels of cells are their branches
+        return "branch", [int(label) for label in learner.codebook.labels]
+    reached = [level.n_codevectors for level in learner.annealer.history]
+    born = [int(np.argmax([k > i for k in (*reached, np.inf)])) for i in range(learner.n_cells)]
+    return "level", born
+
+
+def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[str, NDArray[np.uint8]]:
+    """By name, the pictures of `Board.write_pictures`, each of shape (height, width, 3)."""
+    from oda_rl.plotting import plot_annealing, plot_policy_map, plot_value_map
+
+    view: View = model.view()
+    place = make_plane(view, dimensions, None, most=view.n_valued).at
+    history = model.history_
+    drawn = {
+        "greedy_actions": lambda ax: plot_policy_map(
+            view, dimensions, place, codebook=True, resolution=80, ax=ax
+        ),
+        "value": lambda ax: plot_value_map(view, dimensions, place, levels=16, resolution=50, ax=ax),
+    }
+    if history:
+        drawn["cells_against_temperature"] = lambda ax: plot_annealing(
+            history, axes=[ax], which=("cells",)
+        )
+    return {name: _draw(draw) for name, draw in drawn.items()}
+
+
+def _draw(draw: Callable[[Any], Any]) -> NDArray[np.uint8]:
+    """A picture as large as TensorBoard shows it."""
+    # pyplot would choose a backend, and keep the figure
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(SIZE, dpi=DPI)
+    canvas = FigureCanvasAgg(figure)
+    draw(figure.add_axes(INSIDE))  # a layout engine takes twice the time
+    canvas.draw()
+    picture: NDArray[np.uint8] = np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return picture
+
+
+def _all_callbacks(callback: Any) -> list[BaseCallback]:
+    """A callback, or those of a list, and of lists in it."""
+    inner = getattr(callback, "callbacks", None)
+    return [callback] if inner is None else [one for part in inner for one in _all_callbacks(part)]
+
+
+def _plain(value: Any) -> Any:
+    """A hyperparameter as the HParams tab knows it."""
+    return value if isinstance(value, bool | int | float | str) else str(value)

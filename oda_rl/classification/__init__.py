@@ -1,5 +1,0 @@
-"""Progressive classification: densities, votes or annealed LVQ of the classes' codebooks."""
-
-from oda_rl.classification.estimator import ODAClassifier
-
-__all__ = ["ODAClassifier"]

@@ -1,0 +1,426 @@
+"""The annealer: learns a codebook from samples while the temperature falls (Algorithm 1)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl._validation import check_at_least, check_non_negative, check_positive
+from oda_rl.codebook import bifurcation as bifurcations
+from oda_rl.codebook import learning as kernels
+from oda_rl.codebook.book import Codebook
+from oda_rl.codebook.identities import Identities
+from oda_rl.codebook.schedule import Cooling, Stepsize
+
+BIFURCATIONS = ("perturb", "critical")
+
+# What a model file holds of an annealer, besides arrays and lists.
+FIGURES = ("temperature", "distortion")
+COUNTERS = (
+    "done",
+    "n",
+    "n_samples_seen",
+    "n_splits",
+    "n_merges",
+    "check_interval",
+    "level_length",
+    "level_begun",
+)
+
+
+class Level(NamedTuple):
+    """What happened at one temperature: a record of `Annealer.history`."""
+
+    temperature: float
+    n_codevectors: int
+    distortion: float
+    n_samples_seen: int
+    n_splits: int
+    n_merges: int
+    n_pruned: int
+    critical_temperatures: tuple[float, ...] = ()
+
+
+class Annealer:
+    """Flat progressive partitioning: the state machine around the learning rule.
+
+    At each temperature the codevectors follow the learning rule (eqs. 12 and 13) until they stand still.
+    Then those that coincide are merged and idle ones pruned, the temperature falls, and cells for which
+    it is now critical split in two. (Algorithm 1 of Mavridis and Baras, "Multi-Resolution Online
+    Deterministic Annealing", with the weights rho in the association probabilities.)
+
+    Parameters
+    ----------
+    codebook : Codebook
+        With at least one cell of each label that will be seen. It is changed in place.
+    t_max, t_min : float
+        The first temperature and the last, in the units of the divergence. Above twice the largest
+        variance a codebook with the squared Euclidean distance stays at one cell.
+    cooling : Cooling, default=Cooling(0.9)
+        The step from one temperature to the next.
+    stepsize : Stepsize, default=Stepsize(1, 1)
+        At update n of a temperature; its `power` must be 1.
+    max_codevectors : int, default=100
+        K_max. It is never exceeded when a temperature is finished.
+    tol_converge : float, default=1e-3
+        A temperature is finished when no codevector has moved by a divergence of more than
+        `tol_converge` times the temperature between two checks (eps_c).
+    tol_merge : float, default=0.05
+        Codevectors closer than `tol_merge` times the temperature are one (eps_n).
+    min_weight : float, default=1e-4
+        Lighter cells are pruned (eps_r).
+    perturbation : float, default=0.1
+        Half the way between the children of a split, in standard deviations of the cell (delta).
+    bifurcation : {"critical", "perturb"}, default="critical"
+        `"critical"` splits a cell along its leading axis when the temperature falls below the critical
+        one (Theorem 5); `"perturb"` doubles every cell at every temperature and merges the pairs that
+        do not separate, as the papers do.
+    check_every, max_samples : int, default=50 and 500
+        Samples per cell between two checks for convergence, and at most at one temperature.
+    memory : int, default=0
+        Samples per cell, at most, that the stepsizes remember of the temperature before: with 0 they
+        start anew, with more the averages (the critical temperatures too) are less noisy. A single cell,
+        which is the same at every temperature, then remembers everything.
+    min_samples : int, default=1
+        `check_every`, `max_samples` and `memory` count so many samples in all, however few the cells.
+    harden : bool, default=False
+        Whether, once done, samples are learned from in the limit of temperature zero instead of at the
+        last temperature: that is stochastic vector quantization, which lowers the distortion further.
+    seed : int, Generator or None, default=None
+        Draws the directions of the perturbations.
+
+    Attributes
+    ----------
+    temperature : float
+        The present temperature.
+    done : bool
+        Whether t_min or K_max has been reached. Samples are still learned from, at the last
+        temperature (see `harden`), but nothing splits any more.
+    n_samples_seen, n_splits, n_merges : int
+        Totals so far.
+    history : list of Level
+        One record per finished temperature.
+    at_level_end : callable or None
+        Called without arguments when the cells of a temperature are final, before any of them split; if
+        it returns True, the annealing is done.
+    identities : Identities or None
+        Numbers the cells; the codebook's payload then has its field.
+
+    Notes
+    -----
+    If the codebook's payload has a field `"spread"` with one column per feature, it follows the variance
+    along every feature of the samples that are nearest to the cell.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(-3, 0.3, (500, 1)), rng.normal(3, 0.3, (500, 1))])
+    >>> book = Codebook(1)
+    >>> _ = book.add(X.mean(axis=0))
+    >>> annealer = Annealer(book, t_max=40.0, t_min=1.0, seed=0)
+    >>> while not annealer.done:
+    ...     annealer.observe(rng.permutation(X))
+    >>> np.sort(book.codevectors.round().ravel())
+    array([-3.,  3.])
+    """
+
+    check_interval: int
+    level_length: int
+    level_begun: int
+    reference: NDArray[np.float64]
+
+    def __init__(
+        self,
+        codebook: Codebook,
+        t_max: float,
+        t_min: float,
+        cooling: Cooling | None = None,
+        stepsize: Stepsize | None = None,
+        max_codevectors: int = 100,
+        tol_converge: float = 1e-3,
+        tol_merge: float = 0.05,
+        min_weight: float = 1e-4,
+        perturbation: float = 0.1,
+        bifurcation: str = "critical",
+        check_every: int = 50,
+        max_samples: int = 500,
+        memory: int = 0,
+        min_samples: int = 1,
+        harden: bool = False,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        if not 0.0 < t_min <= t_max < np.inf:
+            raise ValueError(f"0 < t_min <= t_max is needed, got t_min={t_min}, t_max={t_max}.")
+        if bifurcation not in BIFURCATIONS:
+            raise ValueError(f"bifurcation must be one of {BIFURCATIONS}, got {bifurcation!r}.")
+        check_non_negative(tol_converge=tol_converge, tol_merge=tol_merge, min_weight=min_weight)
+        check_positive(perturbation=perturbation)
+        check_at_least(
+            1,
+            max_codevectors=max_codevectors,
+            check_every=check_every,
+            max_samples=max_samples,
+            min_samples=min_samples,
+        )
+        check_at_least(0, memory=memory)
+        if len(codebook) == 0:
+            raise ValueError("codebook must have at least one cell to start from.")
+        self.codebook = codebook
+        self.t_max = t_max
+        self.t_min = t_min
+        self.temperature = t_max
+        self.cooling = cooling or Cooling()
+        self.stepsize = stepsize or Stepsize()
+        if self.stepsize.power != 1.0:
+            raise ValueError(f"stepsize must have power 1, got {self.stepsize.power}.")
+        self.max_codevectors = max_codevectors
+        self.tol_converge = tol_converge
+        self.tol_merge = tol_merge
+        self.min_weight = min_weight
+        self.perturbation = perturbation
+        self.bifurcation = bifurcation
+        self.check_every = check_every
+        self.max_samples = max_samples
+        self.memory = memory
+        self.min_samples = min_samples
+        self.harden = harden
+        self.at_level_end: Callable[[], bool] | None = None
+        self.identities: Identities | None = None
+        self.rng = np.random.default_rng(seed)
+        self.done = False
+        self.n = 1
+        self.distortion = 0.0
+        self.n_samples_seen = 0
+        self.n_splits = 0
+        self.n_merges = 0
+        self.history: list[Level] = []
+        self._pairs = bifurcations.Pairs(codebook.n_features)
+        self._seed_axes()
+        self._begin_level()
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def observe(
+        self,
+        samples: NDArray[np.float64],
+        labels: NDArray[np.int64] | None = None,
+        sample_weight: NDArray[np.float64] | None = None,
+        until_done: bool = False,
+    ) -> None:
+        """Learn from samples in their order, through as many temperatures as they last for.
+
+        Parameters
+        ----------
+        samples : ndarray of shape (n_samples, n_features), C-contiguous float64
+            Inside the domain of the divergence; this is not checked here.
+        labels : ndarray of shape (n_samples,), int64, optional
+            A sample moves only the cells of its own label. Without, all have label 0.
+        sample_weight : ndarray of shape (n_samples,), optional
+            Multiplies the stepsize.
+        until_done : bool, default=False
+            Whether to stop at the sample with which the annealing is done.
+        """
+        book = self.codebook
+        if labels is None:
+            labels = np.zeros(len(samples), dtype=np.int64)
+        if sample_weight is None:
+            sample_weight = np.ones(len(samples))
+        scratch = np.empty((5, book.capacity))
+        start = 0
+        while start < len(samples) and not (until_done and self.done):
+            looking = self._pairs.waiting
+            used, finished = self._advance(
+                samples[start:], labels[start:], sample_weight[start:], scratch, looking
+            )
+            start += used
+            self.n_samples_seen += used
+            if finished and looking:
+                self._pairs.look(book, self._learning_time())
+                self.reference = book.location.copy()
+            elif finished:
+                self.end_level()
+                if scratch.shape[1] != book.capacity:
+                    scratch = np.empty((5, book.capacity))
+
+    def _advance(
+        self,
+        samples: NDArray[np.float64],
+        labels: NDArray[np.int64],
+        sample_weight: NDArray[np.float64],
+        scratch: NDArray[np.float64],
+        looking: bool,
+    ) -> tuple[int, bool]:
+        """The inner loop: how many samples it used, and whether the temperature is finished."""
+        book = self.codebook
+        used, self.n, self.distortion, finished = kernels.anneal(
+            samples,
+            labels,
+            sample_weight,
+            book.divergence.kind,
+            0.0 if self.done and self.harden else self.temperature,
+            self.stepsize.a,
+            self.stepsize.b,
+            self.level_begun - 1,
+            self.n,
+            self.distortion,
+            self.check_interval,
+            self.tol_converge * self.temperature,
+            0 if looking else self.level_length,
+            book.n_cells,
+            book.location,
+            book.weight,
+            book.label,
+            book.axis,
+            self.reference,
+            self._spread,
+            scratch,
+        )
+        return used, finished
+
+    def end_level(self) -> None:
+        """Finish the present temperature: merge, prune, cool, split.
+
+        Whoever runs the learning rule in a loop of their own calls this when a temperature is finished.
+        """
+        book = self.codebook
+        if self.done:
+            self._go_on_when_done()
+            return
+        merges = self._pairs.resolve(book, self._learning_time(), self.temperature)
+        merges += book.merge_close(self.tol_merge * self.temperature)
+        merges += bifurcations.merge_surplus(book, self.max_codevectors)
+        pruned = book.prune_idle(self.min_weight)
+        self.n_merges += merges
+        cooled = self.cooling(self.temperature)
+        stop = self.at_level_end is not None and self.at_level_end()
+        self.done = stop or len(book) >= self.max_codevectors or cooled < self.t_min
+        n_codevectors = len(book)
+        self._number_cells()
+        met = () if self.done else self._split(cooled)
+        self.history.append(
+            Level(
+                temperature=self.temperature,
+                n_codevectors=n_codevectors,
+                distortion=self.distortion,
+                n_samples_seen=self.n_samples_seen,
+                n_splits=len(book) - n_codevectors,
+                n_merges=merges,
+                n_pruned=pruned,
+                critical_temperatures=met,
+            )
+        )
+        self.n_splits += len(book) - n_codevectors
+        if self.done and self.harden:
+            self._begin_level()
+        elif self.done:
+            self._begin_check()
+        else:
+            self.temperature = cooled
+            self._begin_level()
+            if self.bifurcation == "perturb":
+                self._pairs.begin(book, self._learning_time())
+
+    def use_stepsize(self, stepsize: Stepsize) -> None:
+        """Take other stepsizes, at the beginning of a temperature.
+
+        Whoever runs the learning rule in a loop of their own, with stepsizes that depend on the number
+        of cells, tells them here: pairs are judged by their growth in the time of the rule.
+        """
+        self.stepsize = stepsize
+        if self._pairs.waiting:
+            self._pairs.begin(self.codebook, self._learning_time())
+
+    def _go_on_when_done(self) -> None:
+        moves = bifurcations.relocate(self.codebook) if self.harden else 0
+        self.n_splits += moves
+        self.n_merges += moves
+        self._number_cells()
+        if moves > 0:
+            self._begin_level()
+        else:
+            self._begin_check()
+
+    def _split(self, cooled: float) -> tuple[float, ...]:
+        """Split cells for the temperature that comes; returns the critical temperatures now passed."""
+        book = self.codebook
+        room = self.max_codevectors - len(book)
+        if self.bifurcation == "critical":
+            met = bifurcations.split_critical(book, cooled, room, self.perturbation)
+            self._number_cells()
+            return tuple(float(value) for value in met)
+        critical = book.critical_temperatures
+        bifurcations.double(book, self.temperature, self.perturbation, self.rng)
+        return tuple(float(value) for value in np.sort(critical[critical > cooled])[::-1])
+
+    def _number_cells(self) -> None:
+        # Twins that a perturbation has made are not numbered before they have separated.
+        if self.identities is not None:
+            self.identities.settle(self.codebook)
+
+    def _learning_time(self) -> float:
+        # The sum of the stepsizes 1 / (a + b n) up to n, but for a constant.
+        a, b = self.stepsize.a, self.stepsize.b
+        return float(np.log(a + b * self.n) / b) if b > 0.0 else self.n / a
+
+    @property
+    def _spread(self) -> NDArray[np.float64]:
+        book = self.codebook
+        rows = book.rows("spread") if "spread" in book.fields else slice(0, 0)
+        return book.payload[rows]
+
+    # -- levels ----------------------------------------------------------------------------------
+
+    def _seed_axes(self) -> None:
+        # An axis of length zero has no direction to grow along.
+        book = self.codebook
+        blank = book.critical_temperatures == 0.0
+        directions = bifurcations.random_directions(int(blank.sum()), book.n_features, self.rng)
+        book.axis[:, : len(book)][:, blank] = 1e-12 * directions.T
+
+    def _begin_level(self) -> None:
+        # A cell that has never split does not depend on the temperature: nothing need be forgotten.
+        if self.memory == 0:
+            self.n = 1
+        elif len(self.codebook) > 1:
+            self.n = 1 + min(self.n - 1, self.memory * len(self.codebook))
+        self.level_begun = self.n
+        self.distortion = 0.0
+        self._begin_check()
+
+    def _begin_check(self) -> None:
+        # At the last temperature only this is called: the stepsizes go on falling.
+        book = self.codebook
+        self.reference = book.location.copy()
+        self.check_interval = max(self.min_samples, self.check_every * len(book))
+        self.level_length = self.n + max(self.min_samples, self.max_samples * len(book))
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """All that has been learned but the codebook itself: plain numbers, lists and one array."""
+        return {name: getattr(self, name) for name in (*COUNTERS, *FIGURES)} | {
+            "history": [list(level) for level in self.history],
+            "pairs": self._pairs.get_state(),
+            "rng": self.rng.bit_generator.state,
+            "reference": self.reference[:, : len(self.codebook)].copy(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on where `get_state` was called; the codebook must have been restored before."""
+        for name in COUNTERS:
+            setattr(self, name, int(state[name]))
+        for name in FIGURES:
+            setattr(self, name, float(state[name]))
+        self.done = bool(self.done)
+        self._pairs.set_state(state["pairs"])
+        self.history = [Level._make([*record[:-1], tuple(record[-1])]) for record in state["history"]]
+        self.rng.bit_generator.state = state["rng"]
+        self.reference = self.codebook.location.copy()
+        self.reference[:, : len(self.codebook)] = state["reference"]

@@ -1,0 +1,234 @@
+"""Bifurcation: how cells split when the temperature falls, and which pairs come together again.
+
+Two ways. *Critical*: the critical temperature of a cell is the length of its axis (Theorem 5), so it
+splits exactly when the temperature falls below. *Perturb*: every cell gets a twin a little way off, and
+the pair is merged again unless it separates (Algorithm 1).
+
+Both place a pair where theory expects it. Write z = phi''^(1/2) (x - mu); the variance of z along the
+leading direction is the critical temperature T_c. Expand the free energy of a symmetric pair at +m and
+-m to fourth order: for a Gaussian cell it is least at m^2 = T_c - T. (Two point masses settle at three
+times that.) A pair that starts there need not grow out of a small perturbation, which takes forever
+just below T_c.
+
+References
+----------
+Equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing".
+K. Rose, "Deterministic annealing for clustering, compression, classification, regression, and related
+optimization problems", Proceedings of the IEEE 86 (1998), for the phase transitions.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.book import Codebook
+
+Array = NDArray[np.float64]
+
+
+def random_directions(n: int, n_features: int, rng: np.random.Generator) -> Array:
+    """Unit vectors, uniform on the sphere, of shape (n, n_features)."""
+    directions = rng.normal(size=(n, n_features))
+    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
+def split_critical(book: Codebook, temperature: float, room: int, perturbation: float) -> Array:
+    """Split the cells that are critical at `temperature`, hottest first, while there is room.
+
+    Parameters
+    ----------
+    book : Codebook
+        Changed in place.
+    temperature : float
+        The temperature that comes next, in the units of the divergence.
+    room : int
+        Cells that may still be added.
+    perturbation : float
+        Least offset of the children, in standard deviations of the cell.
+
+    Returns
+    -------
+    ndarray of shape (n_splits,)
+        The critical temperatures of the cells that split.
+    """
+    critical = book.critical_temperatures
+    order = np.argsort(-critical, kind="stable")
+    chosen = order[critical[order] > temperature][: max(0, room)]
+    for i in chosen:
+        direction = book.axis[:, i] / critical[i]
+        settled = np.sqrt(critical[i] - temperature)
+        length = max(settled, perturbation * np.sqrt(critical[i]))
+        new = book.split(i, length * direction / book.divergence.scale(book.location[:, i]))
+        # The pair accounts for length^2 of the variance along its direction; each child has the rest.
+        book.axis[:, [i, new]] *= max(0.0, critical[i] - length**2) / critical[i]
+    return critical[chosen]
+
+
+def double(book: Codebook, temperature: float, perturbation: float, rng: np.random.Generator) -> None:
+    """Give every cell a twin in a random direction: cell i and cell n + i are a pair."""
+    critical = book.critical_temperatures
+    for i, direction in enumerate(random_directions(len(book), book.n_features, rng)):
+        deviation = np.sqrt(critical[i] if critical[i] > 0.0 else temperature)
+        offset = perturbation * deviation * direction
+        book.split(i, offset / book.divergence.scale(book.location[:, i]))
+
+
+def pair_differences(book: Codebook, n_pairs: int) -> Array:
+    """mu_i - mu_(n + i) of every pair, of shape (n_features, n_pairs)."""
+    return book.location[:, :n_pairs] - book.location[:, n_pairs : 2 * n_pairs]
+
+
+class Pairs:
+    """The pairs of one temperature, and how far apart they were a while ago.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension of the codevectors.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.differences = np.empty((n_features, 0))
+        self.time = 0.0
+        self.seen = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are pairs that nobody has looked at since they began."""
+        return self.differences.shape[1] > 0 and not self.seen
+
+    def begin(self, book: Codebook, time: float) -> None:
+        """Remember the pairs that have just been made, all cells of the codebook."""
+        self.differences = pair_differences(book, len(book) // 2)
+        self.time, self.seen = time, False
+
+    def look(self, book: Codebook, time: float) -> None:
+        """Measure growth from here on: what does not grow at all has died out by now."""
+        self.differences = pair_differences(book, self.differences.shape[1])
+        self.time, self.seen = time, True
+
+    def resolve(self, book: Codebook, time: float, temperature: float) -> int:
+        """Merge those that do not separate, forget them all, and return how many were merged."""
+        earlier, self.differences = self.differences, self.differences[:, :0]
+        n_pairs = earlier.shape[1]
+        if n_pairs == 0 or 2 * n_pairs != len(book):
+            return 0
+        return resolve_pairs(book, earlier, time - self.time, temperature)
+
+    def get_state(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"differences": self.differences.tolist(), "time": self.time, "seen": self.seen}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned."""
+        self.differences = np.array(state["differences"]).reshape(len(self.differences), -1)
+        self.time, self.seen = float(state["time"]), bool(state["seen"])
+
+
+def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: float) -> int:
+    """Merge the twins that do not separate; put those that do where they are going.
+
+    Close to each other, the difference e of a pair obeys de/dt = (phi'' C / T - 1) e in the time of the
+    learning rule (the sum of the stepsizes). What is not along the leading eigenvector dies out, and the
+    rest grows at the rate T_c / T - 1 if the temperature is below the critical one. So a pair separates
+    when its difference has grown along the direction in which it points by now. That says nothing of
+    how far it has come, and does not depend on the dimension.
+
+    Parameters
+    ----------
+    book : Codebook
+        With pairs (i, n + i); changed in place.
+    earlier : ndarray of shape (n_features, n)
+        The differences a while ago.
+    duration : float
+        The sum of the stepsizes since.
+    temperature : float
+        The present temperature.
+
+    Returns
+    -------
+    int
+        How many pairs were merged.
+    """
+    n = earlier.shape[1]
+    now = pair_differences(book, n)
+    merged = 0
+    # From the last pair on, so that the cell which fills a gap is not one still to be looked at.
+    for i in range(n - 1, -1, -1):
+        scale = book.divergence.scale(book.location[:, i])
+        end, begin = scale * now[:, i], scale * earlier[:, i]
+        length = float(np.linalg.norm(end))
+        before = float(end @ begin) / length if length > 0.0 else 0.0
+        if length == 0.0 or 0.0 < length <= before:
+            book.merge(i, n + i)
+            merged += 1
+            continue
+        rate = np.log(length / before) / duration if before > 0.0 and duration > 0.0 else 0.0
+        settled = np.sqrt(max(0.0, rate) * temperature)
+        if length < 2.0 * settled:
+            _spread_pair(book, i, n + i, settled / length * now[:, i])
+    return merged
+
+
+def _spread_pair(book: Codebook, i: int, k: int, offset: Array) -> None:
+    middle = 0.5 * (book.location[:, i] + book.location[:, k])
+    room = np.min((middle - book.divergence.minimum) / np.maximum(np.abs(offset), 1e-300))
+    offset = min(1.0, 0.9 * float(room)) * offset
+    book.location[:, i] = middle + offset
+    book.location[:, k] = middle - offset
+
+
+def relocate(book: Codebook, margin: float = 1.5) -> int:
+    """At temperature zero: merge two cells and split another, where that lowers the distortion.
+
+    What a merger costs is known from the codebook: w_i w_k / (w_i + w_k) d(mu_i, mu_k), up to the
+    symmetry of d. What a split gains is a part 2 / pi of the variance along the axis, if that is like a
+    Gaussian's, and half of it is the cell's distortion there, as d is half a squared distance in the
+    scale of the axis.
+
+    Parameters
+    ----------
+    book : Codebook
+        Changed in place; K stays.
+    margin : float, default=1.5
+        How many times the cost the gain must be.
+
+    Returns
+    -------
+    int
+        The moves made, at most a tenth of the cells and at least one if there is one to make.
+    """
+    moves = 0
+    while moves < max(1, len(book) // 10) and len(book) > 2:
+        weights = book.weights
+        distance = book.divergence(book.codevectors, book.codevectors)
+        cost = distance * np.multiply.outer(weights, weights) / np.add.outer(weights, weights)
+        cost[book.labels[:, None] != book.labels[None, :]] = np.inf
+        np.fill_diagonal(cost, np.inf)
+        i, k = divmod(int(cost.argmin()), len(book))
+        gain = book.critical_temperatures * weights / np.pi
+        gain[[i, k]] = 0.0
+        taker = int(gain.argmax())
+        if not gain[taker] > margin * cost[i, k]:
+            break
+        critical = book.critical_temperatures[taker]
+        direction = book.axis[:, taker] / critical
+        offset = np.sqrt(2.0 / np.pi * critical) * direction
+        new = book.split(taker, offset / book.divergence.scale(book.location[:, taker]))
+        book.axis[:, [taker, new]] *= 1.0 - 2.0 / np.pi
+        book.merge(min(i, k), max(i, k))
+        moves += 1
+    return moves
+
+
+def merge_surplus(book: Codebook, max_codevectors: int) -> int:
+    """Merge the closest cells of one label until K_max is kept; nothing else is lost."""
+    surplus = max(0, len(book) - max_codevectors)
+    for _ in range(surplus):
+        distance = book.divergence(book.codevectors, book.codevectors)
+        distance[book.labels[:, None] != book.labels[None, :]] = np.inf
+        np.fill_diagonal(distance, np.inf)
+        i, k = divmod(int(distance.argmin()), len(book))
+        book.merge(min(i, k), max(i, k))
+    return surplus

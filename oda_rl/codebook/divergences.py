@@ -1,0 +1,269 @@
+"""Bregman divergences: what measures the dissimilarity between a sample and a codevector."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.errors import NumbaExperimentalFeatureWarning
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.codebook import hard_cells as batch
+from oda_rl.codebook import learning as kernels
+
+# What numba says of functions passed to compiled code; it is of no use to who passes a divergence.
+warnings.filterwarnings(
+    "ignore", message="First-class function type", category=NumbaExperimentalFeatureWarning
+)
+
+
+Scalar = Callable[..., float]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """A Bregman divergence d(x, mu) and the domain on which it is defined.
+
+    Bregman divergences are those dissimilarities whose best representative of a set is its mean
+    (Definition 1 and Theorem 2 of Mavridis and Baras, "Multi-Resolution Online Deterministic
+    Annealing"), which is why a codevector can be learned without a gradient.
+
+    Those of the package are looked up by name; to add one, see `Divergence.from_functions`.
+
+    Parameters
+    ----------
+    name : str
+        What a user writes to choose it.
+    kind : int or pair of compiled functions
+        How the compiled kernels know it.
+    minimum : float
+        The lower bound of the coordinates.
+    open_minimum : bool, default=False
+        Whether the bound itself is outside the domain of the samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oda_rl.codebook.divergences import get_divergence
+    >>> get_divergence("squared_euclidean")(np.array([[0.0, 1.0]]), np.array([[2.0, 1.0]]))
+    array([[4.]])
+    """
+
+    name: str
+    kind: Any
+    minimum: float = -np.inf
+    open_minimum: bool = False
+
+    @classmethod
+    def from_functions(
+        cls,
+        name: str,
+        divergence: Scalar,
+        curvature: Scalar,
+        minimum: float = -np.inf,
+        open_minimum: bool = False,
+    ) -> "Divergence":
+        """A divergence of one's own, a sum over the coordinates of d(x_j, mu_j).
+
+        It must be a Bregman divergence, d(x, mu) = phi(x) - phi(mu) - phi'(mu) (x - mu): of others the
+        mean is not what a codevector should converge to. Compiled code calls the functions at some 3
+        nanoseconds a call; loops over them are not vector code, as those over the package's own are.
+
+        Parameters
+        ----------
+        name : str
+            What messages call it. The estimators' files store the name only.
+        divergence : callable
+            d(x, mu) of two numbers, written with the functions of `math`. Numba compiles it. Defined in
+            a module rather than at a prompt, it can be pickled, and its machine code is kept on disk.
+        curvature : callable
+            phi''(mu) of one number: the second derivative of the generator. Critical temperatures
+            depend on it.
+        minimum, open_minimum : float and bool
+            The lower bound of the coordinates, and whether it is outside the domain.
+
+        Returns
+        -------
+        Divergence
+
+        Examples
+        --------
+        The divergence of the generator phi(x) = 1 / x, for positive data:
+
+        >>> import numpy as np
+        >>> def inverse(x, mu):
+        ...     return 1.0 / x - 2.0 / mu + x / (mu * mu)
+        >>> def inverse_curvature(mu):
+        ...     return 2.0 / mu**3
+        >>> mine = Divergence.from_functions("inverse", inverse, inverse_curvature, 0.0, True)
+        >>> mine(np.array([[1.0, 2.0]]), np.array([[2.0, 2.0]]))
+        array([[0.25]])
+        >>> from oda_rl import ODAPartition
+        >>> X = np.random.default_rng(0).gamma(9.0, size=(300, 2))
+        >>> ODAPartition(4, divergence=mine, random_state=0).fit(X).n_codevectors_
+        4
+        """
+        return cls(name, _compile(divergence, curvature), minimum, open_minimum)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self.kind, int):
+            return Divergence, (self.name, self.kind, self.minimum, self.open_minimum)
+        functions = (compiled.__wrapped__ for compiled in self.kind)
+        return Divergence.from_functions, (self.name, *functions, self.minimum, self.open_minimum)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Divergence":
+        return self  # nothing in it changes, and functions from a prompt could not be pickled
+
+    def check(self, samples: NDArray[np.float64], name: str = "X") -> None:
+        """Raise a ValueError that names the first column outside the domain.
+
+        Parameters
+        ----------
+        samples : ndarray of shape (n_samples, n_features)
+            The data.
+        name : str, default="X"
+            What the message calls them.
+
+        Raises
+        ------
+        ValueError
+            If a coordinate is not finite or below the divergence's minimum.
+        """
+        finite = np.isfinite(samples)
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            raise ValueError(
+                f"{name} contains NaN or infinity: column {column} is {samples[row, column]} in row "
+                f"{row}; all values must be finite."
+            )
+        outside = samples <= self.minimum if self.open_minimum else samples < self.minimum
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            bound = "greater than" if self.open_minimum else "at least"
+            raise ValueError(
+                f"{name} is outside the domain of the divergence "
+                f"{self.name!r}: column {column} is {samples[row, column]} in row {row}; it must be "
+                f"{bound} {self.minimum}."
+            )
+
+    def __call__(
+        self, samples: ArrayLike, codevectors: ArrayLike, name: str = "X"
+    ) -> NDArray[np.float64]:
+        """The divergence of every sample from every codevector.
+
+        Parameters
+        ----------
+        samples : array-like of shape (n_samples, n_features)
+            The first arguments.
+        codevectors : array-like of shape (n_codevectors, n_features)
+            The second arguments.
+        name : str, default="X"
+            What an error message calls the samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_codevectors)
+            Non-negative divergences, up to rounding.
+
+        Raises
+        ------
+        ValueError
+            If a sample is outside the domain.
+        """
+        points = np.ascontiguousarray(np.atleast_2d(samples), dtype=np.float64)
+        self.check(points, name)
+        location = np.ascontiguousarray(np.atleast_2d(codevectors).T, dtype=np.float64)
+        result = np.empty((len(points), location.shape[1]))
+        batch.all_divergences(self.kind, points, location, location.shape[1], result)
+        return result
+
+    def scale(self, codevector: ArrayLike) -> NDArray[np.float64]:
+        """sqrt(phi'') at every coordinate of a codevector: what makes differences there comparable.
+
+        Parameters
+        ----------
+        codevector : array-like of shape (n_features,)
+            Where.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+        """
+        return np.sqrt([kernels.curvature(self.kind, float(mu)) for mu in np.asarray(codevector)])
+
+    def critical_temperature(self, mean: ArrayLike, covariance: ArrayLike) -> float:
+        """The temperature below which a cell with these moments splits in two.
+
+        Parameters
+        ----------
+        mean : array-like of shape (n_features,)
+            The cell's codevector.
+        covariance : array-like of shape (n_features, n_features)
+            The covariance of the data in the cell.
+
+        Returns
+        -------
+        float
+            The largest eigenvalue of phi''(mean) C, in the units of the divergence: for the squared
+            Euclidean distance twice the largest variance. (Theorem 5, eq. 18, where T = lambda /
+            (1 - lambda).)
+        """
+        root = self.scale(np.ravel(mean))
+        whitened = root[:, None] * np.asarray(covariance, dtype=float) * root[None, :]
+        return float(np.linalg.eigvalsh(whitened)[-1])
+
+
+DIVERGENCES = {
+    d.name: d
+    for d in (
+        Divergence("squared_euclidean", kernels.SQUARED_EUCLIDEAN),
+        Divergence("kl", kernels.GENERALIZED_KL, minimum=0.0),
+        Divergence("itakura_saito", kernels.ITAKURA_SAITO, minimum=0.0, open_minimum=True),
+    )
+}
+
+
+def _compile(divergence: Scalar, curvature: Scalar) -> tuple[Any, Any]:
+    # As `cfunc`s they are first-class functions: kernels that take them are compiled once for all.
+    return (
+        _compile_one("float64(float64, float64)", divergence),
+        _compile_one("float64(float64)", curvature),
+    )
+
+
+def _compile_one(signature: str, function: Scalar) -> Any:
+    try:
+        return numba.cfunc(signature, cache=True)(function)
+    except RuntimeError:  # numba finds no place for its cache: the function was typed at a prompt
+        return numba.cfunc(signature)(function)
+
+
+def get_divergence(divergence: "str | Divergence") -> Divergence:
+    """Look a divergence up by its name.
+
+    Parameters
+    ----------
+    divergence : str or Divergence
+        `"squared_euclidean"`, `"kl"` (the generalised I-divergence, for non-negative data),
+        `"itakura_saito"` (x / mu - log(x / mu) - 1, for positive data such as power spectra; it does not
+        change with the scale), or a `Divergence`, which is returned as it is.
+
+    Returns
+    -------
+    Divergence
+
+    Raises
+    ------
+    ValueError
+        If there is no divergence of that name.
+    """
+    if isinstance(divergence, Divergence):
+        return divergence
+    try:
+        return DIVERGENCES[divergence]
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"divergence must be one of {sorted(DIVERGENCES)}, got {divergence!r}."
+        ) from None

@@ -1,0 +1,116 @@
+"""Numbers that stay with cells while a codebook grows: who came out of whom."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.book import Codebook
+
+# The field of the payload that holds them; `oda_rl.codebook.events` says what becomes of it.
+FIELD = {"identity": (1, "identity")}
+
+
+class Birth(NamedTuple):
+    """A cell that has got a number, and the number of the cell that it split off from."""
+
+    cell: int
+    parent: int
+
+
+class Identities:
+    """Gives every cell of a codebook a number that stays with it, wherever it stands in the arrays.
+
+    When a cell splits, one child keeps its number and the other gets a new one. When two merge, the
+    heavier keeps its own. Numbers are below `limit`: those that have never been given come first, then
+    those of cells that are gone, the longest gone first.
+
+    Parameters
+    ----------
+    limit : int
+        At least the cells that there will be at a time.
+
+    Attributes
+    ----------
+    births : list of Birth
+        In their order. A number can occur again, of another cell, after the first cell is gone.
+
+    Examples
+    --------
+    >>> book = Codebook(1, payload=FIELD)
+    >>> _ = book.add([0.0])
+    >>> identities = Identities(limit=4)
+    >>> identities.restart(book)
+    >>> _ = book.split(0, [1.0])
+    >>> identities.settle(book)
+    >>> identities.of(book), identities.births
+    (array([0, 1]), [Birth(cell=1, parent=0)])
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.births: list[Birth] = []
+        self._next = 0
+        self._living: list[int] = []
+        self._free: list[int] = []
+
+    @property
+    def n_given(self) -> int:
+        """All numbers given so far are below this."""
+        return self._next
+
+    def restart(self, book: Codebook) -> None:
+        """Number the cells as they stand; nothing was before."""
+        k = len(book)
+        book["identity"][0] = np.arange(k)
+        self.limit = max(self.limit, k)
+        self.births.clear()
+        self._next, self._living, self._free = k, list(range(k)), []
+
+    def settle(self, book: Codebook) -> None:
+        """Give numbers to the cells that have split off since, and take back those of cells gone."""
+        row = book["identity"][0]
+        kept = set(row[row >= 0].astype(int).tolist())
+        gone = [number for number in self._living if number not in kept]
+        newborn = []
+        for i in np.flatnonzero(row < 0):
+            parent = int(parent_of(row[i]))
+            if parent in gone:  # of the parent this child is all that is left
+                gone.remove(parent)
+                row[i] = parent
+            else:
+                newborn.append((i, parent))
+        for i, parent in newborn:
+            number = self._take(gone)
+            row[i] = number
+            self.births.append(Birth(number, parent))
+        self._free += gone
+        self._living = sorted(row.astype(int).tolist())
+
+    def of(self, book: Codebook) -> NDArray[np.int64]:
+        """The numbers of the cells, of shape (n_cells,); a cell without one yet has its parent's."""
+        row = book["identity"][0]
+        return np.where(row < 0, parent_of(row), row).astype(np.int64)
+
+    def _take(self, gone: list[int]) -> int:
+        if self._next >= self.limit:
+            for numbers in (self._free, gone):
+                if numbers:
+                    return numbers.pop(0)
+        self._next += 1
+        return self._next - 1
+
+    def get_state(self) -> dict[str, Any]:
+        """Plain values; births are not among them."""
+        return {"limit": self.limit, "next": self._next, "living": self._living, "free": self._free}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned."""
+        self.births.clear()
+        self.limit, self._next = int(state["limit"]), int(state["next"])
+        self._living, self._free = list(state["living"]), list(state["free"])
+
+
+def parent_of(mark: Any) -> Any:
+    """The number of the cell that a cell without a number split off from (see `events.split`)."""
+    return -1 - mark

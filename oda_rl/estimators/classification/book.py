@@ -1,0 +1,162 @@
+"""The codevectors of all classes together, in scaled features, and the decisions they make."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook import hard_cells as batch
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.classification import decisions
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+NO_VOTES: Array = np.empty((0, 0))
+# Widths below this part of the largest count as that wide: a class of equal samples has none.
+RELATIVE_WIDTH = 1e-6
+# The least probability in a loss: no sample far from all others is to decide alone.
+FLOOR = 0.02
+
+
+class ClassBook(NamedTuple):
+    """What decides: K codevectors in scaled features, with weights that sum to one over all classes.
+
+    `codevectors` (K, d), `labels` (K,) the numbers of their classes, `weights` (K,) their probabilities,
+    `widths` (n_classes,) of the classes' mixtures, `spreads` (K, d) the variances in the cells. Cells of
+    a partition that classes share have `votes` (K, n_classes), and all of them the first of the widths.
+    """
+
+    codevectors: Array
+    labels: Labels
+    weights: Array
+    widths: Array
+    spreads: Array
+    votes: Array = NO_VOTES
+
+    def log_joint(self, distance: Array) -> Array:
+        """log(pi_c p(x | c)) of every sample and class, from the divergences (eq. 35)."""
+        d = float(self.codevectors.shape[1])
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(self.weights)
+        if len(self.votes) == 0:
+            out = np.empty((len(distance), len(self.widths)))
+            decisions.log_joint(distance, self.labels, log_weight, self.widths, d, out)
+            return out
+        cells = log_weight - distance / self.widths[0]
+        top = cells.max(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            joint = top + np.log(np.exp(cells - top) @ self.votes)
+        return np.asarray(joint - 0.5 * d * np.log(self.widths[0]))
+
+    def nearest_proba(self, distance: Array) -> Array:
+        """Shares of the classes in the nearest cell, or the class of the nearest codevector (eq. 36)."""
+        nearest = distance.argmin(axis=1)
+        if len(self.votes) > 0:
+            return np.asarray(self.votes[nearest])
+        return np.asarray(np.eye(len(self.widths))[self.labels[nearest]])
+
+
+def probabilities(log_joint: Array) -> Array:
+    """Rows that sum to one; equal ones where no class is possible."""
+    top = log_joint.max(axis=1, keepdims=True)
+    shares = np.exp(log_joint - np.where(np.isfinite(top), top, 0.0))
+    total = shares.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, shares / np.where(total > 0.0, total, 1.0), 1.0 / shares.shape[1])
+
+
+def log_loss(log_joint: Array, labels: Labels, weight: Array) -> float:
+    """Mean of -log p(c | x), with probabilities no less than `FLOOR`."""
+    p = probabilities(log_joint)[np.arange(len(labels)), labels]
+    return float(np.average(-np.log(np.maximum(p, FLOOR)), weights=weight))
+
+
+class Cells(NamedTuple):
+    """Codevectors of one class, shares of their cells, sum of weighted divergences, variances."""
+
+    codevectors: Array
+    shares: Array
+    distortion: float
+    spreads: Array
+    nearest: Labels
+
+
+def settle(
+    codevectors: Array, samples: Array, weight: Array, divergence: Divergence, turns: int
+) -> Cells:
+    """Take the codevectors of one class towards temperature zero, by so many turns at most."""
+    n, k = len(samples), len(codevectors)
+    location = np.ascontiguousarray(codevectors.T)
+    nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
+    mass, spread = np.empty(k), np.empty_like(location)
+    kind = divergence.kind
+    batch.quench(kind, samples, weight, k, location, 1e-4, turns, nearest, closest, second, mass)
+    batch.cell_moments(samples, weight, nearest, k, location, mass, spread)
+    return Cells(location.T.copy(), mass, float(weight @ closest), spread.T.copy(), nearest)
+
+
+def book_of(
+    cells: Sequence[Cells], mass: Array, counts: Array, own: float = 0.0, factor: float = 1.0
+) -> ClassBook:
+    """All classes together, with widths measured in their cells.
+
+    Parameters
+    ----------
+    cells : sequence of Cells
+        One per class; a class without any has no codevectors.
+    mass, counts : ndarray of shape (n_classes,)
+        The weights of the classes, and their numbers of samples.
+    own, factor : float
+        As for `widths_of`; how many times wider than that.
+    """
+    parts = [c.codevectors for c in cells]
+    codevectors = np.ascontiguousarray(np.concatenate(parts))
+    labels = np.repeat(np.arange(len(parts)), [len(part) for part in parts]).astype(np.int64)
+    priors = mass / mass.sum()
+    weights = np.concatenate([prior * c.shares for prior, c in zip(priors, cells, strict=True)])
+    widths = factor * widths_of(cells, mass, counts, codevectors.shape[1], own)
+    spreads = np.concatenate([c.spreads for c in cells])
+    return ClassBook(codevectors, labels, weights, widths, spreads)
+
+
+def voting_book(
+    cells: Cells, labels: Labels, weight: Array, n_classes: int, factor: float = 1.0
+) -> ClassBook:
+    """One partition for all classes, whose cells have the shares of the classes (section IV-A)."""
+    votes = np.zeros((len(cells.codevectors), n_classes))
+    np.add.at(votes, (cells.nearest, labels), weight)
+    mass, counts = np.array([weight.sum()]), np.array([float(len(weight))])
+    widths = factor * widths_of([cells], mass, counts, cells.codevectors.shape[1], 0.0)
+    return with_votes(cells, votes, np.repeat(widths, n_classes))
+
+
+def with_votes(cells: Cells, votes: Array, widths: Array) -> ClassBook:
+    """A book from the weights of the classes in its cells; each cell has half a vote of all to begin."""
+    prior = (votes.sum(axis=0) + 1e-12) / (votes.sum() + 1e-12 * votes.shape[1])
+    smooth = votes + 0.5 * prior
+    smooth /= smooth.sum(axis=1, keepdims=True)
+    return ClassBook(
+        cells.codevectors,
+        smooth.argmax(axis=1).astype(np.int64),
+        cells.shares,
+        widths,
+        cells.spreads,
+        smooth,
+    )
+
+
+def widths_of(cells: Sequence[Cells], mass: Array, counts: Array, features: int, own: float) -> Array:
+    """Widths of the classes' mixtures: twice the distortion within cells per degree of freedom.
+
+    `own` is the power of a class's own width in it, from 0 to 1; the rest is that of all classes.
+    """
+    k = np.array([len(part.codevectors) for part in cells])
+    distortion = np.array([part.distortion for part in cells])
+    free = np.maximum(counts - k, 0.25 * counts) / np.maximum(counts, 1.0)
+    shared = 2.0 * distortion.sum() / max(float(mass @ free) * features, 1e-300)
+    if not shared > 1e-200:
+        return np.ones(len(cells))
+    single = 2.0 * distortion / np.maximum(mass * free * features, 1e-300)
+    single = np.maximum(single, RELATIVE_WIDTH * shared)
+    return np.asarray(shared ** (1.0 - own) * single**own)

@@ -1,0 +1,349 @@
+"""Progressive classification as a scikit-learn classifier that also learns from a stream."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.classification import files as _class_files
+from oda_rl.estimators.classification.base import CodebookClassifier
+from oda_rl.estimators.classification.fit import fit_classes
+from oda_rl.estimators.classification.moves import ClassPoint, history
+from oda_rl.estimators.classification.settings import classifier_settings
+from oda_rl.estimators.classification.stream import Stream
+from oda_rl.storage import PathOrFile
+
+Array = NDArray[np.float64]
+
+
+class ODAClassifier(CodebookClassifier):
+    """Progressive classification by online deterministic annealing.
+
+    Every class has a codebook of its own, which begins with one codevector and grows as the temperature
+    falls (Algorithm 4: a sample moves only codevectors of its class). Together they estimate the density
+    of every class, hence the probabilities of the classes. `fit` stops at the temperature that did best
+    on samples left out. Samples are learned from one at a time; `partial_fit` goes on where the
+    annealing stood, and takes new classes at any time.
+
+    Parameters
+    ----------
+    max_codevectors : int or "auto", default="auto"
+        K_max, of all classes together, at least one each. `"auto"` is 40 per class, at most 400.
+    mode : {"conditional", "majority", "lvq"}, default="conditional"
+        `"conditional"`: densities of the classes, as above. `"majority"`: one partition for all
+        classes, each cell of which belongs to the class with most of its samples (section IV-A).
+        `"lvq"`: codevectors are also repelled by samples of other classes (eq. 31).
+    rule : {"bayes", "nearest"}, default="bayes"
+        The class with the largest pi_c p(x | c) (eq. 35), or that of the nearest codevector (eq. 36).
+    scale : {"auto", "within", "standard", "minmax"} or None, default="auto"
+        The features in which divergences are taken. `"within"`: made uncorrelated within the classes,
+        as far as the data tell (two fifths of the covariance is taken to be without correlation);
+        `"standard"`: scaled to unit variance; `"minmax"`: to unit range; None: as they are. For
+        divergences of positive data features are multiplied by numbers only, and `"within"` is
+        `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly
+        more often of one class in the features as they are: those of one unit, such as pixels.
+    fine_tune : {None, "lvq1", "glvq", "grlvq", "gmlvq"}, default=None
+        Learning vector quantization after the annealing: LVQ1; GLVQ; with relevances of the features
+        (GRLVQ); with a matrix of relevances (GMLVQ, K n_features^2 operations per sample). A stream
+        goes on with it once its annealing is done, with relevances as `fit` has left them. Codevectors
+        are then no means of their cells, which `rule="nearest"` does not mind.
+    n_passes : int, default=20
+        Passes over the data that `fit` makes for `fine_tune`, or for `mode="lvq"`.
+    validation : int, "auto" or None, default="auto"
+        Parts into which `fit` divides the data, to leave one out at a time and find the temperature to
+        stop at; "auto" is 3, or 5 of more than 2000 samples. None anneals to K_max or `t_min`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn; `partial_fit` takes no `"balanced"`.
+    reject : float or None, default=None
+        Part of the samples, in (0, 1), that counts as too far from every codevector: `predict` gives
+        those that lie further away the `reject_label`.
+    reject_label : object, default=-1
+        What `predict` gives for rejected samples.
+    t_max, t_min : float or "auto", default="auto"
+        For scaled features; `"auto"` as for `ODAPartition`.
+    cooling : float, default=0.8
+        What the schedule multiplies by at each step (gamma), in (0, 1).
+    schedule : {"temperature", "lambda"}, default="temperature"
+        What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
+    bifurcation : {"critical", "perturb"}, default="critical"
+        How splits are found, as for `ODAPartition`.
+    divergence : {"squared_euclidean", "kl", "itakura_saito"} or Divergence, default="squared_euclidean"
+        A Bregman divergence.
+    stepsize : tuple of two floats, default=(1.0, 1.0)
+        (a, b) of the stepsizes 1 / (a + b n) of the learning rule, n the samples at this temperature.
+    samples_per_cell : int, default=10
+        Samples presented at one temperature, at most, times the codevectors.
+    tol_converge, tol_merge : float, default=1e-3 and 0.01
+        Thresholds of convergence (eps_c) and of merging (eps_n), in temperatures.
+    min_weight : float, default=1e-5
+        Cells with less of the probability of their class are pruned (eps_r).
+    perturbation : float, default=0.1
+        Least offset of children, in standard deviations of the cell (delta).
+    n_warmup : int, default=100
+        Samples of a stream that are looked at before the annealing begins.
+    random_state : int, RandomState instance or None, default=None
+        Orders the samples of `fit`, divides them, and draws perturbations.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    codevectors_ : ndarray of shape (n_codevectors, n_features)
+        In the units of the data.
+    codevector_labels_ : ndarray of shape (n_codevectors,)
+        Their classes.
+    weights_ : ndarray of shape (n_codevectors,)
+        Probabilities of the cells, the priors of their classes included; they sum to one.
+    n_codevectors_, n_features_in_ : int
+        K, and the number of features.
+    temperature_ : float
+        The temperature reached, the lowest of all classes; infinite before a stream has warmed up.
+    converged_ : bool
+        Whether the annealing is done.
+    relevances_ : ndarray of shape (n_features,)
+        How much a standard deviation of every feature counts in the distance; they sum to one.
+    n_samples_seen_ : int
+        Samples presented so far, with repetitions, without those of the validation.
+    history_ : list of ClassPoint
+        One record per temperature.
+
+    See Also
+    --------
+    oda_rl.estimators.quantization.LVQ : Learning vector quantization, K given.
+
+    Notes
+    -----
+    The density of a class is a mixture over its cells of p(mu_i) exp(-d(x, mu_i) / w), where w is twice
+    the mean divergence within cells per feature: Gaussians of that variance for the squared Euclidean
+    distance. Whether classes have widths of their own is decided with the temperature.
+
+    A stream scales features anew whenever the number of samples has doubled. With `mode="majority"` and
+    `"lvq"`, and until `fine_tune` begins, it learns in Python.
+
+    References
+    ----------
+    Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A Hierarchical and Progressive
+    Learning Architecture", section IV and Algorithm 4; Mavridis and Baras, "Online Deterministic
+    Annealing for Classification and Clustering", section III-D.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oda_rl import ODAClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ODAClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.93)
+    True
+    >>> model.predict_proba(X[:1]).round(2)
+    array([[1., 0., 0.]])
+    """
+
+    def __init__(
+        self,
+        max_codevectors: int | Literal["auto"] = "auto",
+        *,
+        mode: str = "conditional",
+        rule: str = "bayes",
+        scale: str | None = "auto",
+        fine_tune: str | None = None,
+        n_passes: int = 20,
+        validation: int | Literal["auto"] | None = "auto",
+        class_weight: Mapping[Any, float] | str | None = None,
+        reject: float | None = None,
+        reject_label: Any = -1,
+        t_max: float | Literal["auto"] = "auto",
+        t_min: float | Literal["auto"] = "auto",
+        cooling: float = 0.8,
+        schedule: str = "temperature",
+        bifurcation: str = "critical",
+        divergence: str | Divergence = "squared_euclidean",
+        stepsize: tuple[float, float] = (1.0, 1.0),
+        samples_per_cell: int = 10,
+        tol_converge: float = 1e-3,
+        tol_merge: float = 0.01,
+        min_weight: float = 1e-5,
+        perturbation: float = 0.1,
+        n_warmup: int = 100,
+        random_state: Any = None,
+    ) -> None:
+        self.max_codevectors = max_codevectors
+        self.mode = mode
+        self.rule = rule
+        self.scale = scale
+        self.fine_tune = fine_tune
+        self.n_passes = n_passes
+        self.validation = validation
+        self.class_weight = class_weight
+        self.reject = reject
+        self.reject_label = reject_label
+        self.t_max = t_max
+        self.t_min = t_min
+        self.cooling = cooling
+        self.schedule = schedule
+        self.bifurcation = bifurcation
+        self.divergence = divergence
+        self.stepsize = stepsize
+        self.samples_per_cell = samples_per_cell
+        self.tol_converge = tol_converge
+        self.tol_merge = tol_merge
+        self.min_weight = min_weight
+        self.perturbation = perturbation
+        self.n_warmup = n_warmup
+        self.random_state = random_state
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Anneal over X, class by class, to the temperature that does best on samples left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data; never changed.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples. Samples of weight zero count as absent.
+
+        Returns
+        -------
+        ODAClassifier
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or a sample outside the domain of the divergence.
+        """
+        settings, mode = classifier_settings(self)
+        samples, labels, weight = self._check_fit(X, y, sample_weight)
+        stream = Stream(settings, mode, samples.shape[1], self._generator())
+        fit_classes(stream, samples, labels, weight, len(self.classes_), self)
+        self._publish(stream)
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from samples in their order, one or many, and go on where the annealing stood.
+
+        How a stream is cut into chunks makes no difference, but for rounding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next samples; never changed.
+        y : array-like of shape (n_samples,)
+            Their classes. Classes not seen before are welcome at any time.
+        classes : array-like of shape (n_classes,), optional
+            Classes that will come, so that `predict_proba` has columns for them from the beginning.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsizes.
+
+        Returns
+        -------
+        ODAClassifier
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or a sample outside the domain of the divergence.
+        """
+        settings, mode = classifier_settings(self)
+        first = not hasattr(self, "_stream")
+        samples, targets, weight = self._check_stream(X, y, sample_weight, reset=first)
+        stream = Stream(settings, mode, samples.shape[1], self._generator()) if first else self._stream
+        known = np.empty(0, dtype=targets.dtype) if first else self.classes_
+        self.classes_ = np.unique(
+            np.concatenate([known, np.asarray(classes), targets])
+            if classes is not None
+            else np.concatenate([known, targets])
+        )
+        places = np.flatnonzero(~np.isin(self.classes_, known))
+        stream.resume(settings, mode)
+        stream.insert_classes([int(place) for place in places])
+        stream.observe(samples, np.searchsorted(self.classes_, targets), weight)
+        self._publish(stream)
+        return self
+
+    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Classes by the nearest codevector (eq. 36), at the end of every temperature of `history_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        samples = self._stream.scaling(self._check_again(X))
+        for point in self.history_:
+            distance = self._divergence(samples, self._stream.scaling(point.codevectors))
+            yield point.labels[distance.argmin(axis=1)]
+
+    # -- what has been learned -------------------------------------------------------------------
+
+    @property
+    def history_(self) -> list[ClassPoint]:
+        """One record per finished temperature."""
+        check_is_fitted(self, "classes_")
+        return history(self._stream, self.classes_)
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def save(self, path: PathOrFile) -> Path | None:
+        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; `.npz` is appended to a name without a suffix.
+
+        Returns
+        -------
+        Path or None
+            The file; None for a binary file.
+        """
+        check_is_fitted(self, "classes_")
+        return _class_files.write(path, self)
+
+    @classmethod
+    def load(cls, path: PathOrFile, divergence: Divergence | None = None) -> Self:
+        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        divergence : Divergence, optional
+            Needed if the estimator was saved with a divergence of the user's own.
+
+        Returns
+        -------
+        ODAClassifier
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or its divergence is not known.
+        """
+        return _class_files.read(path, cls, divergence)
+
+    def _publish(self, stream: Stream) -> None:
+        self._stream = stream
+        self.n_samples_seen_ = stream.n_seen
+        self.temperature_ = stream.temperature
+        self.converged_ = stream.annealed
+        self._set_book(stream.book(), stream.scaling)
+        self.relevances_ = stream.relevances()

@@ -1,0 +1,188 @@
+"""Annealing the classes of data at hand, and choosing the temperature at which to stop."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from oda_rl.estimators.classification.book import (
+    Cells,
+    ClassBook,
+    book_of,
+    log_loss,
+    settle,
+    voting_book,
+)
+from oda_rl.estimators.session import Run, Settings, critical_temperature, first_and_last_temperature
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+# No more codevectors than one for so many samples.
+SAMPLES_PER_CODEVECTOR = 3
+# Samples presented between two looks, however few the cells.
+MIN_LEVEL_SAMPLES = {"critical": 30, "perturb": 1000}
+# Turns towards temperature zero: for a trial, and for the last word.
+TRIAL_TURNS, LAST_TURNS = 5, 100
+# Widths that are tried: how much of its own a class has, and how many times wider than measured.
+WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0))
+# Levels are tried when there are so many times the codevectors of the last that was.
+GROWTH = 1.15
+# A level that loses no more than this above the least is as good.
+TOLERANCE = 1e-3
+
+
+class Choice(NamedTuple):
+    """The level to stop at, and the widths, that did best on samples left out; the losses of levels."""
+
+    level: int = 10**9
+    own: float = 0.0
+    factor: float = 1.0
+    losses: tuple[float, ...] = ()
+
+
+class Data(NamedTuple):
+    """Scaled samples with classes; `shared` if the classes have one partition (majority vote)."""
+
+    samples: Array
+    labels: Labels
+    weight: Array
+    n_classes: int
+    shared: bool
+
+    def take(self, rows: Labels) -> "Data":
+        """Some of the samples."""
+        samples = np.ascontiguousarray(self.samples[rows])
+        return self._replace(samples=samples, labels=self.labels[rows], weight=self.weight[rows])
+
+    def parts(self) -> list["Data"]:
+        """The samples that are annealed together: class by class, or all."""
+        if self.shared:
+            return [self]
+        return [self.take(np.flatnonzero(self.labels == c)) for c in range(self.n_classes)]
+
+    def settle(self, found: Sequence[Array], settings: Settings, turns: int) -> list[Cells]:
+        """Take the codevectors of the parts towards temperature zero."""
+        return [
+            settle(c, part.samples, part.weight, settings.divergence, turns)
+            for c, part in zip(found, self.parts(), strict=True)
+        ]
+
+    def book(self, cells: Sequence[Cells], own: float, factor: float) -> ClassBook:
+        """All cells together, with the weights and widths that these samples give them."""
+        if self.shared:
+            return voting_book(cells[0], self.labels, self.weight, self.n_classes, factor)
+        mass = np.bincount(self.labels, self.weight, self.n_classes).astype(float)
+        counts = np.bincount(self.labels, minlength=self.n_classes).astype(float)
+        return book_of(cells, mass, counts, own, factor)
+
+    def votes(self, cells: Cells) -> Array:
+        """The weight of every class in the cells, of shape (n_classes, n_cells)."""
+        votes = np.zeros((self.n_classes, len(cells.codevectors)))
+        np.add.at(votes, (self.labels, cells.nearest), self.weight)
+        return votes
+
+
+def room_for(counts: Sequence[int], max_codevectors: int) -> list[int]:
+    """Shares of K_max, no more than there are samples for, and at least one for each part."""
+    wanted = [max(1, n // SAMPLES_PER_CODEVECTOR) for n in counts]
+    room = [1] * len(wanted)
+    left = max_codevectors - len(wanted)
+    while left > 0:
+        open_ = [c for c, want in enumerate(wanted) if room[c] < want]
+        if not open_:
+            break
+        step = max(1, left // len(open_))
+        for c in open_:
+            taken = min(step, wanted[c] - room[c], left)
+            room[c] += taken
+            left -= taken
+    return room
+
+
+def anneal(
+    data: Data,
+    settings: Settings,
+    rng: np.random.Generator,
+    level: int | None = None,
+    payload: Mapping[str, tuple[int, str]] | None = None,
+) -> list[Run]:
+    """Anneal every part by itself, all through the same temperatures, down to that of `level`."""
+    parts = data.parts()
+    room = room_for([len(part.weight) for part in parts], settings.max_codevectors)
+    divergence = settings.divergence
+    critical = max(critical_temperature(divergence, p.samples, p.weight)[0] for p in parts)
+    first, last = first_and_last_temperature(settings.t_max, settings.t_min, critical)
+    if first <= 0.0:  # all samples of a class are the same
+        first = last = 1.0
+    temperature = first
+    for _ in range(0 if level is None else level):
+        temperature = max(settings.cooling(temperature), last)
+    last = last if level is None else max(last, 0.999 * temperature)
+    runs = []
+    for part, k in zip(parts, room, strict=True):
+        own = settings._replace(max_codevectors=k, t_max=first, t_min=last, finish=False)
+        run = Run(own, part.samples.shape[1], rng)
+        run.payload = dict(payload or {})
+        run.min_samples = min_level_samples(own)
+        run.fit(part.samples, part.weight / part.weight.mean())
+        runs.append(run)
+    return runs
+
+
+def min_level_samples(settings: Settings) -> int:
+    """Samples of a class at a temperature, no fewer: a density needs less care than a partition."""
+    return MIN_LEVEL_SAMPLES[settings.bifurcation]
+
+
+def codebooks(runs: Sequence[Run], level: int) -> list[Array]:
+    """The parts' codevectors at the end of a temperature, or of their last."""
+    return [run.path[min(level, len(run.path) - 1)][2] for run in runs]
+
+
+def choose(data: Data, settings: Settings, n_folds: int, rng: np.random.Generator) -> Choice:
+    """Find the level and the widths with the least loss on samples left out, by cross-validation."""
+    smallest = int(np.bincount(data.labels, minlength=data.n_classes).min())
+    n_folds = min(n_folds, smallest)
+    if n_folds < 2:
+        return Choice()
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
+    tables = []
+    for train, test in folds.split(data.samples, data.labels):
+        learned = data.take(train)
+        tables.append(_losses(anneal(learned, settings, rng), learned, data.take(test), settings))
+    return _best(tables)
+
+
+def _losses(runs: Sequence[Run], data: Data, test: Data, settings: Settings) -> Array:
+    """Losses of shape (n_levels, n_widths)."""
+    n_levels = max(len(run.path) for run in runs)
+    losses = np.full((n_levels, len(WIDTHS)), np.inf)
+    before = 0
+    for level in range(n_levels):
+        found = codebooks(runs, level)
+        k = sum(len(part) for part in found)
+        if k < GROWTH * before and level < n_levels - 1:
+            losses[level] = losses[level - 1]
+            continue
+        before = k
+        cells = data.settle(found, settings, TRIAL_TURNS)
+        distance = settings.divergence(test.samples, np.concatenate([c.codevectors for c in cells]))
+        for i, (own, factor) in enumerate(WIDTHS):
+            if own > 0.0 and data.shared:
+                continue
+            joint = data.book(cells, own, factor).log_joint(distance)
+            losses[level, i] = log_loss(joint, test.labels, test.weight)
+    return losses
+
+
+def _best(tables: Sequence[Array]) -> Choice:
+    n_levels = max(len(table) for table in tables)
+    padded = [np.concatenate([t, np.repeat(t[-1:], n_levels - len(t), axis=0)]) for t in tables]
+    mean = np.mean(padded, axis=0)
+    by_level = mean.min(axis=1)
+    level = int(np.flatnonzero(by_level <= by_level.min() + TOLERANCE)[0])
+    losses = tuple(float(value) for value in by_level)
+    return Choice(level, *WIDTHS[int(mean[level].argmin())], losses)

@@ -1,0 +1,142 @@
+"""Affine maps of the features in which divergences are taken, learned from data or from a stream."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators import moments
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+SCALES = ("auto", "within", "standard", "minmax")
+# The part of the variances within classes that is taken to be without correlation, and as large as the
+# features' whole variances: directions in which a class hardly varies are not to dominate.
+UNCORRELATED = 0.4
+FLOOR = 0.02
+# Features stay as they are where so many more samples then have a nearest neighbour of their class, in
+# standard errors of the difference, and no more samples than that are looked at.
+BETTER, N_LOOKED_AT = 2.0, 1000
+
+
+class Scaling(NamedTuple):
+    """z = (x - shift) matrix, and back: x = shift + z inverse."""
+
+    shift: Array
+    matrix: Array
+    inverse: Array
+
+    def __call__(self, samples: Array) -> Array:
+        """Samples, or codevectors, as divergences are taken of them."""
+        if len(self.matrix) == 0:
+            return samples
+        return np.ascontiguousarray((samples - self.shift) @ self.matrix)
+
+    def back(self, points: Array) -> Array:
+        """From scaled to the units of the data."""
+        if len(self.matrix) == 0:
+            return points.copy()
+        return np.asarray(points @ self.inverse + self.shift)
+
+    def turned(self, omega: Array) -> "Scaling":
+        """This map with `omega` (n_features, n_features) after it: z omega^T."""
+        turn = omega.T
+        matrix = turn if len(self.matrix) == 0 else self.matrix @ turn
+        shift = np.zeros(len(matrix)) if len(self.matrix) == 0 else self.shift
+        return Scaling(shift, matrix, np.asarray(np.linalg.pinv(matrix)))
+
+
+NO_SCALING = Scaling(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
+
+
+class Moments:
+    """Means of the classes, the covariance within them, and the range of the features, sample by sample.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.count = np.empty(0)
+        self.mean = np.empty((0, n_features))
+        self.scatter = np.zeros((n_features, n_features))
+        self.bounds = np.stack([np.full(n_features, np.inf), np.full(n_features, -np.inf)])
+
+    def observe(self, samples: Array, labels: Labels, weight: Array) -> None:
+        """Take samples in; `labels` are numbers of classes that have been inserted."""
+        moments.observe(samples, labels, weight, self.count, self.mean, self.scatter, self.bounds)
+
+    def insert(self, place: int) -> None:
+        """Make room for a new class before that at `place`."""
+        self.count = np.insert(self.count, place, 0.0)
+        self.mean = np.insert(self.mean, place, 0.0, axis=0)
+
+    def variances(self) -> tuple[Array, Array]:
+        """The covariance within classes, and the features' whole variances."""
+        share = self.count / self.count.sum()
+        within = self.scatter / self.count.sum()
+        between = share @ (self.mean - share @ self.mean) ** 2
+        return within, np.diag(within) + between
+
+    def scaling(self, scale: str | None, divergence: Divergence) -> Scaling:
+        """The map of the name `scale`; divergences of positive data keep their zero."""
+        if scale is None:
+            return NO_SCALING
+        positive = divergence.minimum >= 0.0
+        within, total = self.variances()
+        shift = (self.count / self.count.sum()) @ self.mean
+        if scale == "minmax":
+            width = self.bounds[1] - self.bounds[0]
+            shift = self.bounds[0]
+        else:
+            width = np.sqrt(total)
+        width = np.where(width > 1e-12 * np.maximum(1e-300, np.abs(self.bounds).max(axis=0)), width, 1.0)
+        if positive or scale not in ("auto", "within"):
+            shift = np.zeros_like(shift) if positive else shift
+            return Scaling(shift, np.diag(1.0 / width), np.diag(width))
+        return self._whitening(shift, within / np.multiply.outer(width, width), width)
+
+    def scaling_for(
+        self,
+        scale: str | None,
+        divergence: Divergence,
+        samples: Array,
+        labels: Labels,
+        rng: np.random.Generator,
+    ) -> Scaling:
+        """The map of the name `scale`, where "auto" looks at samples at hand."""
+        found = self.scaling(scale, divergence)
+        if scale != "auto" or divergence.name != "squared_euclidean":
+            return found
+        n = len(samples)
+        rows = slice(None) if n <= N_LOOKED_AT else rng.choice(n, N_LOOKED_AT, replace=False)
+        plain: Array = samples[rows]
+        scaled_right = _neighbours_agree(found(plain), labels[rows])
+        plain_right = _neighbours_agree(np.asarray(plain - plain.mean(axis=0)), labels[rows])
+        gained = int(np.sum(plain_right & ~scaled_right))
+        lost = int(np.sum(scaled_right & ~plain_right))
+        return NO_SCALING if gained - lost > BETTER * np.sqrt(gained + lost) else found
+
+    @staticmethod
+    def _whitening(shift: Array, within: Array, width: Array) -> Scaling:
+        own = np.diag(within)
+        mixed = (1.0 - UNCORRELATED) * within + np.diag(UNCORRELATED * own + FLOOR)
+        values, vectors = np.linalg.eigh(mixed)
+        root = np.sqrt(values)
+        matrix = (vectors / root) @ vectors.T
+        inverse = (vectors * root) @ vectors.T
+        return Scaling(shift, matrix / width[:, None], inverse * width[None, :])
+
+
+def _neighbours_agree(samples: Array, labels: Labels) -> NDArray[np.bool_]:
+    """Whether the nearest other sample of every sample has the same label."""
+    product = samples @ samples.T
+    norm = np.diag(product).copy()
+    product *= -2.0
+    product += norm[None, :]
+    np.fill_diagonal(product, np.inf)
+    return np.asarray(labels[product.argmin(axis=1)] == labels)

@@ -1,0 +1,331 @@
+"""Learning vector quantization, K given: the papers' baseline for classification."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from oda_rl import storage
+from oda_rl._validation import check_at_least
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators import lvq_kernels
+from oda_rl.estimators.classification.base import CodebookClassifier
+from oda_rl.estimators.classification.book import ClassBook
+from oda_rl.estimators.classification.names import class_names, plain_parameters, set_class_names
+from oda_rl.estimators.feature_scaling import NO_SCALING
+from oda_rl.estimators.fine_tuning import (
+    LVQ1_OFFSET,
+    STEEPNESS,
+    STEP,
+    STEP_RELEVANCE,
+    check_variant,
+    scratch_for,
+)
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+STATE = ("location", "labels", "count", "relevance", "omega")
+
+
+class LVQ(CodebookClassifier):
+    """Learning vector quantization: codevectors with classes, K given, moved by one sample at a time.
+
+    The nearest codevector decides. The result depends on where the codevectors start.
+
+    Parameters
+    ----------
+    n_codevectors : int, default=5
+        Codevectors per class; fewer for a class with fewer samples.
+    variant : {"lvq1", "glvq", "grlvq", "gmlvq"}, default="lvq1"
+        LVQ1: the nearest codevector moves to the sample, or away from it if its class is wrong, with a
+        stepsize of its own (Problem 2). GLVQ: the nearest of the right class and the nearest of the
+        others move, down the gradient of a cost. GRLVQ and GMLVQ also learn relevances of the features,
+        and a matrix of them.
+    init : "random" or array-like of shape (n, n_features), default="random"
+        First codevectors: samples of every class chosen at random by `fit`, the first ones by
+        `partial_fit`; or given, with `init_labels`.
+    init_labels : array-like of shape (n,) or None, default=None
+        The classes of given codevectors.
+    n_passes : int, default=30
+        Passes of `fit` over the data, each in a new order.
+    divergence : str or Divergence, default="squared_euclidean"
+        As for `ODAPartition`; other than the squared Euclidean distance for LVQ1 only.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the first codevectors and orders the samples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    codevectors_ : ndarray of shape (n_codevectors, n_features)
+        The codevectors.
+    codevector_labels_ : ndarray of shape (n_codevectors,)
+        Their classes.
+    weights_ : ndarray of shape (n_codevectors,)
+        Parts of the samples that have moved them.
+    omega_ : ndarray of shape (n_features, n_features)
+        The metric: d(x, mu) = |omega (x - mu)|^2.
+    relevances_ : ndarray of shape (n_features,)
+        Diagonal of omega^T omega over its sum.
+    n_codevectors_, n_samples_seen_ : int
+        K, and the samples presented.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    oda_rl.ODAClassifier : Finds K and where to start by annealing.
+
+    References
+    ----------
+    Mavridis and Baras, "Online Deterministic Annealing for Classification and Clustering", section II-B;
+    for the variants see `oda_rl.estimators.lvq_kernels`.
+
+    Examples
+    --------
+    >>> from oda_rl.estimators.quantization import LVQ
+    >>> X = [[0.0], [0.2], [4.0], [4.2]]
+    >>> LVQ(1, random_state=0).fit(X, ["low", "low", "high", "high"]).predict([[1.0], [3.0]])
+    array(['low', 'high'], dtype='<U4')
+    """
+
+    n_samples_seen_: int
+    _location: Array
+    _labels: Labels
+    rule = "nearest"
+    reject = None
+    reject_label = None
+    class_weight = None
+
+    def __init__(
+        self,
+        n_codevectors: int = 5,
+        *,
+        variant: str = "lvq1",
+        init: Literal["random"] | ArrayLike = "random",
+        init_labels: ArrayLike | None = None,
+        n_passes: int = 30,
+        divergence: str | Divergence = "squared_euclidean",
+        random_state: Any = None,
+    ) -> None:
+        self.n_codevectors = n_codevectors
+        self.variant = variant
+        self.init = init
+        self.init_labels = init_labels
+        self.n_passes = n_passes
+        self.divergence = divergence
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from X in several passes, each in a new order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data; never changed.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        LVQ
+            The estimator itself.
+        """
+        self._check_parameters()
+        samples, labels, weight = self._check_fit(X, y, sample_weight)
+        rng = self._generator()
+        self._begin(samples.shape[1])
+        if self._is_random():
+            for c in range(len(self.classes_)):
+                own = np.flatnonzero(labels == c)
+                chosen = rng.choice(own, min(self.n_codevectors, len(own)), replace=False)
+                self._append(samples[chosen], c)
+        for n in range(self.n_passes):
+            order = rng.permutation(len(samples))
+            self._learn(samples[order], labels[order], weight[order], 1.0 - n / self.n_passes)
+        self._publish()
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from the next samples of a stream, in their order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples. Unless `init` is given, the first of every class become codevectors.
+        y : array-like of shape (n_samples,)
+            Their classes; new ones are welcome at any time.
+        classes : array-like of shape (n_classes,), optional
+            Classes that will come.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        LVQ
+            The estimator itself.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "_location")
+        samples, targets, weight = self._check_stream(X, y, sample_weight, reset=first)
+        known = targets[:0] if first else self.classes_
+        more = targets[:0] if classes is None else np.asarray(classes)
+        self.classes_ = np.unique(np.concatenate([known, more, targets]))
+        if first:
+            self._begin(samples.shape[1])
+        else:
+            self._labels = np.searchsorted(self.classes_, known)[self._labels]
+        for t, c in enumerate(np.searchsorted(self.classes_, targets)):
+            rows = slice(t, t + 1)
+            if self._is_random() and (self._labels == c).sum() < self.n_codevectors:
+                self._append(samples[rows], int(c))
+            else:
+                fall = 1.0 / (1.0 + self.n_samples_seen_ / (100.0 * len(self._labels)))
+                self._learn(samples[rows], np.array([c]), weight[rows], fall)
+        self._publish()
+        return self
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def save(self, path: storage.PathOrFile) -> Path | None:
+        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; `.npz` is appended to a name without a suffix.
+
+        Returns
+        -------
+        Path or None
+            The file; None for a binary file.
+        """
+        check_is_fitted(self, "classes_")
+        parameters = plain_parameters(self)
+        for name in ("init", "init_labels"):
+            value = parameters[name]
+            parameters[name] = (
+                value if value is None or value == "random" else np.asarray(value).tolist()
+            )
+        state = {"n_samples_seen": self.n_samples_seen_, "n_features": self.n_features_in_}
+        arrays = {name: getattr(self, "_" + name) for name in STATE}
+        return storage.save(
+            path,
+            type(self).__name__,
+            {"parameters": parameters, "state": state, **class_names(self)},
+            arrays,
+        )
+
+    @classmethod
+    def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
+        """Read an estimator from a model file; `partial_fit` goes on where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        divergence : Divergence, optional
+            Needed if the estimator was saved with a divergence of the user's own.
+
+        Returns
+        -------
+        LVQ
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or its divergence is not known.
+        """
+        config, arrays = storage.load(path, cls.__name__)
+        parameters = config["parameters"]
+        if divergence is not None:
+            parameters["divergence"] = divergence
+        model = cls(**parameters)
+        set_class_names(model, config)
+        model.n_features_in_ = int(config["state"]["n_features"])
+        model.n_samples_seen_ = int(config["state"]["n_samples_seen"])
+        for name in STATE:
+            setattr(model, "_" + name, arrays[name])
+        model._publish()
+        return model
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        check_at_least(1, n_codevectors=self.n_codevectors, n_passes=self.n_passes)
+        check_variant(self.variant, self._divergence, "variant", none=False)
+        if isinstance(self.init, str) and self.init != "random":
+            raise ValueError(f"init must be 'random' or an array, got {self.init!r}.")
+        if not self._is_random() and self.init_labels is None:
+            raise ValueError("init_labels must be given with the codevectors of init.")
+
+    def _is_random(self) -> bool:
+        return isinstance(self.init, str)
+
+    def _begin(self, d: int) -> None:
+        self._location = np.empty((d, 0))
+        self._labels = np.empty(0, dtype=np.int64)
+        self._count = np.empty(0)
+        self._relevance, self._omega = np.ones(d), np.eye(d)
+        self.n_samples_seen_ = 0
+        if self._is_random():
+            return
+        codevectors = np.array(self.init, dtype=np.float64, ndmin=2)
+        labels = np.asarray(self.init_labels)
+        if codevectors.shape != (len(labels), d):
+            raise ValueError(f"init must have shape {(len(labels), d)}, got {codevectors.shape}.")
+        self._divergence.check(codevectors, "init")
+        self.classes_ = np.unique(np.concatenate([self.classes_, labels]))
+        for mu, c in zip(codevectors, np.searchsorted(self.classes_, labels), strict=True):
+            self._append(mu[None], int(c))
+
+    def _append(self, codevectors: Array, c: int) -> None:
+        self._location = np.ascontiguousarray(np.hstack([self._location, codevectors.T]))
+        self._labels = np.append(self._labels, np.full(len(codevectors), c, dtype=np.int64))
+        self._count = np.append(self._count, np.ones(len(codevectors)))
+        if self._is_random() and len(codevectors) == 1:
+            self.n_samples_seen_ += 1
+
+    def _learn(self, samples: Array, labels: Labels, weight: Array, fall: float) -> None:
+        self.n_samples_seen_ += len(samples)
+        location, own = self._location, self._labels
+        part, scratch = (samples, labels, weight), scratch_for(location)
+        step, slow = STEP * fall, STEP_RELEVANCE * fall
+        if self.variant == "lvq1":
+            kind, least = self._divergence.kind, self._divergence.minimum
+            lvq_kernels.lvq1(kind, *part, LVQ1_OFFSET, 1.0, least, location, own, self._count, scratch)
+        elif self.variant == "gmlvq":
+            lvq_kernels.gmlvq(*part, step, STEEPNESS, slow, self._omega, location, own, scratch)
+        else:
+            slow = slow if self.variant == "grlvq" else 0.0
+            lvq_kernels.glvq(*part, step, STEEPNESS, slow, self._relevance, location, own, scratch)
+            self._omega = np.diag(np.sqrt(self._relevance))
+
+    def _publish(self) -> None:
+        codevectors = np.ascontiguousarray(self._location.T)
+        self.omega_ = self._omega.copy()
+        relevance = (self._omega**2).sum(axis=0)
+        self.relevances_ = relevance / relevance.sum()
+        plain = self.variant in ("lvq1", "glvq")
+        scaling = NO_SCALING if plain else NO_SCALING.turned(self._omega)
+        widths = np.ones(len(self.classes_))
+        book = ClassBook(
+            scaling(codevectors),
+            self._labels,
+            self._count / self._count.sum(),
+            widths,
+            np.zeros_like(codevectors),
+        )
+        self._set_book(book, scaling)
+        self.codevectors_ = codevectors

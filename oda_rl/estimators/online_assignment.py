@@ -1,0 +1,147 @@
+"""The cells of a fitted partition without scikit-learn's checks: for one sample at a time, quickly."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook import hard_cells as batch
+from oda_rl.codebook.identities import Birth, Identities
+from oda_rl.estimators.partition import ODAPartition
+from oda_rl.estimators.session import Settings
+
+Array = NDArray[np.float64]
+
+
+class LiveCells:
+    """Finds the cells of samples, by the numbers that stay with them, and goes on learning.
+
+    Parameters
+    ----------
+    partition : ODAPartition
+        Fitted. It is changed by `learn`, and shows what was learned after `publish`.
+
+    Attributes
+    ----------
+    partition : ODAPartition
+        The same.
+    ids : ndarray of shape (n_cells,), int64
+        The numbers of the cells at present.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
+    >>> cells = LiveCells(ODAPartition(2, random_state=0).fit(X))
+    >>> low, high = cells.find(np.array([[0.2], [10.7]]), 0, 2).tolist()
+    >>> cells.codevectors[[list(cells.ids).index(low), list(cells.ids).index(high)]].tolist()
+    [[0.5], [10.5]]
+    """
+
+    def __init__(self, partition: ODAPartition) -> None:
+        self.partition = partition
+        run = partition._run
+        divergence = run.settings.divergence
+        self._kind = divergence.kind
+        # NaN is not above it, and -inf is not.
+        lowest = max(divergence.minimum, -np.finfo(float).max)
+        self._lowest = np.nextafter(lowest, np.inf) if divergence.open_minimum else lowest
+        n_features = partition.codevectors_.shape[1]
+        self._scale = np.ones(n_features) if partition.scale_ is None else partition.scale_
+        # What was published: for a hard codebook of a fit it is not what the annealing goes on from.
+        self._location = np.ascontiguousarray(partition._scaled(partition.codevectors_).T)
+        self._use(len(partition.codevectors_), partition.cell_ids_)
+        self._found = np.empty(1, dtype=np.int64)
+        self._stale = False
+        self._resumed = False
+
+    @property
+    def n_cells(self) -> int:
+        """Cells at present."""
+        return len(self.ids)
+
+    @property
+    def codevectors(self) -> Array:
+        """Their codevectors in the units of the samples, of shape (n_cells, n_features)."""
+        return (self._location[:, : self.n_cells] * self._scale[:, None]).T
+
+    @property
+    def births(self) -> list[Birth]:
+        """Cells that have split off since the partition was made or loaded."""
+        return self._identities.births
+
+    def allow(self, n_ids: int) -> None:
+        """Let numbers below `n_ids` be given, if they were not already."""
+        self._identities.limit = max(self._identities.limit, n_ids)
+
+    def find(self, rows: Array, start: int, stop: int) -> NDArray[np.int64]:
+        """The numbers of the cells of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, n_features), C-contiguous float64
+            Samples. Those from `start` to `stop` are divided by the scale, in place.
+        start, stop : int
+            Which rows.
+
+        Returns
+        -------
+        ndarray of shape (stop - start,), int64
+            Overwritten by the next call.
+
+        Raises
+        ------
+        ValueError
+            If a sample is not finite, or outside the domain of the divergence.
+        """
+        if len(self._found) < stop - start:
+            self._found = np.empty(stop - start, dtype=np.int64)
+        found = self._found
+        reached = batch.number_cells(
+            self._kind,
+            self._lowest,
+            rows,
+            start,
+            stop,
+            self._scale,
+            self._location,
+            self._n_cells,
+            self.ids,
+            self._distance,
+            found,
+        )
+        if reached < stop:
+            sample = rows[reached : reached + 1]
+            self.partition._run.settings.divergence.check(sample, "the sample")
+            raise ValueError(f"the sample is out of range: {sample[0]}.")
+        return found[: stop - start]
+
+    def learn(self, scaled: Array) -> None:
+        """Learn from rows that `find` has scaled, in their order."""
+        run = self.partition._run
+        if not self._resumed:
+            run.resume(Settings.of(self.partition))
+            self._resumed = True
+        run.observe(scaled, np.ones(len(scaled)))
+        self._stale = True
+        if run.annealer is None:
+            self._location = np.ascontiguousarray(run.codebook()[0].T)
+            self._use(1, run.cell_ids)
+        else:
+            self._location = run.annealer.codebook.location
+            self._use(len(run.annealer.codebook), run.cell_ids)
+
+    def publish(self) -> None:
+        """Let the partition show what was learned."""
+        if self._stale:
+            self.partition._show_stream()
+            self._stale = False
+
+    @property
+    def _identities(self) -> Identities:
+        identities: Any = self.partition._run.identities
+        return identities
+
+    def _use(self, n_cells: int, ids: NDArray[np.int64]) -> None:
+        self._n_cells = n_cells
+        self.ids = ids
+        self._distance = np.empty(n_cells)

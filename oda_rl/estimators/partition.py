@@ -1,0 +1,395 @@
+"""Progressive partitioning as a scikit-learn clusterer that also learns from a stream."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from oda_rl._validation import check_scale
+from oda_rl.codebook import hard_cells as batch
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.base import CodebookEstimator
+from oda_rl.estimators.session import PathPoint, Run, Settings
+from oda_rl.estimators.session_files import read_run, restore, write_run
+from oda_rl.storage import PathOrFile
+
+Array = NDArray[np.float64]
+
+FITTED_ARRAYS = ("codevectors_", "weights_", "spreads_", "labels_")
+
+
+class ODAPartition(CodebookEstimator):
+    """Progressive partitioning by online deterministic annealing.
+
+    A codebook that begins with one codevector and grows as the temperature falls: cells split at their
+    critical temperatures. One fit therefore gives a whole path of quantizers, from one cell to
+    `max_codevectors`, with distortions like those of k-means from the best of several starts. Samples
+    are learned from one at a time; `partial_fit` goes on where the annealing stood.
+
+    Parameters
+    ----------
+    max_codevectors : int, default=8
+        Annealing stops at so many codevectors (K_max); there are never more.
+    t_max : float or "auto", default="auto"
+        First temperature, in the units of the divergence. `"auto"` is a little above the critical
+        temperature of the data as a whole (for the squared Euclidean distance: 2.2 times the largest
+        variance along any direction), estimated from the first `n_warmup` samples of a stream.
+    t_min : float or "auto", default="auto"
+        Annealing stops below this temperature. `"auto"` is 1e-4 times `t_max`.
+    cooling : float, default=0.9
+        What the schedule multiplies by at each step (gamma), in (0, 1).
+    schedule : {"temperature", "lambda"}, default="temperature"
+        What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
+    bifurcation : {"critical", "perturb"}, default="critical"
+        How splits are found. `"critical"` follows the covariance of every cell along its leading
+        direction, and splits it there when T falls below the critical temperature (Theorem 5).
+        `"perturb"` gives every codevector a twin at every temperature and merges the pairs that do not
+        separate (Algorithm 1), with twice as many codevectors while it learns.
+    divergence : {"squared_euclidean", "kl", "itakura_saito"} or Divergence, default="squared_euclidean"
+        A Bregman divergence; for one of your own see `oda_rl.divergences.Divergence.from_functions`.
+    scale : array-like of shape (n_features,) or None, default=None
+        What counts as a large difference of each feature, in its own units: divergences, distortions and
+        temperatures are those of X / scale. Codevectors and variances are in the units of X all the
+        same.
+    finish : bool, default=True
+        Whether codebooks are taken to the limit of temperature zero, K fixed: by `fit` at the end and
+        for every record of `history_` (the annealing itself goes on from the soft ones), by
+        `partial_fit` with the samples that come when the annealing is done.
+    target_distortion : float or None, default=None
+        Annealing stops when the distortion is as low as this.
+    max_samples : int or None, default=None
+        `fit` stops when it has presented so many samples, however often each.
+    stepsize : tuple of two floats, default=(1.0, 1.0)
+        (a, b) of the stepsizes 1 / (a + b n) of the learning rule, n the samples at this temperature.
+    samples_per_cell : int, default=50
+        Samples presented at one temperature, at most, times the codevectors (and no fewer than 200, or
+        8000 with `bifurcation="perturb"`, which has to tell growth from noise). Half as many lie between
+        two looks whether the temperature is finished. More make the estimates of critical temperatures
+        less noisy.
+    tol_converge : float, default=1e-3
+        A temperature is finished when no codevector moves by a divergence of more than so many times
+        the temperature between two looks (eps_c).
+    tol_merge : float, default=0.01
+        Codevectors within so many times the temperature are merged (eps_n). A cell is seen to split when
+        the temperature is half this part below the critical one.
+    min_weight : float, default=1e-5
+        Cells with less probability are pruned (eps_r).
+    perturbation : float, default=0.1
+        Least offset of children, in standard deviations of the cell (delta).
+    n_warmup : int, default=100
+        Samples of a stream that are looked at before the annealing begins. Until then there is one
+        codevector, their mean.
+    random_state : int, RandomState instance or None, default=None
+        Orders the samples of `fit`, and draws perturbations.
+
+    Attributes
+    ----------
+    codevectors_ : ndarray of shape (n_codevectors, n_features)
+        In the units of the data.
+    weights_ : ndarray of shape (n_codevectors,)
+        Probabilities of the cells; they sum to one.
+    spreads_ : ndarray of shape (n_codevectors, n_features)
+        Variances of the samples of every cell about its codevector.
+    cell_ids_ : ndarray of shape (n_codevectors,), int64
+        Numbers below `max_codevectors` that stay with their cells while a stream changes the codebook:
+        of two children one keeps the number, of two cells that merge the heavier. `predict` gives
+        indices of `codevectors_`, in which cells may change their places.
+    scale_ : ndarray of shape (n_features,) or None
+        The scale as an array.
+    codevector_labels_ : ndarray of shape (n_codevectors,), int64
+        Zeros: there are no classes here.
+    labels_ : ndarray of shape (n_samples,), int64
+        Cells of the samples of `fit`. Not there after `partial_fit`.
+    n_codevectors_ : int
+        K.
+    temperature_ : float
+        The temperature reached; infinite before a stream has warmed up.
+    converged_ : bool
+        Whether the annealing is done: K_max, t_min or the target distortion has been reached.
+    n_samples_seen_ : int
+        Samples presented so far, repetitions included.
+    history_ : list of PathPoint
+        One record per temperature.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X had them.
+
+    See Also
+    --------
+    oda_rl.estimators.quantization.StochasticVQ : The same learning rule at temperature zero, K given.
+    oda_rl.estimators.quantization.DeterministicAnnealing : The batch algorithm.
+    sklearn.cluster.MiniBatchKMeans : K-means from batches.
+
+    Notes
+    -----
+    Temperatures and distortions are in the units of the divergence: scale the features to like variances
+    if no one of them should dominate. Zero-weight samples count as absent. `partial_fit` uses weights as
+    they are, `fit` relative to their mean.
+
+    References
+    ----------
+    Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A Hierarchical and Progressive
+    Learning Architecture", section II and Algorithm 1; Mavridis and Baras, "Online Deterministic
+    Annealing for Classification and Clustering", sections III and IV.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oda_rl import ODAPartition
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(m, 0.2, (200, 2)) for m in [(0, 0), (4, 0), (0, 3)]])
+    >>> model = ODAPartition(max_codevectors=3, random_state=0).fit(X)
+    >>> sorted(model.codevectors_.round().astype(int).tolist())
+    [[0, 0], [0, 3], [4, 0]]
+    >>> path = {point.n_codevectors: point.distortion for point in model.history_}
+    >>> [f"{k}: {distortion:.2f}" for k, distortion in path.items()]
+    ['1: 5.63', '2: 1.57', '3: 0.08']
+    >>> stream = ODAPartition(max_codevectors=3, random_state=0)
+    >>> for x in rng.permutation(X):
+    ...     _ = stream.partial_fit(x[None, :])
+    >>> stream.n_samples_seen_
+    600
+    """
+
+    def __init__(
+        self,
+        max_codevectors: int = 8,
+        *,
+        t_max: float | Literal["auto"] = "auto",
+        t_min: float | Literal["auto"] = "auto",
+        cooling: float = 0.9,
+        schedule: str = "temperature",
+        bifurcation: str = "critical",
+        divergence: str | Divergence = "squared_euclidean",
+        scale: ArrayLike | None = None,
+        finish: bool = True,
+        target_distortion: float | None = None,
+        max_samples: int | None = None,
+        stepsize: tuple[float, float] = (1.0, 1.0),
+        samples_per_cell: int = 50,
+        tol_converge: float = 1e-3,
+        tol_merge: float = 0.01,
+        min_weight: float = 1e-5,
+        perturbation: float = 0.1,
+        n_warmup: int = 100,
+        random_state: Any = None,
+    ) -> None:
+        self.max_codevectors = max_codevectors
+        self.t_max = t_max
+        self.t_min = t_min
+        self.cooling = cooling
+        self.schedule = schedule
+        self.bifurcation = bifurcation
+        self.divergence = divergence
+        self.scale = scale
+        self.finish = finish
+        self.target_distortion = target_distortion
+        self.max_samples = max_samples
+        self.stepsize = stepsize
+        self.samples_per_cell = samples_per_cell
+        self.tol_converge = tol_converge
+        self.tol_merge = tol_merge
+        self.min_weight = min_weight
+        self.perturbation = perturbation
+        self.n_warmup = n_warmup
+        self.random_state = random_state
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Anneal over X, again and again in a new order, until K_max, t_min or another stop is reached.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data; never changed.
+        y : ignored
+            Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        ODAPartition
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or a sample outside the domain of the divergence.
+        """
+        settings = Settings.of(self)
+        samples, weight = self._check_weighted(X, sample_weight, reset=True)
+        self._begin(settings, samples.shape[1], self._generator())
+        codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
+        self._set_codebook(self._unscaled(codevectors), samples, weight)
+        self._publish()
+        return self
+
+    def partial_fit(
+        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from samples in their order, one or many, and go on where the annealing stood.
+
+        How a stream is cut into chunks makes no difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next samples; never changed.
+        y : ignored
+            Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsizes.
+
+        Returns
+        -------
+        ODAPartition
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or a sample outside the domain of the divergence.
+        """
+        settings = Settings.of(self)
+        first = not hasattr(self, "_run")
+        samples, weight = self._check_weighted(X, sample_weight, reset=first)
+        if first:
+            self._begin(settings, samples.shape[1], self._generator())
+        else:
+            self._run.resume(settings)
+        self._run.observe(self._scaled(samples), weight)
+        self._show_stream()
+        return self
+
+    # -- using -----------------------------------------------------------------------------------
+
+    def association(self, X: ArrayLike) -> Array:
+        """Association probabilities p(mu_i | x) at the present temperature (eq. 13).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_codevectors)
+            Rows sum to one.
+        """
+        samples = self._scaled(self._check_again(X))
+        k = self.n_codevectors_
+        result = np.empty((len(samples), k))
+        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
+        label = np.zeros(k, dtype=np.int64)
+        batch.all_associations(
+            self._divergence.kind,
+            samples,
+            location,
+            self.weights_,
+            label,
+            k,
+            self.temperature_,
+            result,
+        )
+        return result
+
+    @property
+    def history_(self) -> list[PathPoint]:
+        """One record per finished temperature."""
+        check_is_fitted(self, "codevectors_")
+        path = self._run.history
+        if self.scale_ is None:
+            return path
+        return [point._replace(codevectors=self._unscaled(point.codevectors)) for point in path]
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def save(self, path: PathOrFile) -> Path | None:
+        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; `.npz` is appended to a name without a suffix.
+
+        Returns
+        -------
+        Path or None
+            The file; None for a binary file.
+        """
+        check_is_fitted(self, "codevectors_")
+        parameters = self.get_params(deep=False)
+        parameters["divergence"] = self._divergence.name
+        if not isinstance(self.random_state, int | np.integer):
+            parameters["random_state"] = None  # the generator's state is stored with the run
+        fitted = {name: getattr(self, name) for name in FITTED_ARRAYS if hasattr(self, name)}
+        if self.scale_ is not None:
+            fitted["scale_"] = self.scale_
+        names = getattr(self, "feature_names_in_", None)
+        return write_run(path, type(self).__name__, parameters, self._run, fitted, names)
+
+    @classmethod
+    def load(cls, path: PathOrFile, divergence: Divergence | None = None) -> Self:
+        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        divergence : Divergence, optional
+            Needed if the estimator was saved with a divergence of the user's own.
+
+        Returns
+        -------
+        ODAPartition
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or its divergence is not known.
+        """
+        parameters, fitted, names, state = read_run(path, cls.__name__)
+        if divergence is not None:
+            parameters["divergence"] = divergence
+        model = cls(**parameters)
+        n_features = fitted["codevectors_"].shape[1]
+        model._begin(Settings.of(model), n_features, np.random.default_rng())
+        restore(model._run, *state)
+        model.n_features_in_ = n_features
+        if names is not None:
+            model.feature_names_in_ = names
+        for name, array in fitted.items():
+            setattr(model, name, array)
+        model._publish()
+        return model
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
+        """Start anew, with the scale and numbers for the cells."""
+        self.scale_ = None if self.scale is None else check_scale(self.scale, n_features)
+        self._run = Run(settings, n_features, rng)
+        self._run.keep_identities()
+
+    def _show_stream(self) -> None:
+        """Publish what the run has learned from a stream."""
+        codevectors, self.weights_, variances = self._run.codebook()
+        self.codevectors_ = self._unscaled(codevectors)
+        self.spreads_ = variances if self.scale_ is None else variances * self.scale_**2
+        if hasattr(self, "labels_"):
+            del self.labels_
+        self._publish()
+
+    def _publish(self) -> None:
+        annealer = self._run.annealer
+        self.n_codevectors_ = len(self.codevectors_)
+        self.cell_ids_ = self._run.cell_ids
+        self.codevector_labels_ = np.zeros(self.n_codevectors_, dtype=np.int64)
+        self.n_samples_seen_ = self._run.n_seen
+        self.temperature_ = np.inf if annealer is None else annealer.temperature
+        self.converged_ = annealer is not None and annealer.done

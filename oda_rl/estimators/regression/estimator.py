@@ -1,0 +1,242 @@
+"""Progressive regression: a scikit-learn estimator with local models in cells."""
+
+from typing import Any, Literal, Self
+
+from numpy.typing import ArrayLike
+
+from oda_rl.estimators.regression.base import MixtureEstimator
+from oda_rl.estimators.regression.local_models import LocalModel
+
+
+class ODARegressor(MixtureEstimator):
+    """Regression by online deterministic annealing: a codebook whose cells have local models.
+
+    Cells split as the temperature falls, in the space of inputs and outputs together, so that they
+    follow the function and not only the inputs. Every cell has a model of its own, constant or linear
+    or one of the user's, trained on a faster timescale than the cells move. Predictions are those of
+    the models, weighted by association probabilities of the inputs alone.
+
+    Parameters
+    ----------
+    max_codevectors : int, default=60
+        Annealing stops at so many cells (K_max); there are never more.
+    local_model : {"linear", "constant"} or LocalModel, default="linear"
+        The model of a cell; for one of your own see `oda_rl.local_models.LocalModel`.
+    output_weight : float, default=1.0
+        What the outputs count in the distance while cells are learned, both in standard deviations; with
+        0 cells follow the inputs alone.
+    softness : float or "auto", default=1.0
+        How far cells overlap in predictions: the temperature of the association probabilities, in mean
+        squared distances of inputs from their codevectors. With 0 the nearest cell speaks alone. With 1
+        a cell's model is what the function does there. More is more accurate where the function is
+        smooth, but the models of single cells then mean little. `"auto"` is chosen by `fit` by
+        generalised cross-validation, and is 1 in a stream.
+    ridge : float or "auto", default="auto"
+        With which `fit` draws the local models towards that of a single cell. `"auto"` is chosen by
+        generalised cross-validation.
+    pilot_rounds : int, default=2
+        Partitions that `fit` learns first. They scale the inputs by the slopes of the function along
+        them, and give the cells outputs without noise to follow. A stream has one at most, of its first
+        `n_warmup` samples, and cells that follow the outputs as they are. With 0 all inputs count the
+        same, in standard deviations.
+    t_max, t_min : float or "auto", default="auto"
+        First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
+    cooling : float, default=0.7
+        What the temperature is multiplied by at each step (gamma), in (0, 1).
+    schedule : {"temperature", "lambda"}, default="temperature"
+        What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
+    finish : bool, default=True
+        Whether `fit` ends by taking the cells to temperature zero and fitting all models together by
+        ridge regression; without, both are as the samples left them one after the other.
+    max_samples : int or None, default=None
+        `fit` stops when it has presented so many samples, however often each.
+    stepsize : tuple of two floats, default=(1.0, 1.0)
+        (a, b) of the stepsizes 1 / (a + b n) of the cells, n the samples at this temperature.
+    samples_per_cell : int, default=20
+        Samples presented at one temperature, at most, times the cells.
+    tol_converge, tol_merge, min_weight, perturbation : float
+        As for `ODAPartition` (eps_c, eps_n, eps_r, delta).
+    n_warmup : int, default=200
+        Samples of a stream that are gathered first: they tell the scales of inputs and outputs, and how
+        much the inputs matter. Until then their mean is predicted.
+    random_state : int, RandomState instance or None, default=None
+        Orders the samples of `fit`, and draws perturbations.
+
+    Attributes
+    ----------
+    codevectors_ : ndarray of shape (n_codevectors, n_features)
+        In the units of X.
+    weights_ : ndarray of shape (n_codevectors,)
+        Probabilities of the cells; they sum to one.
+    values_ : ndarray of shape (n_codevectors,) or (n_codevectors, n_outputs)
+        What the model of a cell predicts at its codevector, in the units of y.
+    coef_ : ndarray of shape (n_codevectors, n_features) or (n_codevectors, n_outputs, n_features)
+        Slopes of the linear models in the units of y per X; zeros for constant ones. Not there with a
+        model of your own.
+    relevance_ : ndarray of shape (n_features,)
+        What a standard deviation of each input counts in the distance; the largest is 1.
+    softness_ : float
+        The overlap that is used.
+    n_codevectors_ : int
+        K.
+    temperature_ : float
+        The temperature reached; infinite before a stream has warmed up.
+    converged_ : bool
+        Whether the annealing is done.
+    n_samples_seen_ : int
+        Samples presented so far, repetitions included.
+    history_ : list of RegressionPoint
+        One record per temperature.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X had them.
+
+    See Also
+    --------
+    ODAPartition : The cells alone.
+    sklearn.tree.DecisionTreeRegressor : Constant models over boxes.
+
+    Notes
+    -----
+    The models follow recursive least squares driven by the error of the mixture: where cells do not
+    overlap, that is eq. 27 with the inverse second moments of the cell as the stepsize, and for constant
+    models eq. 28 (with f(x) p, not x p). What a model has learned before counts as a few samples when a
+    temperature begins, as cells then move; once the annealing is done nothing is forgotten. The
+    association probabilities of predictions are those of eq. 6, without the weights of the cells.
+
+    A local model of your own is a Python object, and called for every sample: some 80 times slower.
+
+    References
+    ----------
+    Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A Hierarchical and Progressive
+    Learning Architecture", section III, Algorithms 2 and 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oda_rl import ODARegressor
+    >>> X = np.random.default_rng(0).uniform(0.0, 6.0, (500, 1))
+    >>> model = ODARegressor(8, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.05)
+    True
+    >>> model.coef_.shape, model.values_.shape
+    ((8, 1), (8,))
+    >>> stream = ODARegressor(8, random_state=0)
+    >>> for x in X:
+    ...     _ = stream.partial_fit([x], np.sin(x))
+    >>> stream.n_samples_seen_
+    500
+    """
+
+    def __init__(
+        self,
+        max_codevectors: int = 60,
+        *,
+        local_model: str | LocalModel = "linear",
+        output_weight: float = 1.0,
+        softness: float | Literal["auto"] = 1.0,
+        ridge: float | Literal["auto"] = "auto",
+        pilot_rounds: int = 2,
+        t_max: float | Literal["auto"] = "auto",
+        t_min: float | Literal["auto"] = "auto",
+        cooling: float = 0.7,
+        schedule: str = "temperature",
+        finish: bool = True,
+        max_samples: int | None = None,
+        stepsize: tuple[float, float] = (1.0, 1.0),
+        samples_per_cell: int = 20,
+        tol_converge: float = 1e-3,
+        tol_merge: float = 0.01,
+        min_weight: float = 1e-5,
+        perturbation: float = 0.1,
+        n_warmup: int = 200,
+        random_state: Any = None,
+    ) -> None:
+        self.max_codevectors = max_codevectors
+        self.local_model = local_model
+        self.output_weight = output_weight
+        self.softness = softness
+        self.ridge = ridge
+        self.pilot_rounds = pilot_rounds
+        self.t_max = t_max
+        self.t_min = t_min
+        self.cooling = cooling
+        self.schedule = schedule
+        self.finish = finish
+        self.max_samples = max_samples
+        self.stepsize = stepsize
+        self.samples_per_cell = samples_per_cell
+        self.tol_converge = tol_converge
+        self.tol_merge = tol_merge
+        self.min_weight = min_weight
+        self.perturbation = perturbation
+        self.n_warmup = n_warmup
+        self.random_state = random_state
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Anneal over the samples, again and again in a new order, until K_max or t_min is reached.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Outputs; never changed.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        ODARegressor
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range, or samples are not numbers.
+        """
+        settings = self._settings()
+        samples, weight = self._check(X, y, sample_weight, reset=True)
+        self._begin(*settings, samples)
+        self._run.fit_all(samples, weight / weight.mean())
+        self._publish()
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from samples in their order, one or many, and go on where the annealing stood.
+
+        How a stream is cut into chunks makes no difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next inputs; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their outputs; never changed.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsizes of the cells, and the weights in the models' least squares.
+
+        Returns
+        -------
+        ODARegressor
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range, or samples are not numbers or of other shapes than
+            before.
+        """
+        settings = self._settings()
+        first = not hasattr(self, "_run")
+        samples, weight = self._check(X, y, sample_weight, reset=first)
+        if first:
+            self._begin(*settings, samples)
+        else:
+            self._run.resume(settings[0])
+        self._run.learn_stream(samples, weight)
+        self._publish()
+        return self

@@ -1,0 +1,138 @@
+"""What a fit learns before the cells: scales, which inputs matter, and outputs without noise."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.estimators.regression import kernels as compiled
+from oda_rl.estimators.regression.refit import fit_mixture
+from oda_rl.estimators.session import Run, Settings
+
+Array = NDArray[np.float64]
+
+# Cells, samples and overlap of a pilot, and samples at which its slopes are measured.
+CELLS, SAMPLES, SOFTNESS, SLOPES = 60, 4000, 4.0, 1000
+# Slopes are differences over so many standard deviations of an input, on both sides.
+STEP = 0.2
+# An input never counts less than this.
+LEAST_RELEVANCE = 0.02
+
+
+class Scaling(NamedTuple):
+    """From the data's units to standardised ones, and on to those of the distance (`metric`)."""
+
+    mean: Array  # inputs and outputs
+    deviation: Array
+    metric: Array
+
+    @classmethod
+    def of(cls, samples: Array, weight: Array, n_inputs: int, output_weight: float) -> "Scaling":
+        """All inputs alike at first."""
+        mean = np.average(samples, axis=0, weights=weight)
+        deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
+        constant = deviation <= 1e-12 * np.abs(samples).max(axis=0)
+        metric = np.ones(samples.shape[1])
+        # Several outputs count as much as one.
+        n_outputs = samples.shape[1] - n_inputs
+        metric[n_inputs:] = output_weight / np.sqrt(n_outputs)
+        return cls(mean, np.where(constant, 1.0, deviation), metric)
+
+    def standardise(self, samples: Array) -> Array:
+        """The leading columns of samples in standardised units."""
+        d = samples.shape[1]
+        return (samples - self.mean[:d]) / self.deviation[:d]
+
+
+class Pilot:
+    """A mixture of linear models over a first partition.
+
+    Its slopes tell how much each input matters for the outputs. Its predictions are what the cells of
+    the next partition follow: cells that followed the outputs themselves would follow their noise.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the partition.
+    standard : ndarray of shape (n_samples, n_inputs + n_outputs)
+        Standardised inputs and outputs.
+    weight : ndarray of shape (n_samples,)
+        Their weights.
+    metric : ndarray of shape (n_inputs + n_outputs,)
+        What standard deviations count in the distance.
+    n_inputs : int
+        The first columns.
+    rng : Generator
+        Draws the order of the samples.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        standard: Array,
+        weight: Array,
+        metric: Array,
+        n_inputs: int,
+        rng: np.random.Generator,
+    ) -> None:
+        # It is not kept, so that it may have more cells than the model that follows.
+        self._settings = settings._replace(max_codevectors=CELLS, finish=False, max_samples=None)
+        self._standard, self._weight, self._metric = standard, weight, metric
+        self._n_inputs, self._rng = n_inputs, rng
+
+    def __call__(self, followed: Array | None) -> tuple[Array, Array]:
+        """Learn.
+
+        Parameters
+        ----------
+        followed : ndarray of shape (n_samples, n_outputs) or None
+            What the cells follow besides the inputs.
+
+        Returns
+        -------
+        followed : ndarray of shape (n_samples, n_outputs)
+            Predictions of the standardised outputs.
+        relevance : ndarray of shape (n_inputs,)
+            What a standard deviation of each input should count; the largest is 1.
+        """
+        n, d = len(self._standard), self._n_inputs
+        chosen = np.arange(n) if n <= SAMPLES else self._rng.choice(n, SAMPLES, replace=False)
+        weight = self._weight[chosen] / self._weight[chosen].mean()
+        inputs = np.ascontiguousarray(self._standard[:, :d] * self._metric[:d])
+        space = inputs if followed is None else np.hstack([inputs, followed * self._metric[d:]])
+        run = Run(self._settings, space.shape[1], self._rng)
+        codevectors = run.fit(space[chosen], weight)[:, :d]
+        distance = input_distances(inputs[chosen], codevectors).min(axis=1)
+        width = SOFTNESS * float(np.average(distance, weights=weight))
+        outputs = self._standard[chosen, d:]
+        theta = fit_mixture(inputs[chosen], outputs, weight, codevectors, width, True).theta
+        location, no_scale = np.ascontiguousarray(codevectors.T), np.ones(d)
+
+        def predict(points: Array) -> Array:
+            out = np.empty((len(points), outputs.shape[1]))
+            k = len(codevectors)
+            compiled.predict_all(points, no_scale, location, k, width, theta, d + 1, out)
+            return out
+
+        return predict(inputs), self._relevance(predict, inputs[chosen[:SLOPES]], weight[:SLOPES])
+
+    def _relevance(self, predict: Callable[[Array], Array], points: Array, weight: Array) -> Array:
+        """Root mean squares of slopes per standard deviation, over the largest."""
+        d = self._n_inputs
+        slopes = np.empty(d)
+        for j, step in enumerate(STEP * np.diag(self._metric[:d])):
+            change = predict(points + step) - predict(points - step)
+            slopes[j] = np.sqrt(np.average((change**2).sum(axis=1), weights=weight))
+        if not slopes.max() > 0.0:
+            return np.ones(d)
+        return np.maximum(slopes / slopes.max(), LEAST_RELEVANCE)
+
+
+def input_distances(inputs: Array, codevectors: Array) -> Array:
+    """Squared distances (n_samples, n_codevectors)."""
+    location = np.ascontiguousarray(codevectors.T)
+    out = np.empty((len(inputs), len(codevectors)))
+    for t in range(len(inputs)):
+        compiled.input_distances(inputs[t], inputs.shape[1], location, len(codevectors), out[t])
+    return out

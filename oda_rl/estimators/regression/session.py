@@ -1,0 +1,332 @@
+"""One run of progressive regression: what `ODARegressor` keeps between its calls."""
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.lloyd import Quench
+from oda_rl.estimators.regression import kernels as compiled
+from oda_rl.estimators.regression import refit as _refit
+from oda_rl.estimators.regression.annealer import LEAST_SHARE, MEMORY, RIDGE, ModelAnnealer
+from oda_rl.estimators.regression.local_models import LocalModel
+from oda_rl.estimators.regression.pilot import Pilot, Scaling, input_distances
+from oda_rl.estimators.session import MIN_PATH_SAMPLES, PATH_SAMPLES, Run, Settings
+
+Array = NDArray[np.float64]
+
+# Cells overlap by this where no cross-validation can tell.
+STREAM_SOFTNESS = 1.0
+# No input counts less than this in a stream, whose first samples cannot tell for sure.
+EARLY_RELEVANCE = 0.15
+# Passes of models of the user's own over the samples of a fit, when the cells stand.
+OWN_EPOCHS = 10
+
+
+class ModelSettings(NamedTuple):
+    """What the regressor adds to the settings of the partition."""
+
+    local_model: str | LocalModel
+    output_weight: float
+    softness: float | str
+    ridge: float | str
+    pilot_rounds: int
+
+
+class RegressionRun(Run):
+    """A run over inputs and outputs together, with local models in the payload."""
+
+    annealer_type: type[Annealer] = ModelAnnealer
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: ModelSettings,
+        n_inputs: int,
+        n_outputs: int,
+        rng: np.random.Generator,
+    ) -> None:
+        super().__init__(settings, n_inputs + n_outputs, rng)
+        self.models = models
+        self.n_inputs, self.n_outputs = n_inputs, n_outputs
+        self.scaling: Scaling | None = None
+        self.softness = STREAM_SOFTNESS if models.softness == "auto" else float(models.softness)
+        self.unexplained: list[float] = []
+        self.first = np.empty((0, n_inputs + n_outputs))
+        self.first_weight = np.empty(0)
+        if isinstance(models.local_model, str):
+            q = self.n_basis
+            self.payload = {
+                "theta": (q * n_outputs, "mean"),
+                "gain": (q * q, "mean"),
+                "seen": (1, "mean"),
+            }
+        else:
+            self._start = models.local_model.init(n_inputs, n_outputs, rng)
+            self.payload = {"theta": (len(self._start), "mean")}
+
+    @property
+    def linear(self) -> bool:
+        """Whether the local models are the package's linear ones."""
+        return isinstance(self.models.local_model, str) and self.models.local_model == "linear"
+
+    @property
+    def own(self) -> LocalModel | None:
+        """The user's own local model."""
+        return None if isinstance(self.models.local_model, str) else self.models.local_model
+
+    @property
+    def n_basis(self) -> int:
+        """Numbers per cell and output of the package's local models."""
+        return 1 + self.n_inputs if self.linear else 1
+
+    @property
+    def book(self) -> Any:
+        """The codebook of the annealer."""
+        assert self.annealer is not None
+        return self.annealer.codebook
+
+    @property
+    def figures(self) -> Array:
+        """The running figures of the annealer."""
+        assert isinstance(self.annealer, ModelAnnealer)
+        return self.annealer.figures
+
+    @property
+    def gating_temperature(self) -> float:
+        """How far cells overlap for predictions, in the units of the distance."""
+        return self.softness * float(self.figures[compiled.INPUT_DISTORTION])
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def begin(self, samples: Array, weight: Array) -> Annealer:
+        """As for the partition, with models that know nothing."""
+        annealer = super().begin(samples, weight)
+        assert isinstance(annealer, ModelAnnealer)
+        assert self.scaling is not None
+        d = self.n_inputs
+        spread = np.average((samples - samples.mean(axis=0))[:, :d] ** 2, axis=0, weights=weight).sum()
+        width = max(float(spread), 1e-300)
+        annealer.attach(d, 1.0 / self.scaling.metric[:d], self.softness, self.own, width)
+        if self.own is not None:
+            annealer.codebook["theta"][:, 0] = self._start
+        else:
+            annealer.codebook["gain"][:] = np.eye(self.n_basis).reshape(-1, 1) / RIDGE
+        return annealer
+
+    def _remember(self, distortion: float, codevectors: Array) -> None:
+        super()._remember(distortion, codevectors)
+        self.unexplained.append(float(self.figures[compiled.ERROR]) / self.n_outputs)
+        self.figures[compiled.ERROR] = 0.0
+
+    def fit_all(self, samples: Array, weight: Array) -> None:
+        """Learn from all samples at hand, raw inputs and outputs."""
+        self._clock = time.perf_counter()
+        d = self.n_inputs
+        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight)
+        standard = self.scaling.standardise(samples)
+        followed = standard[:, d:]
+        for i in range(self.models.pilot_rounds):
+            pilot = Pilot(self.settings, standard, weight, self.scaling.metric, d, self.rng)
+            followed, self.scaling.metric[:d] = pilot(followed if i > 0 else None)
+        scaled = np.column_stack([standard[:, :d], followed]) * self.scaling.metric
+        self._anneal(scaled, standard[:, d:], weight)
+        book = self.book
+        if self.settings.finish:
+            book.location[:, : len(book)] = self._quench(scaled, weight, book.codevectors).T
+        distance = input_distances(scaled[:, :d], book.codevectors[:, :d])
+        width = float(np.average(distance.min(axis=1), weights=weight))
+        self.figures[compiled.INPUT_DISTORTION] = max(width, 1e-300)
+        if self.settings.finish and self.own is not None:
+            self._refit_own(standard, weight)
+        elif self.settings.finish:
+            self._refit(standard, weight)
+        self._stop_clock()
+
+    def _quench(self, scaled: Array, weight: Array, codevectors: Array) -> Array:
+        """Codevectors at temperature zero; the moves out of local minima from a part of many samples."""
+        divergence, n = self.settings.divergence, max(MIN_PATH_SAMPLES, PATH_SAMPLES * len(codevectors))
+        if len(scaled) <= n:
+            return Quench(scaled, weight, divergence, self.rng)(codevectors)[0]
+        part = self.rng.choice(len(scaled), n, replace=False)
+        codevectors, _ = Quench(scaled[part], weight[part], divergence, self.rng)(codevectors)
+        return Quench(scaled, weight, divergence, self.rng, 0)(codevectors)[0]
+
+    def _anneal(self, scaled: Array, outputs: Array, weight: Array) -> None:
+        """Pass after pass until the annealing is done, or as many samples presented as allowed."""
+        annealer = self.begin(scaled, weight)
+        assert isinstance(annealer, ModelAnnealer)
+        annealer.at_level_end = self._end_stream_level
+        limit = np.inf if self.settings.max_samples is None else self.settings.max_samples
+        while not annealer.done and self.n_seen < limit:
+            order = self._passes(len(scaled))[: int(min(limit - self.n_seen, 2**62))]
+            annealer.outputs = outputs[order]
+            annealer.observe(scaled[order], None, weight[order], until_done=True)
+            self.n_seen = annealer.n_samples_seen
+        annealer.at_level_end = None
+
+    def _refit(self, standard: Array, weight: Array) -> None:
+        """All local models together by least squares, with the overlap that promises most."""
+        assert self.scaling is not None
+        d, book = self.n_inputs, self.book
+        metric = self.scaling.metric[:d]
+        inputs, outputs = standard[:, :d] * metric, standard[:, d:]
+        codevectors = book.codevectors[:, :d]
+        ridge = None if self.models.ridge == "auto" else float(self.models.ridge)
+        width = float(self.figures[compiled.INPUT_DISTORTION])
+
+        def fit(softness: float) -> _refit.Mixture:
+            return _refit.fit_mixture(
+                inputs, outputs, weight, codevectors, softness * width, self.linear, ridge
+            )
+
+        if self.models.softness == "auto":
+            self.softness, theta = _refit.choose_softness(fit)
+        else:
+            theta = fit(self.softness).theta
+        assert isinstance(self.annealer, ModelAnnealer)
+        self.annealer.softness = self.softness
+        scale = np.tile(np.r_[1.0, metric] if self.linear else np.ones(1), self.n_outputs)
+        book["theta"][:] = theta * scale[:, None]
+        book["seen"][:] = MEMORY
+        book["gain"][:] = _refit.second_moments(
+            standard[:, :d], metric, weight, codevectors, self.gating_temperature, self.linear, RIDGE
+        )
+
+    def _refit_own(self, standard: Array, weight: Array) -> None:
+        """A few epochs of the user's own models, with the cells as they stand."""
+        assert self.own is not None
+        assert self.scaling is not None
+        d, book = self.n_inputs, self.book
+        share = self.associations(standard[:, :d] * self.scaling.metric[:d])
+        theta = book["theta"]
+        for _ in range(OWN_EPOCHS if self.settings.finish else 0):
+            for t in self.rng.permutation(len(standard)):
+                for i in np.flatnonzero(share[t] > LEAST_SHARE):
+                    own = np.ascontiguousarray(theta[:, i])
+                    part = float(min(1.0, weight[t] * share[t, i]))
+                    theta[:, i] = self.own.update(own, standard[t, :d], standard[t, d:], part)
+
+    def learn_stream(self, samples: Array, weight: Array) -> None:
+        """Learn from the next samples of a stream, raw inputs and outputs."""
+        self._clock = time.perf_counter()
+        self.n_seen += len(samples)
+        if self.annealer is None:
+            samples, weight = self._gather(samples, weight)
+        if self.annealer is not None:
+            assert isinstance(self.annealer, ModelAnnealer)
+            assert self.scaling is not None
+            standard = self.scaling.standardise(samples)
+            self.annealer.outputs = standard[:, self.n_inputs :]
+            self.annealer.at_level_end = self._end_stream_level
+            self.annealer.observe(standard * self.scaling.metric, None, weight)
+            self.annealer.at_level_end = None
+        self._stop_clock()
+
+    def _gather(self, samples: Array, weight: Array) -> tuple[Array, Array]:
+        """Keep the first samples; once there are enough that differ, begin and return all that wait."""
+        wanted = max(2, self.settings.n_warmup)
+        while len(samples) > 0:
+            taken = wanted - len(self.first)
+            self.first = np.concatenate([self.first, samples[:taken]])
+            self.first_weight = np.concatenate([self.first_weight, weight[:taken]])
+            samples, weight = samples[taken:], weight[taken:]
+            if len(self.first) < wanted:
+                break
+            if (self.first != self.first[0]).any():
+                gathered, mass = self.first, self.first_weight
+                self.scaling = Scaling.of(gathered, mass, self.n_inputs, self.models.output_weight)
+                standard = self.scaling.standardise(gathered)
+                if self.models.pilot_rounds > 0 and self.n_inputs > 1:
+                    metric, d = self.scaling.metric, self.n_inputs
+                    _, relevance = Pilot(self.settings, standard, mass, metric, d, self.rng)(None)
+                    metric[:d] = np.maximum(relevance, EARLY_RELEVANCE)
+                self.begin(standard * self.scaling.metric, mass)
+                self.first, self.first_weight = gathered[:0], mass[:0]
+                return np.concatenate([gathered, samples]), np.concatenate([mass, weight])
+            # All the same so far: one of them stands for all.
+            self.first, self.first_weight = self.first[-1:], self.first_weight[-1:]
+            self.n_dropped += wanted - 1
+        return samples, weight
+
+    # -- using -----------------------------------------------------------------------------------
+
+    def associations(self, inputs: Array) -> Array:
+        """Shares of the cells in samples, in the units of the distance."""
+        out = np.empty((len(inputs), len(self.book)))
+        compiled.associations(inputs, self.book.location, len(self.book), self.gating_temperature, out)
+        return out
+
+    def predict(self, inputs: Array) -> Array:
+        """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
+        if self.annealer is None or self.scaling is None:
+            return np.tile(self._mean_output(), (len(inputs), 1))
+        standard = self.scaling.standardise(inputs)
+        d = self.n_inputs
+        scaled = np.ascontiguousarray(standard * self.scaling.metric[:d])
+        if self.own is None:
+            out = np.empty((len(inputs), self.n_outputs))
+            compiled.predict_all(
+                scaled,
+                1.0 / self.scaling.metric[:d],
+                self.book.location,
+                len(self.book),
+                self.gating_temperature,
+                self.book.payload[self.book.rows("theta")],
+                self.n_basis,
+                out,
+            )
+        else:
+            out = self._predict_own(standard, self.associations(scaled))
+        return out * self.scaling.deviation[d:] + self.scaling.mean[d:]
+
+    @property
+    def relevance(self) -> Array:
+        """What a standard deviation of each input counts in the distance."""
+        return np.ones(self.n_inputs) if self.scaling is None else self.scaling.metric[: self.n_inputs]
+
+    def in_data_units(self, codevectors: Array) -> Array:
+        """The inputs of codevectors."""
+        assert self.scaling is not None
+        d = self.n_inputs
+        standard = codevectors[:, :d] / self.scaling.metric[:d]
+        return standard * self.scaling.deviation[:d] + self.scaling.mean[:d]
+
+    def published(self) -> tuple[Array, Array, Array, Array | None]:
+        """Codevectors, weights, values and slopes (or None) of the cells, in the data's units."""
+        d, m = self.n_inputs, self.n_outputs
+        if self.annealer is None or self.scaling is None:
+            mean = np.average(self.first, axis=0, weights=self.first_weight)
+            slopes = None if self.own is not None else np.zeros((1, m, d))
+            return mean[None, :d], np.ones(1), mean[None, d:], slopes
+        codevectors = self.in_data_units(self.book.codevectors)
+        weights = self.book.weights / self.book.weights.sum()
+        points, k = self.scaling.standardise(codevectors), len(codevectors)
+        mean, deviation = self.scaling.mean, self.scaling.deviation
+        theta = self.book["theta"]
+        if self.own is not None:
+            values = [
+                np.reshape(self.own.predict(theta[:, i].copy(), points[i : i + 1]), -1) for i in range(k)
+            ]
+            return codevectors, weights, np.array(values) * deviation[d:] + mean[d:], None
+        theta = theta.reshape(m, self.n_basis, k)
+        slopes = np.zeros((k, m, d))
+        if self.linear:
+            slopes[:] = theta[:, 1:].transpose(2, 0, 1)
+        values = theta[:, 0].T + np.einsum("kmd,kd->km", slopes, points)
+        slopes *= deviation[d:, None] / deviation[:d]
+        return codevectors, weights, values * deviation[d:] + mean[d:], slopes
+
+    def _predict_own(self, standard: Array, share: Array) -> Array:
+        assert self.own is not None
+        out = np.zeros((len(standard), self.n_outputs))
+        for i in range(share.shape[1]):
+            own = np.ascontiguousarray(self.book["theta"][:, i])
+            values = np.reshape(self.own.predict(own, standard), (len(standard), self.n_outputs))
+            out += share[:, i : i + 1] * values
+        return out
+
+    def _mean_output(self) -> Array:
+        return np.average(self.first, axis=0, weights=self.first_weight)[self.n_inputs :]

@@ -1,0 +1,8 @@
+"""Trees of cells at several resolutions, over any of the estimators."""
+
+from oda_rl.estimators.tree.estimator import MultiResolutionODA
+from oda_rl.estimators.tree.growth import GrowthPoint
+from oda_rl.estimators.tree.layers import Layer
+from oda_rl.estimators.tree.tree import Cell, Tree
+
+__all__ = ["Cell", "GrowthPoint", "Layer", "MultiResolutionODA", "Tree"]

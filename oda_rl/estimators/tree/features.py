@@ -1,0 +1,137 @@
+"""The resolutions of a tree: a feature map for every layer, and the scale of its features."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+def maps_of(resolutions: Any, n_layers: int) -> list[Any]:
+    """Feature maps, not fitted, of a parameter `resolutions`; None is the data as they are."""
+    if resolutions is None:
+        return [None]
+    if isinstance(resolutions, str) or not isinstance(resolutions, Sequence) or len(resolutions) == 0:
+        raise ValueError(
+            f"resolutions must be None or a list of feature maps, coarse to fine, got {resolutions!r}."
+        )
+    if len(resolutions) > n_layers:
+        raise ValueError(
+            f"resolutions must be no more than the {n_layers} layers, got {len(resolutions)}: those of "
+            "layers that there are not would never be looked at."
+        )
+    from oda_rl.resolutions import as_map
+
+    return [
+        None if spec is None else as_map(spec, f"resolution {i}") for i, spec in enumerate(resolutions)
+    ]
+
+
+class Features:
+    """Feature maps, coarse to fine; layers beyond the last have its.
+
+    Parameters
+    ----------
+    maps : sequence of (transformer or None)
+        One `FeatureMap` for each resolution, fitted; None is the data as they are. Affine ones are
+        kept as matrices besides, which are faster.
+    scalings : sequence of Scaling
+        What comes after them.
+    n_raw : int
+        Features of the data.
+    n_features : sequence of int
+        Features of each resolution.
+    """
+
+    def __init__(
+        self, maps: Sequence[Any], scalings: Sequence[Scaling], n_raw: int, n_features: Sequence[int]
+    ) -> None:
+        self.maps, self.scalings = list(maps), list(scalings)
+        self._linear = [None if one is None else one.linear() for one in self.maps]
+        self.n_raw, self._n_features = n_raw, list(n_features)
+        self._of_fit: tuple[Array, dict[int, Array]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    @classmethod
+    def fit(
+        cls,
+        maps: Sequence[Any],
+        samples: Array,
+        labels: Labels,
+        weight: Array,
+        scale: str | None,
+        divergence: Divergence,
+        rng: np.random.Generator,
+    ) -> "Features":
+        """Fit maps (fresh ones, made by `as_map`) and scales to samples.
+
+        What maps that are not affine make of these samples is kept until `forget`: it may cost much.
+        """
+        scalings, sizes, mapped = [], [], {}
+        for one in maps:
+            points = samples if one is None else one.fit(samples, labels).transform(samples)
+            if one is not None:
+                divergence.check(points, one.name)
+            sizes.append(points.shape[1])
+            scalings.append(NO_SCALING)
+            if scale is not None:
+                moments = Moments(points.shape[1])
+                for place in range(int(labels.max(initial=0)) + 1):
+                    moments.insert(place)
+                moments.observe(points, labels, weight)
+                scalings[-1] = moments.scaling_for(scale, divergence, points, labels, rng)
+            if one is not None and one.linear() is None:
+                mapped[len(sizes) - 1] = np.ascontiguousarray(scalings[-1](points))
+        features = cls(maps, scalings, samples.shape[1], sizes)
+        features._of_fit = samples, mapped
+        return features
+
+    def forget(self) -> None:
+        """Let the features of the samples of `fit` go."""
+        self._of_fit = None
+
+    def place(self, layer: int) -> int:
+        """Which resolution the cells below `layer` are in."""
+        return min(layer, len(self.maps) - 1)
+
+    def n_features(self, layer: int) -> int:
+        """Features of the resolution in which the cells of a layer are split."""
+        return self._n_features[self.place(layer)]
+
+    def same(self, layer: int, other: int) -> bool:
+        """Whether the cells of two layers are split in the same resolution."""
+        a, b = self.place(layer), self.place(other)
+        return a == b or (self.maps[a] is None and self.maps[b] is None)
+
+    def __call__(self, layer: int, samples: Array) -> Array:
+        """Samples as the cells of a layer are split by them: mapped, and scaled."""
+        place = self.place(layer)
+        if self._of_fit is not None and samples is self._of_fit[0] and place in self._of_fit[1]:
+            return self._of_fit[1][place]
+        one, linear = self.maps[place], self._linear[place]
+        if one is None:
+            points = samples
+        elif linear is not None:
+            points = samples @ linear[0] + linear[1]
+        else:
+            points = one.transform(samples)
+        return np.ascontiguousarray(self.scalings[place](points))
+
+    def affine(self, layer: int) -> tuple[Array, Array] | None:
+        """What `__call__` does as (matrix, offset), z = x matrix + offset; None if it is not affine."""
+        place = self.place(layer)
+        one, linear, scaling = self.maps[place], self._linear[place], self.scalings[place]
+        if one is not None and linear is None:
+            return None
+        matrix, offset = linear if linear is not None else (np.eye(self.n_raw), np.zeros(self.n_raw))
+        if len(scaling.matrix) > 0:
+            matrix, offset = matrix @ scaling.matrix, (offset - scaling.shift) @ scaling.matrix
+        return matrix, offset

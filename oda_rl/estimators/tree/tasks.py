@@ -1,0 +1,314 @@
+"""What is learned in the cells of a tree: a partition, classes or outputs.
+
+A task says which samples the annealer sees, adds samples up in the tallies of their cells, and finds
+what follows from a tally: the class or the local model of a cell, and its error.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.tree import kernels
+from oda_rl.estimators.tree.tree import Brood, Cells, Data, Tree
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Prior(NamedTuple):
+    """The tallies and local models of cells, from which those below them begin."""
+
+    tally: Array
+    model: Array
+
+
+class Partition:
+    """Clustering: the error of a cell is the sum of the divergences from its codevector."""
+
+    by_labels = False
+    n_tally = 1
+
+    def n_model(self, n_features: int) -> int:
+        """Numbers of a cell's local model in a resolution of so many features."""
+        return 0
+
+    def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
+        """Samples and labels as the annealer sees them."""
+        return scaled, np.zeros(len(scaled), dtype=np.int64)
+
+    def add(
+        self,
+        cells: Cells,
+        at: Labels,
+        scaled: Array,
+        targets: NDArray[Any],
+        weight: Array,
+        closest: Array,
+    ) -> None:
+        """Add samples to the tallies of the cells in which they are (-1: in none)."""
+        inside = at >= 0
+        cells.tally[:, 0] += np.bincount(at[inside], (weight * closest)[inside], len(cells))
+
+    def settle(self, cells: Cells, chosen: Labels, prior: Prior | None) -> None:
+        """Find class, model and error of some cells from their tallies.
+
+        `prior` is of all cells of the layer above; None for the root.
+        """
+        cells.loss[chosen] = cells.tally[chosen, 0]
+
+    def prior(self, cells: Cells, n_parents: int) -> Prior:
+        """What the parents of cells would have from the samples of these cells alone."""
+        tally = np.zeros((n_parents, self.n_tally))
+        np.add.at(tally, cells.parent, cells.tally)
+        return Prior(tally, np.empty((n_parents, 0)))
+
+    def count_errors(
+        self,
+        divergence: Divergence,
+        brood: Brood,
+        scaled: Array,
+        at: Labels,
+        targets: NDArray[Any],
+        weight: Array,
+    ) -> None:
+        """Errors that only the samples themselves can tell: none here."""
+
+    def losses(
+        self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
+    ) -> Array:
+        """Errors of a layer's cells in samples, comparable to those of their children.
+
+        `scaled` are the samples in the resolution of the children, `prior` what follows from them.
+        """
+        n = len(tree.layers[depth])
+        mass, mean = np.zeros(n), np.zeros((n, scaled.shape[1]))
+        kernels.add_samples(scaled, data.weight, at, np.zeros(n), mass, mean)
+        location = np.ascontiguousarray((mean / np.maximum(mass, 1e-300)[:, None]).T)
+        own, closest = at.copy(), np.zeros(len(at))
+        ones = np.ones(n, dtype=np.int64)
+        kernels.nearest_child(tree.divergence.kind, scaled, location, np.arange(n), ones, own, closest)
+        return np.bincount(at, data.weight * closest, n).astype(float)
+
+    def all_one(self, brood: Brood, parents: Labels) -> NDArray[np.bool_]:
+        """Whether the children of cells all stand for the same."""
+        return np.zeros(len(parents), dtype=np.bool_)
+
+
+class Classes(Partition):
+    """Classification: a cell stands for the class with most of its weight.
+
+    Parameters
+    ----------
+    n_classes : int
+        Classes.
+    rule : {"bayes", "nearest"}
+        By which samples are told: all codevectors that share a region, or the cell alone.
+    """
+
+    by_labels = True
+
+    def __init__(self, n_classes: int, rule: str) -> None:
+        self.n_classes, self.rule = n_classes, rule
+        self.n_tally = n_classes
+
+    def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
+        """Samples and labels as the annealer sees them: a codebook for each class (Algorithm 4)."""
+        return scaled, targets
+
+    def add(
+        self,
+        cells: Cells,
+        at: Labels,
+        scaled: Array,
+        targets: NDArray[Any],
+        weight: Array,
+        closest: Array,
+    ) -> None:
+        """Votes for the classes of the samples."""
+        kernels.add_votes(targets, weight, at, cells.tally)
+
+    def settle(self, cells: Cells, chosen: Labels, prior: Prior | None) -> None:
+        """The class with most votes, and the weight of all others."""
+        votes = cells.tally[chosen]
+        before = votes if prior is None else prior.tally[cells.parent[chosen]]
+        cells.label[chosen] = _mixed(votes, before).argmax(axis=1)
+        cells.loss[chosen] = votes.sum(axis=1) - votes[np.arange(len(votes)), cells.label[chosen]]
+
+    def count_errors(
+        self,
+        divergence: Divergence,
+        brood: Brood,
+        scaled: Array,
+        at: Labels,
+        targets: NDArray[Any],
+        weight: Array,
+    ) -> None:
+        """The weight of the samples that the rule of Bayes tells wrong."""
+        if self.rule == "nearest":
+            return
+        joint = np.zeros((len(at), self.n_classes))
+        log_joint(divergence, brood, scaled, at, joint)
+        wrong = (at >= 0) & (joint.argmax(axis=1) != targets)
+        brood.cells.loss[:] = np.bincount(at[wrong], weight[wrong], len(brood.cells))
+
+    def losses(
+        self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
+    ) -> Array:
+        """The weight of the samples that are told wrong where there are no children."""
+        if self.rule == "nearest" or depth == 0:
+            return np.asarray(prior.tally.sum(axis=1) - prior.tally.max(axis=1))
+        if not tree.features.same(depth, depth - 1):
+            scaled = tree.features(depth - 1, data.samples)
+        joint = np.zeros((len(at), self.n_classes))
+        log_joint(tree.divergence, tree.brood(depth), scaled, at, joint)
+        wrong = joint.argmax(axis=1) != data.targets
+        return np.bincount(at[wrong], data.weight[wrong], len(tree.layers[depth])).astype(float)
+
+    def all_one(self, brood: Brood, parents: Labels) -> NDArray[np.bool_]:
+        """Whether the children of cells are all of one class (section V-A)."""
+        starts = brood.first[parents]
+        label = brood.cells.label
+        return np.asarray(np.minimum.reduceat(label, starts) == np.maximum.reduceat(label, starts))
+
+
+class Outputs(Partition):
+    """Regression: local models, constant or linear, by least squares of the samples in a cell.
+
+    The slopes of a cell are drawn towards those of the cell above, as if it had seen `ridge` samples
+    more with these. Tallies are sums of products, so that cells learn from samples one by one, too.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Outputs.
+    linear : bool
+        Whether models have slopes.
+    output_weight : float
+        What outputs count in the distance while cells are learned.
+    ridge : float or None
+        See above; None for as many as a model has numbers.
+    n_features : int
+        Of the resolution with most.
+    """
+
+    def __init__(
+        self, n_outputs: int, linear: bool, output_weight: float, ridge: float | None, n_features: int
+    ) -> None:
+        self.n_outputs, self.linear = n_outputs, linear
+        self.output_weight, self.ridge = output_weight, ridge
+        q = self._size(n_features)
+        self.n_tally = q * q + q * n_outputs + n_outputs
+
+    def n_model(self, n_features: int) -> int:
+        """Numbers of a cell's local model in a resolution of so many features."""
+        return self._size(n_features) * self.n_outputs
+
+    def _size(self, n_features: int) -> int:
+        return 1 + n_features if self.linear else 1
+
+    def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
+        """Inputs and outputs together."""
+        joint = np.column_stack([scaled, self.output_weight * targets])
+        return joint, np.zeros(len(joint), dtype=np.int64)
+
+    def add(
+        self,
+        cells: Cells,
+        at: Labels,
+        scaled: Array,
+        targets: NDArray[Any],
+        weight: Array,
+        closest: Array,
+    ) -> None:
+        """Products of inputs and outputs."""
+        kernels.add_products(self._basis(scaled), targets, weight, at, cells.tally)
+
+    def predict(self, cells: Cells, scaled: Array, at: Labels) -> Array:
+        """Outputs of samples by the models of their cells, of shape (n_samples, n_outputs)."""
+        basis = self._basis(scaled)
+        theta = cells.model[at].reshape(len(at), basis.shape[1], self.n_outputs)
+        return np.asarray(np.einsum("nq,nqm->nm", basis, theta))
+
+    def _basis(self, scaled: Array) -> Array:
+        ones = np.ones((len(scaled), 1))
+        return np.column_stack([ones, scaled]) if self.linear else ones
+
+    def settle(self, cells: Cells, chosen: Labels, prior: Prior | None) -> None:
+        """Least squares, with slopes drawn towards those of the cell above."""
+        m = self.n_outputs
+        q = cells.model.shape[1] // m
+        inherit = prior is not None and self.linear and prior.model.shape[1] == q * m
+        for i in chosen:
+            before = prior.model[cells.parent[i]].reshape(q, m)[1:] if inherit and prior else None
+            theta, cells.loss[i] = self._solve(cells.tally[i], q, before)
+            cells.model[i] = theta.ravel()
+
+    def prior(self, cells: Cells, n_parents: int) -> Prior:
+        """Sums of the tallies, and the models by them."""
+        found = super().prior(cells, n_parents)
+        model = np.zeros((n_parents, cells.model.shape[1]))
+        q = model.shape[1] // self.n_outputs
+        for i in np.unique(cells.parent):
+            model[i] = self._solve(found.tally[i], q, None)[0].ravel()
+        return Prior(found.tally, model)
+
+    def losses(
+        self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
+    ) -> Array:
+        """The sums of squared errors of models by the samples at hand."""
+        q = prior.model.shape[1] // self.n_outputs
+        inside = np.unique(at)
+        losses = np.zeros(len(prior.tally))
+        losses[inside] = [self._solve(prior.tally[i], q, None)[1] for i in inside]
+        return losses
+
+    def _solve(self, tally: Array, q: int, before: Array | None) -> tuple[Array, float]:
+        m = self.n_outputs
+        products = tally[: q * q].reshape(q, q)
+        moments = tally[q * q : q * q + q * m].reshape(q, m)
+        energy = float(tally[q * q + q * m : q * q + q * m + m].sum())
+        mass = max(float(products[0, 0]), 1e-300)
+        theta = np.zeros((q, m))
+        theta[0] = moments[0] / mass
+        if q > 1:
+            mean = products[0, 1:] / mass
+            scatter = products[1:, 1:] - mass * np.multiply.outer(mean, mean)
+            cross = moments[1:] - mass * np.multiply.outer(mean, theta[0])
+            pseudo = float(q) if self.ridge is None else self.ridge
+            strength = pseudo * max(float(np.trace(scatter)), 0.0) / ((q - 1) * mass) + 1e-12 * mass
+            drawn = cross if before is None else cross + strength * before
+            theta[1:] = np.linalg.solve(scatter + strength * np.eye(q - 1), drawn)
+            theta[0] -= mean @ theta[1:]
+        loss = energy - 2.0 * float((theta * moments).sum()) + float((theta * (products @ theta)).sum())
+        return theta, max(loss, 0.0)
+
+
+def smoothed(votes: Array, prior: Array) -> Array:
+    """Probabilities of classes (n, n_classes) from votes, half a vote more as the prior votes are."""
+    mixed = _mixed(votes, prior)
+    return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
+
+
+def _mixed(votes: Array, prior: Array) -> Array:
+    total = prior.sum(axis=1, keepdims=True) + 1e-12 * votes.shape[1]
+    return np.asarray(votes + 0.5 * (prior + 1e-12) / total)
+
+
+def log_joint(divergence: Divergence, brood: Brood, scaled: Array, at: Labels, out: Array) -> None:
+    """log(pi_c p(x | c)) from all codevectors that share the region of a sample's cell (eq. 35)."""
+    cells = brood.cells
+    kernels.mixture_log_joint(
+        divergence.kind,
+        scaled,
+        at,
+        cells.parent,
+        brood.first,
+        brood.n_children,
+        cells.location,
+        cells.own,
+        cells.share,
+        brood.width,
+        out,
+    )

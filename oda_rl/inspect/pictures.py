@@ -1,0 +1,203 @@
+"""A tree as a picture, and the way of a sample through it. Needs matplotlib."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.estimators.tree import MultiResolutionODA
+from oda_rl.inspect.cells import CellReport, report
+from oda_rl.inspect.samples import Explanation, explain
+from oda_rl.inspect.words import number
+
+Array = NDArray[np.float64]
+
+# Cells of a layer that still have their names written beside them.
+MAX_NAMES = 24
+
+
+def plot_tree(
+    model: MultiResolutionODA, cell: Any = "0", depth: int | None = None, ax: Any = None
+) -> Any:
+    """Draw the tree: layers from top to bottom, cells as large as their share of the samples.
+
+    Colours are classes, or values on a scale; a cell in whose leaves below there are errors has a ring,
+    the thicker the larger its part in all errors.
+
+    Parameters
+    ----------
+    model : MultiResolutionODA
+        Fitted.
+    cell : str, default="0"
+        Where to begin.
+    depth : int, optional
+        Layers to go down, at most.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    from matplotlib import pyplot as plt
+
+    cells = report(model, cell, depth)
+    place = _places(cells)
+    ax = ax if ax is not None else plt.subplots(figsize=(9, 5), layout="constrained")[1]
+    for one in cells:
+        above = one.name.rpartition(".")[0]
+        if above in place:
+            (x0, y0), (x1, y1) = place[above], place[one.name]
+            width = 0.4 + 4.0 * np.sqrt(one.weight)
+            ax.plot([x0, x1], [y0, y1], color="0.8", linewidth=width, zorder=1)
+    _dots(model, ax, cells, place)
+    layers = sorted({one.layer for one in cells})
+    crowded = {layer: sum(one.layer == layer for one in cells) > MAX_NAMES for layer in layers}
+    for one in cells:
+        if not crowded[one.layer]:
+            style: Any = {"ha": "center", "va": "top", "fontsize": 7, "color": "0.25", "zorder": 3}
+            style["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
+            ax.annotate(one.name, place[one.name], xytext=(0, -13), textcoords="offset points", **style)
+    ax.set_yticks(
+        [-layer for layer in layers], [f"layer {layer}" if layer else "root" for layer in layers]
+    )
+    ax.set_xticks([])
+    ax.set_xlim(-0.04, 1.04)
+    ax.set_ylim(-layers[-1] - 0.45, -layers[0] + 0.35)
+    for side in ("top", "right", "bottom", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(left=False)
+    leaves = sum(one.n_children == 0 or one.layer == layers[-1] for one in cells)
+    ax.set_title(f"{leaves} leaves, error {number(cells[0].error)}", loc="left", fontsize=10)
+    return ax
+
+
+def _places(cells: Sequence[CellReport]) -> dict[str, tuple[float, float]]:
+    """Leaves side by side, parents in the middle of their children."""
+    shown = {one.name for one in cells}
+    ends = [one.name for one in cells if f"{one.name}.0" not in shown]
+    at = {name: (i + 0.5) / len(ends) for i, name in enumerate(ends)}
+    for one in reversed(cells):
+        if one.name not in at:
+            at[one.name] = float(np.mean([at[f"{one.name}.{i}"] for i in range(one.n_children)]))
+    return {one.name: (at[one.name], -float(one.layer)) for one in cells}
+
+
+def _dots(
+    model: MultiResolutionODA,
+    ax: Any,
+    cells: Sequence[CellReport],
+    place: dict[str, tuple[float, float]],
+) -> None:
+    points = np.array([place[one.name] for one in cells])
+    crowd = max(1.0, len(cells) / 60.0)
+    area = (20.0 + 500.0 * np.array([one.weight for one in cells])) / crowd
+    ring = 3.0 * np.sqrt([min(1.0, one.share_of_error) for one in cells])
+    style: Any = {"s": area, "linewidths": ring, "edgecolors": "black", "zorder": 2}
+    decisions = [one.decision for one in cells]
+    if hasattr(model, "classes_"):
+        numbers = np.searchsorted(model.classes_, decisions)
+        ax.scatter(*points.T, c=[f"C{k % 10}" for k in numbers], **style)
+        for k, label in enumerate(model.classes_[:20]):
+            ax.scatter([], [], color=f"C{k % 10}", s=40, label=str(label))
+        ax.legend(loc="upper right", frameon=False, ncols=2 if len(model.classes_) > 5 else 1)
+    elif isinstance(decisions[0], float):
+        dots = ax.scatter(*points.T, c=decisions, cmap="viridis", **style)
+        ax.figure.colorbar(dots, ax=ax, label="value")
+    else:
+        ax.scatter(*points.T, c="C0", **style)
+
+
+def plot_path(
+    model: MultiResolutionODA,
+    x: ArrayLike,
+    feature_names: Sequence[str] | None = None,
+    image_shape: tuple[int, int] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw a sample beside the codevectors on its way from the root to its leaf.
+
+    Parameters
+    ----------
+    model : MultiResolutionODA
+        Fitted.
+    x : array-like of shape (n_features,)
+        The sample, in the units of the data.
+    feature_names : sequence of str, optional
+        What features are called.
+    image_shape : (int, int), optional
+        If samples are images: their rows and columns.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If an image of this shape has not as many pixels as the sample has features.
+    """
+    from matplotlib import pyplot as plt
+
+    why = explain(model, x, feature_names)
+    if image_shape is not None and int(np.prod(image_shape)) != len(why.sample):
+        raise ValueError(
+            f"image_shape must have {len(why.sample)} pixels as the sample has features, "
+            f"got {image_shape}."
+        )
+    if ax is None:
+        size = (1.6 * (len(why.steps) + 1), 2.2) if image_shape else (7.0, 1.4 + 0.3 * len(why.sample))
+        ax = plt.subplots(figsize=size, layout="constrained")[1]
+    if image_shape is not None:
+        return _images(ax, why, image_shape)
+    return _lines(ax, why)
+
+
+def _title(why: Explanation, i: int) -> str:
+    step = why.steps[i]
+    decision = "" if step.decision is None else f"\n{_short(step.decision)}"
+    return f"{step.name}\n{step.n_samples} samples{decision}"
+
+
+def _short(decision: Any) -> str:
+    return number(decision) if isinstance(decision, float) else str(decision)
+
+
+def _images(ax: Any, why: Explanation, shape: tuple[int, int]) -> Any:
+    pictures = [why.sample, *(step.codevector for step in why.steps)]
+    titles = [f"sample\ntold {_short(why.prediction)}"]
+    titles += [_title(why, i) for i in range(len(why.steps))]
+    gap = max(1, shape[1] // 8)
+    low, high = min(map(np.min, pictures)), max(map(np.max, pictures))
+    for i, (picture, title) in enumerate(zip(pictures, titles, strict=True)):
+        left = i * (shape[1] + gap)
+        extent = (left, left + shape[1], shape[0], 0)
+        ax.imshow(picture.reshape(shape), cmap="gray_r", vmin=low, vmax=high, extent=extent)
+        middle = left + shape[1] / 2
+        ax.text(middle, -0.05 * shape[0], title, ha="center", va="bottom", fontsize=8)
+    ax.set_xlim(0, len(pictures) * (shape[1] + gap) - gap)
+    ax.set_ylim(shape[0], -0.5 * shape[0])
+    ax.axis("off")
+    return ax
+
+
+def _lines(ax: Any, why: Explanation) -> Any:
+    """One row for each feature, as wide as the furthest of the codevectors is from the sample."""
+    rows = np.arange(len(why.sample))[::-1]
+    codevectors = np.array([step.codevector for step in why.steps])
+    spread = np.maximum(np.abs(codevectors - why.sample).max(axis=0), 1e-12)
+    for i, step in enumerate(why.steps):
+        shade = 0.25 + 0.75 * i / max(1, len(why.steps) - 1)
+        label = f"{step.name}: {step.n_samples} samples"
+        offset = (step.codevector - why.sample) / spread
+        ax.plot(offset, rows, "o-", color="C0", alpha=shade, linewidth=1, label=label)
+    ax.axvline(0.0, color="C3", linewidth=1.5, label=f"sample, told {_short(why.prediction)}")
+    values = [f"{name} = {number(v)}" for name, v in zip(why.feature_names, why.sample, strict=True)]
+    ax.set_yticks(rows, values)
+    ax.set_xticks([-1, 0, 1], ["below", "as the sample", "above"])
+    ax.set_xlabel("codevectors on the way; the furthest of them at the border")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    return ax

@@ -1,5 +1,0 @@
-"""Progressive regression: local models in the cells of a codebook that grows."""
-
-from oda_rl.regression.estimator import ODARegressor
-
-__all__ = ["ODARegressor"]
