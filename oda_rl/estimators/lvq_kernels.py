@@ -15,10 +15,8 @@ Computation 21 (2009).
 
 import math
 
-import numpy as np
-
 from oda_rl._jit import kernel, lean_kernel
-from oda_rl.codebook.learning import EXACT, associate, divergences
+from oda_rl.codebook.association import EXACT, associate, divergences, index_of_smallest
 
 # No codevector goes more than this part of the way to a sample, or away from it.
 MAX_STEP = 0.5
@@ -36,11 +34,8 @@ def lvq1(kind, samples, labels, sample_weight, a, b, minimum, location, label, c
     errors = 0.0
     for t in range(samples.shape[0]):
         x = samples[t]
-        divergences(kind, x, location, n_cells, distance)
-        i = 0
-        for k in range(n_cells):
-            if distance[k] < distance[i]:
-                i = k
+        divergences(kind, x, location, 0, n_cells, distance)
+        i = index_of_smallest(distance, n_cells)
         step = min(MAX_STEP, sample_weight[t] / (a + b * count[i]))
         count[i] += sample_weight[t]
         if label[i] != labels[t]:
@@ -77,11 +72,10 @@ def soft_lvq(
     """
     distance, share = scratch[0], scratch[1]
     n_cells = location.shape[1]
-    every = np.zeros(n_cells, dtype=np.int64)
     for t in range(samples.shape[0]):
         x = samples[t]
-        divergences(kind, x, location, n_cells, distance)
-        associate(distance, weight, every, n_cells, 0, temperature, EXACT, share)
+        divergences(kind, x, location, 0, n_cells, distance)
+        associate(distance, weight, None, n_cells, 0, temperature, EXACT, share)
         for i in range(n_cells):
             own = label[i] == labels[t]
             if share[i] < 1e-3 or (own and repel_only):

@@ -2,10 +2,9 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Compiled kernels on a tree: look at an observation, remember it, move the cells near it."""
 
-from oda_rl.agents.codebook_rl.behaviour import NEAR, best_action
-
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.codebook_rl.association import add_distances, associate, leverage, smallest
+from oda_rl.agents.codebook_rl.behaviour import NEAR, best_action
 from oda_rl.agents.codebook_rl.codebook_update import DENSITY_SAMPLES, is_level_done, slow_stepsize
 from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE, trace_rows, value_temperature
 from oda_rl.agents.codebook_rl.state import (
@@ -21,8 +20,9 @@ from oda_rl.agents.codebook_rl.state import (
 from oda_rl.agents.codebook_rl.tree.layout import DISTANCES, WIDTH
 from oda_rl.agents.codebook_rl.tree.search import find_near, value_reach
 from oda_rl.agents.codebook_rl.tree.values import add_up, settle_branch
-from oda_rl.codebook.learning import EXACT, MIN_WEIGHT, SQUARED_EUCLIDEAN, learn
-from oda_rl.codebook.learning import associate as associate_weighted
+from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN
+from oda_rl.codebook.association import associate as associate_weighted
+from oda_rl.codebook.learning import MIN_WEIGHT, learn
 
 
 @inline_kernel

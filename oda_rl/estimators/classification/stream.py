@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.codebook import bifurcation
 from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, with_votes
 from oda_rl.estimators.classification.moves import cells_of, move
 from oda_rl.estimators.classification.path import Choice, min_level_samples
@@ -139,7 +138,7 @@ class Stream:
             book = run.annealer.codebook
             run.annealer.max_codevectors = max(own.max_codevectors, 0 if over else len(book))
             if over and len(book) > own.max_codevectors:
-                bifurcation.merge_surplus(book, own.max_codevectors)
+                book.merge_surplus(own.max_codevectors)
                 run.annealer.reference = book.location.copy()
 
     # -- learning --------------------------------------------------------------------------------
