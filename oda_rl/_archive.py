@@ -65,9 +65,9 @@ def read_array(archive: zipfile.ZipFile, place: str, dtype: str, shape: list[int
     """One array, read to the end of its entry, where zipfile compares the checksum."""
     name = place + ".npy"
     with archive.open(name) as entry:
-        version = npy.read_magic(entry)  # type: ignore[arg-type]
+        version = npy.read_magic(entry)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        found_shape, fortran, found = read(entry)  # type: ignore[arg-type]
+        found_shape, fortran, found = read(entry)
         n_bytes = math.prod(shape) * found.itemsize
         size = archive.getinfo(name).file_size - entry.tell()
         if [found.str, list(found_shape), size] != [dtype, shape, n_bytes]:
