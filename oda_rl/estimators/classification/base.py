@@ -6,21 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.classification.book import ClassBook, probabilities
+from oda_rl.estimators.classification.settings import check_part
 from oda_rl.estimators.feature_scaling import Scaling
+from oda_rl.estimators.targets import check_samples
 
 Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class CodebookClassifier(ClassifierMixin, BaseEstimator):
@@ -57,7 +52,7 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         result = self.classes_[found]
         if self.reject is None:
             return result
-        far = self._is_far(distance)
+        far = self._is_far(distance, self.reject)
         label = np.asarray(self.reject_label)
         mixed = (label.dtype.kind in "US") != (result.dtype.kind in "US")
         common = object if mixed else np.result_type(result.dtype, label.dtype)
@@ -102,7 +97,7 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def is_rejected(self, X: ArrayLike, quantile: float | None = None) -> NDArray[np.bool_]:
-        """Whether samples are too far from every codevector to say anything.
+        """Whether samples are too far from every codevector to be told.
 
         The divergence from the nearest codevector, in widths of its class, is larger than that of all
         but the part `quantile` of the samples would be if the cell were a Gaussian of that width.
@@ -131,21 +126,13 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         return get_divergence(self.divergence)
 
     def _distance(self, X: ArrayLike) -> Array:
-        samples = self._check_again(X)
-        scaled = self._scaling(samples)
+        scaled = self._scaling(self._check_again(X))
         return self._divergence(scaled, self._book.codevectors)
 
-    def _excess(self, distance: Array) -> Array:
-        """The divergence from the nearest codevector, in widths of its class."""
+    def _is_far(self, distance: Array, part: float) -> NDArray[np.bool_]:
         nearest = distance.argmin(axis=1)
-        width = self._book.widths[self._book.labels[nearest]]
-        return distance[np.arange(len(distance)), nearest] / width
-
-    def _is_far(self, distance: Array, part: float | None = None) -> NDArray[np.bool_]:
-        part = self.reject if part is None else part
-        assert part is not None
-        excess = self._excess(distance)
-        return np.asarray(gammaincc(0.5 * self.n_features_in_, excess) < part)
+        in_widths = distance.min(axis=1) / self._book.widths[self._book.labels[nearest]]
+        return np.asarray(gammaincc(0.5 * self.n_features_in_, in_widths) < part)
 
     def _set_book(self, book: ClassBook, scaling: Scaling) -> None:
         self._book, self._scaling = book, scaling
@@ -156,56 +143,7 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_again(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "classes_")
-        return self._check(X, reset=False)
-
-    def _check(self, X: ArrayLike, reset: bool) -> Array:
-        """Validated samples that kernels can read: C-contiguous, float64, writeable."""
-        samples = validate_data(self, X, reset=reset, dtype=np.float64, order="C")
-        self._divergence.check(samples)
-        return samples if samples.flags.writeable else samples.copy()
-
-    def _check_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Array, Labels, Array]:
-        """Samples, numbers of their classes, and weights, of mean one; sets `classes_`."""
-        samples, targets, weight = self._check_targets(X, y, sample_weight, reset=True)
-        self.classes_, labels = np.unique(targets, return_inverse=True)
-        if self.class_weight is not None:
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=targets)
-            weight = weight * factors[labels]
-        return samples, labels.astype(np.int64), weight / weight.mean()
-
-    def _check_stream(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool
-    ) -> tuple[Array, NDArray[Any], Array]:
-        """Samples, their classes, and weights."""
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight={self.class_weight!r} needs all samples, which partial_fit has not; "
-                "give a dict of weights."
-            )
-        samples, targets, weight = self._check_targets(X, y, sample_weight, reset)
-        if self.class_weight is not None:
-            weight = weight * np.array([self.class_weight.get(c, 1.0) for c in targets.tolist()])
-        return samples, targets, weight
-
-    def _check_targets(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool
-    ) -> tuple[Array, NDArray[Any], Array]:
-        checked: Any = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C")
-        samples: Array = checked[0] if checked[0].flags.writeable else checked[0].copy()
-        self._divergence.check(samples)
-        targets = column_or_1d(checked[1], warn=True)
-        check_classification_targets(targets)
-        weight = _check_sample_weight(
-            sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
-        used = weight > 0.0
-        if not used.any():
-            raise ValueError("sample_weight must be positive for at least one sample.")
-        if not used.all():
-            samples, targets, weight = samples[used], targets[used], weight[used]
-        return samples, targets, weight
+        return check_samples(self, self._divergence, X, reset=False)
 
     def _generator(self) -> np.random.Generator:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -215,17 +153,3 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self._divergence.minimum >= 0.0
         return tags
-
-
-def check_part(**values: float | None) -> None:
-    """Raise a ValueError for a part that is neither None nor in (0, 1)."""
-    for name, value in values.items():
-        if value is not None and not 0.0 < value < 1.0:
-            raise ValueError(f"{name} must be None or in (0, 1), got {value}.")
-
-
-def check_choice(known: tuple[Any, ...], **values: Any) -> None:
-    """Raise a ValueError for a parameter that is not one of `known`."""
-    for name, value in values.items():
-        if not any(value is k or (isinstance(value, str) and value == k) for k in known):
-            raise ValueError(f"{name} must be one of {known}, got {value!r}.")

@@ -7,21 +7,22 @@ import numpy as np
 
 from oda_rl import storage
 from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.classification.annealing import Choice
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.names import class_names, plain_parameters, set_class_names
-from oda_rl.estimators.classification.path import Choice
-from oda_rl.estimators.classification.settings import classifier_settings
-from oda_rl.estimators.classification.stream import Stream
+from oda_rl.estimators.classification.session import ClassSession
+from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.session_files import plain, restore, state_of
+from oda_rl.estimators.targets import Data
 
 MOMENTS = ("count", "mean", "scatter", "bounds")
-COUNTERS = ("n_seen", "n_measured", "rescale_at", "turned")
+COUNTERS = ("n_seen", "n_measured", "rescale_at")
 
 
 def write(path: storage.PathOrFile, model: Any) -> Path | None:
     """Write a fitted classifier."""
-    stream: Stream = model._stream
+    stream: ClassSession = model._session
     parameters = plain_parameters(model)
     if isinstance(model.class_weight, dict):
         parameters["class_weight"] = [[plain(k), plain(v)] for k, v in model.class_weight.items()]
@@ -62,24 +63,23 @@ def read(path: storage.PathOrFile, cls: Any, divergence: Divergence | None) -> A
     return model
 
 
-def _stream_of(model: Any, config: dict[str, Any], arrays: dict[str, Any]) -> Stream:
-    settings, mode = classifier_settings(model)
+def _stream_of(model: Any, config: dict[str, Any], arrays: dict[str, Any]) -> ClassSession:
     rng = np.random.default_rng()
-    stream = Stream(settings, mode, model.n_features_in_, rng)
+    stream = ClassSession(ClassSettings.of(model), model.n_features_in_, rng)
     rng.bit_generator.state = config["rng"]
     for name in COUNTERS:
-        setattr(stream, name, type(getattr(stream, name))(config[name]))
+        setattr(stream, name, config[name])
     for name in MOMENTS:
         setattr(stream.moments, name, arrays[f"moments/{name}"])
     level, own, factor, losses = config["choice"]
     stream.choice = Choice(level, own, factor, tuple(losses))
     stream.scaling = Scaling(*(arrays[f"scaling/{i}"] for i in range(3)))
-    stream.waiting = tuple(arrays[f"waiting/{i}"] for i in range(3))
+    stream.waiting = Data(*(arrays[f"waiting/{i}"] for i in range(3)))
     stream.mass, stream.counts = arrays["mass"], arrays["counts"]
     for c, (room, state) in enumerate(config["runs"]):
         run = stream.new_run()
         run.settings = run.settings._replace(max_codevectors=room)
-        if stream.shared:
+        if stream.settings.shared:
             run.payload = {"votes": (stream.n_classes, "count")}
         prefix = f"run/{c}/"
         own_arrays = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
