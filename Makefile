@@ -8,8 +8,12 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
+# Each stamp stands for a set of packages; those of the later ones come on top of the first.
 READY := $(VENV)/.ready
+DEV_READY := $(VENV)/.dev_ready
 DOCS_READY := $(VENV)/.docs_ready
+# Python compiles a module when it is first imported: most of torch never is.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 .PHONY: train compare test docs check clean
 
@@ -19,7 +23,7 @@ train: $(READY)
 compare: $(READY)
 	@$(BIN)/python scripts/compare.py $(ARGS)
 
-test: $(READY)
+test: $(DEV_READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 docs: $(DOCS_READY)
@@ -27,7 +31,7 @@ docs: $(DOCS_READY)
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "The documentation is in build/docs/index.html."
 
-check: $(READY)
+check: $(DEV_READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@rm -rf build/check
@@ -36,13 +40,19 @@ check: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; this is %d.%d. Try: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
-	@echo "Setting up $(VENV): a minute or two, once."
+	@echo "Setting up $(VENV): about a minute, once."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[agents,video,dev]"
+	@$(INSTALL) --editable ".[agents]"
 	@touch $(READY)
 
+$(DEV_READY): $(READY)
+	@echo "Adding what tests and checks need: about a minute, once."
+	@$(INSTALL) --editable ".[agents,dev,video]"
+	@touch $(DEV_READY)
+
 $(DOCS_READY): $(READY)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	@echo "Adding what the documentation needs, once."
+	@$(INSTALL) --editable ".[agents,docs]"
 	@touch $(DOCS_READY)
 
 clean:

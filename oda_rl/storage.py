@@ -1,4 +1,13 @@
-"""Model files: a `.npz` of plain arrays with a JSON header. Reading one cannot run code."""
+"""Model files: nested dictionaries of plain values and arrays, in a `.npz` that cannot run code.
+
+A file is a zip archive. `header.json` tells the format, its version, what the file holds and the
+plain values; where an array belongs it has `{"__array__": [dtype, shape]}`. The array itself is an
+entry in NumPy's format named by its place, such as `codebook/location.npy`: `numpy.load` reads it too.
+
+A file is checked before anything of it is used: the entries are exactly those of the header, their sizes
+are those that it tells and within `MAX_BYTES` together, and every entry is read to its end, so that its
+checksum counts.
+"""
 
 import io
 import json
@@ -11,17 +20,57 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from oda_rl._archive import (
+    HEADER,
+    MAX_BYTES,
+    Array,
+    Declared,
+    check_entries,
+    read_array,
+    read_plain,
+    write,
+)
 
 FORMAT = "oda_rl"
-VERSION = 1
-HEADER = "header"
+VERSION = 2
+ARRAY = "__array__"
+EARLIER = "an earlier version of oda_rl: learn the model again, or read it with that version"
+# Booleans, integers, floats, complex numbers and texts.
+DTYPES = "biufcU"
+# Of the parts that keep their arrays apart.
+CONFIG, ARRAYS = "__config__", "__arrays__"
 
 PathOrFile = str | os.PathLike[str] | io.BufferedIOBase
 
 
+class State(dict[str, Any]):
+    """What a model file holds. A value that is missing is an error of the file, not of the program.
+
+    Parameters
+    ----------
+    content : mapping
+        The values.
+    source : str
+        What messages call the file.
+    place : str
+        Where in the file the values are, such as "codebook"; empty for all of it.
+    """
+
+    def __init__(self, content: Mapping[str, Any], source: str, place: str = "") -> None:
+        super().__init__(content)
+        self.source, self.place = source, place
+
+    def __missing__(self, key: str) -> Any:
+        missing = _inside(self.place, key)
+        raise ValueError(f"{self.source} is damaged or was edited: it has no entry {missing!r}.")
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
 def save(
-    path: PathOrFile, kind: str, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    path: PathOrFile, kind: str, state: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
 ) -> Path | None:
     """Write a model file under a temporary name, then rename it: a reader never sees half a file.
 
@@ -31,10 +80,11 @@ def save(
         Where to. `.npz` is appended to a name without a suffix; missing folders are made.
     kind : str
         What the file holds, the name of a class.
-    config : mapping
-        Numbers, strings, lists and dictionaries that JSON can hold.
-    arrays : mapping of str to ndarray
-        Arrays of numbers or booleans.
+    state : mapping
+        Numbers, texts, booleans, None and arrays of numbers, in dictionaries with texts for keys and in
+        lists, as deep as need be. Tuples become lists, numbers of NumPy plain ones.
+    arrays : mapping of str to ndarray, optional
+        Arrays beside the state, for parts that keep the two apart; `load` returns both then.
 
     Returns
     -------
@@ -44,19 +94,24 @@ def save(
     Raises
     ------
     TypeError
-        If an array holds objects or the config something that JSON does not know.
+        If the state holds something else; the message names its place.
+    ValueError
+        If the arrays take more than `MAX_BYTES`.
     """
-    for name, array in arrays.items():
-        if np.asarray(array).dtype.hasobject:
-            raise TypeError(f"array {name!r} holds Python objects; only plain numbers are stored.")
-    header = json.dumps({"format": FORMAT, "version": VERSION, "kind": kind, "config": config})
-    content = {HEADER: np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
+    if arrays is not None:
+        state = {CONFIG: state, ARRAYS: arrays}
+    found: dict[str, Array] = {}
+    plain = _take_arrays(state, "", found)
+    header = {"format": FORMAT, "version": VERSION, "kind": kind, "state": plain}
+    text = json.dumps(header).encode()
+    if len(text) + sum(array.nbytes for array in found.values()) > MAX_BYTES:
+        raise ValueError(f"a model file holds up to {MAX_BYTES} bytes of arrays, this {kind} has more.")
     if isinstance(path, io.BufferedIOBase):
-        np.savez_compressed(path, allow_pickle=False, **content)
+        write(path, text, found)
         return None
     target = with_suffix(path)
     with written_whole(target) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **content)
+        write(file, text, found)
     return target
 
 
@@ -95,7 +150,52 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def load(path: PathOrFile, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def with_suffix(path: str | os.PathLike[str]) -> Path:
+    """The path with `.npz` appended where its name has no suffix."""
+    target = Path(path)
+    return target if target.suffix else target.with_name(target.name + ".npz")
+
+
+def _take_arrays(value: Any, place: str, found: dict[str, Array]) -> Any:
+    """The value as JSON knows it; its arrays are collected in `found` by their places."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in DTYPES:
+            raise TypeError(f"{place!r} is an array of {value.dtype}; only plain numbers are stored.")
+        if place in found:
+            raise TypeError(f"two arrays have the place {place!r}.")
+        found[place] = value
+        return {ARRAY: [value.dtype.str, list(value.shape)]}
+    if isinstance(value, list | tuple):
+        return [_take_arrays(part, _inside(place, i), found) for i, part in enumerate(value)]
+    if isinstance(value, Mapping):
+        if ARRAY in value or not all(isinstance(key, str) for key in value):
+            raise TypeError(f"{place!r} must have texts for keys, other than {ARRAY!r}.")
+        return {key: _take_arrays(part, _inside(place, key), found) for key, part in value.items()}
+    raise TypeError(f"{place!r} is a {type(value).__name__}, which a model file cannot hold.")
+
+
+def _inside(place: str, key: object) -> str:
+    return f"{place}/{key}" if place else str(key)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+class _ForeignError(Exception):
+    """Why a file is none of ours."""
+
+
+def load(path: PathOrFile, kind: str) -> Any:
     """Read a model file.
 
     Parameters
@@ -107,27 +207,32 @@ def load(path: PathOrFile, kind: str) -> tuple[dict[str, Any], dict[str, NDArray
 
     Returns
     -------
-    config : dict
-        As given to `save`.
-    arrays : dict of str to ndarray
-        As given to `save`.
+    State
+        As given to `save`, with lists in place of tuples. A missing entry is a ValueError that names the
+        file.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is damaged, not one of this package, written by a newer version of it, or holds
+        If the file is damaged, not one of this package, written by another version of it, or holds
         something else than `kind`. The message says which.
     """
-    found, config, arrays, name = _read(path)
-    if found != kind:
-        raise ValueError(f"{name} holds a {found}, not a {kind}.")
-    return config, arrays
+    with _opened(path) as (archive, name):
+        header = _read_header(archive)
+        if header["kind"] != kind:
+            raise ValueError(f"{name} holds a {header['kind']}, not a {kind}.")
+        declared: Declared = {}
+        _list_arrays(header["state"], "", declared)
+        check_entries(archive, declared)
+        arrays = {place: read_array(archive, place, *told) for place, told in declared.items()}
+        state = _put_arrays(header["state"], "", arrays, name)
+    return (state[CONFIG], dict(state[ARRAYS])) if CONFIG in state else state
 
 
 def kind_of(path: PathOrFile) -> str:
-    """What a model file holds, the name of a class.
+    """What a model file holds, the name of a class. Only the header is read.
 
     Parameters
     ----------
@@ -143,61 +248,93 @@ def kind_of(path: PathOrFile) -> str:
     FileNotFoundError, ValueError
         As `load` does.
     """
-    kind = _read(path)[0]
+    with _opened(path) as (archive, _):
+        kind: str = _read_header(archive)["kind"]
     if isinstance(path, io.BufferedIOBase):
         path.seek(0)
     return kind
 
 
-def with_suffix(path: str | os.PathLike[str]) -> Path:
-    """The path with `.npz` appended where its name has no suffix."""
-    target = Path(path)
-    return target if target.suffix else target.with_name(target.name + ".npz")
-
-
-def _read(path: PathOrFile) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]], str]:
-    """Kind, config and arrays of a model file, and what messages call the file."""
-    file: Path | io.BufferedIOBase
+@contextmanager
+def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
+    """The archive and what messages call it; whatever is wrong with it becomes a ValueError."""
     if isinstance(path, io.BufferedIOBase):
-        file, name = path, "the model file"
-    else:
-        file = Path(path) if Path(path).is_file() else with_suffix(path)
-        name = str(file)
-        if not file.is_file():
-            raise FileNotFoundError(f"there is no model file {name}.")
+        with _explained(path, "the model file") as archive:
+            yield archive, "the model file"
+        return
+    found = Path(path) if Path(path).is_file() else with_suffix(path)
+    if not found.is_file():
+        raise FileNotFoundError(f"there is no model file {found}.")
+    with found.open("rb") as file, _explained(file, str(found)) as archive:
+        yield archive, str(found)
+
+
+@contextmanager
+def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
+    start = file.read(2)
+    file.seek(-len(start), io.SEEK_CUR)
     try:
-        with np.load(file, allow_pickle=False) as content:
-            if not isinstance(content, np.lib.npyio.NpzFile) or HEADER not in content:
-                raise ValueError(f"{name} is not a model file of oda_rl: it has no header.")
-            header = _read_header(content, name)
-            arrays = {key: content[key] for key in content.files if key != HEADER}
-    except (zipfile.BadZipFile, EOFError, OSError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
-        raise ValueError(f"{name} is damaged, perhaps truncated: {error}.") from error
-    except ValueError as error:
-        if name in str(error):
-            raise
+        if start not in (b"", b"P", b"PK"):
+            raise _ForeignError("it is no zip archive")
+        with zipfile.ZipFile(file) as archive:
+            yield archive
+    except _ForeignError as error:
         raise ValueError(f"{name} is not a model file of oda_rl: {error}.") from error
-    if header["version"] > VERSION:
-        raise ValueError(
-            f"{name} was written by a newer version of oda_rl: its format is {header['version']}, "
-            f"this version reads up to {VERSION}. Upgrade oda_rl."
-        )
-    return header["kind"], header["config"], arrays, name
+    except ValueError as error:
+        if str(error).startswith(name):
+            raise
+        raise ValueError(f"{name} is damaged, perhaps truncated: {error}.") from error
+    except Exception as error:  # zipfile, zlib, json and numpy have many for the same
+        what = str(error) or type(error).__name__
+        raise ValueError(f"{name} is damaged, perhaps truncated: {what}.") from error
 
 
-def _read_header(content: Any, name: str) -> dict[str, Any]:
+def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
+    names = archive.namelist()
+    if HEADER not in names:
+        if "header.npy" in names and b'"format": "oda_rl"' in read_plain(archive, "header.npy"):
+            raise _ForeignError(f"its format version is 1, of {EARLIER}; here it is {VERSION}")
+        raise _ForeignError(f"it has no {HEADER}")
     try:
-        header = json.loads(bytes(content[HEADER]).decode())
-        known = header["format"] == FORMAT and isinstance(header["version"], int)
-        known = known and {"kind", "config"} <= header.keys()
-    except (ValueError, TypeError, KeyError):
-        known = False
-    if not known:
-        raise ValueError(f"{name} is not a model file of oda_rl: its header is of another program.")
-    return dict(header)
+        header = json.loads(read_plain(archive, HEADER).decode())
+    except (ValueError, RecursionError) as error:
+        raise _ForeignError(f"its {HEADER} cannot be read, {type(error).__name__}") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise _ForeignError(f"its {HEADER} is of another program")
+    version = header.get("version")
+    if type(version) is not int or version < 1:
+        raise _ForeignError(f"its format version is {version!r}")
+    if version != VERSION:
+        found = "a newer version of oda_rl: upgrade it" if version > VERSION else EARLIER
+        raise _ForeignError(f"its format version is {version}, of {found}; here it is {VERSION}")
+    if not isinstance(header.get("kind"), str) or not isinstance(header.get("state"), dict):
+        raise ValueError(f"its {HEADER} does not tell what it holds")
+    return header
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _list_arrays(value: Any, place: str, declared: Declared) -> None:
+    """Collect the arrays that a header tells of."""
+    if isinstance(value, list):
+        for i, part in enumerate(value):
+            _list_arrays(part, _inside(place, i), declared)
+    elif isinstance(value, dict) and ARRAY in value:
+        dtype, shape = value[ARRAY]
+        sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+        if place in declared or not sizes or np.dtype(dtype).kind not in DTYPES:
+            raise ValueError(f"its {HEADER} tells of an array {place} that cannot be")
+        declared[place] = (dtype, shape)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            _list_arrays(part, _inside(place, key), declared)
+
+
+def _put_arrays(value: Any, place: str, arrays: Mapping[str, Array], source: str) -> Any:
+    """The state with its arrays in their places."""
+    if isinstance(value, list):
+        return [_put_arrays(part, _inside(place, i), arrays, source) for i, part in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if ARRAY in value:
+        return arrays[place]
+    parts = {key: _put_arrays(part, _inside(place, key), arrays, source) for key, part in value.items()}
+    return State(parts, source, place)
