@@ -1,19 +1,15 @@
 """Learning vector quantization, K given: the papers' baseline for classification."""
 
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from oda_rl import storage
 from oda_rl._validation import check_at_least
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, check_variant, learn
-from oda_rl.estimators.classification.names import class_names, plain_parameters, set_class_names
 from oda_rl.estimators.feature_scaling import NO_SCALING
 from oda_rl.estimators.targets import (
     Data,
@@ -26,7 +22,7 @@ from oda_rl.estimators.targets import (
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-STATE = ("location", "labels", "count")
+STATE = ("_location", "_labels", "_count", "n_samples_seen_")
 
 
 class LVQ(CodebookClassifier):
@@ -192,71 +188,15 @@ class LVQ(CodebookClassifier):
         self._publish()
         return self
 
-    # -- storing ---------------------------------------------------------------------------------
-
-    def save(self, path: storage.PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-        """
-        check_is_fitted(self, "classes_")
-        parameters = plain_parameters(self)
-        for name in ("init", "init_labels"):
-            value = parameters[name]
-            parameters[name] = (
-                value if value is None or value == "random" else np.asarray(value).tolist()
-            )
-        state = {"n_samples_seen": self.n_samples_seen_, "n_features": self.n_features_in_}
-        arrays = {name: getattr(self, "_" + name) for name in STATE}
-        return storage.save(
-            path,
-            type(self).__name__,
-            {"parameters": parameters, "state": state, **class_names(self)},
-            arrays,
-        )
-
-    @classmethod
-    def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on where it was.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-        divergence : Divergence, optional
-            Needed if the estimator was saved with a divergence of the user's own.
-
-        Returns
-        -------
-        LVQ
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or holds something else, or its divergence is not known.
-        """
-        config, arrays = storage.load(path, cls.__name__)
-        parameters = config["parameters"]
-        if divergence is not None:
-            parameters["divergence"] = divergence
-        model = cls(**parameters)
-        set_class_names(model, config)
-        model.n_features_in_ = int(config["state"]["n_features"])
-        model.n_samples_seen_ = int(config["state"]["n_samples_seen"])
-        for name in STATE:
-            setattr(model, "_" + name, arrays[name])
-        model._publish()
-        return model
-
     # -- inside ----------------------------------------------------------------------------------
+
+    def _get_state(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in STATE}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        for name in STATE:
+            setattr(self, name, state[name])
+        self._publish()
 
     def _check_parameters(self) -> None:
         check_at_least(1, n_codevectors=self.n_codevectors, n_passes=self.n_passes)

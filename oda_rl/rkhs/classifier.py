@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from oda_rl.estimators.classification.names import class_names, set_class_names
+from oda_rl.estimators.session_files import plain
 from oda_rl.rkhs.base import Array, KernelSGD
 from oda_rl.rkhs.losses import HINGE, LOGISTIC
 from oda_rl.rkhs.machine import KernelMachine
@@ -341,7 +341,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return np.searchsorted(self.classes_, labels)[:, None].astype(np.float64)
 
     def _names(self) -> dict[str, Any]:
-        return class_names(self)
+        return {"classes": [plain(c) for c in self.classes_], "dtype": self.classes_.dtype.str}
 
     def _set_names(self, config: dict[str, Any]) -> None:
-        set_class_names(self, config)
+        self.classes_ = np.array(config["classes"], dtype=np.dtype(config["dtype"]))

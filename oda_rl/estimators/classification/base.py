@@ -1,6 +1,7 @@
 """What the classifiers have in common: labelled codevectors in scaled features that decide."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,10 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from oda_rl import storage
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.classification.book import ClassBook, probabilities
 from oda_rl.estimators.classification.settings import check_part
 from oda_rl.estimators.feature_scaling import Scaling
+from oda_rl.estimators.parameters import restored, stored
 from oda_rl.estimators.targets import check_samples
 
 Array = NDArray[np.float64]
@@ -119,6 +122,57 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         check_part(quantile=part)
         return self._is_far(self._distance(X), part)
 
+    # -- storing ---------------------------------------------------------------------------------
+
+    def save(self, path: storage.PathOrFile) -> Path | None:
+        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; `.npz` is appended to a name without a suffix.
+
+        Returns
+        -------
+        Path or None
+            The file; None for a binary file.
+        """
+        check_is_fitted(self, "classes_")
+        return storage.save(path, type(self).__name__, {**stored(self), **self._get_state()})
+
+    @classmethod
+    def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
+        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        divergence : Divergence, optional
+            Needed if the estimator was saved with a divergence of the user's own.
+
+        Returns
+        -------
+        The estimator.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or its divergence is not known.
+        """
+        state = storage.load(path, cls.__name__)
+        model: Self = restored(cls, state, divergence=divergence)
+        model._set_state(state)
+        return model
+
+    def _get_state(self) -> dict[str, Any]:
+        """What has been learned, for a model file."""
+        raise NotImplementedError
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """Put a new estimator in the state that `_get_state` gave."""
+        raise NotImplementedError
+
     # -- for the classifiers ---------------------------------------------------------------------
 
     @property
@@ -126,8 +180,8 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         return get_divergence(self.divergence)
 
     def _distance(self, X: ArrayLike) -> Array:
-        scaled = self._scaling(self._check_again(X))
-        return self._divergence(scaled, self._book.codevectors)
+        samples = self._check_again(X)
+        return self._divergence(self._scaling(samples), self._book.codevectors)
 
     def _is_far(self, distance: Array, part: float) -> NDArray[np.bool_]:
         nearest = distance.argmin(axis=1)

@@ -159,7 +159,7 @@ def with_votes(cells: Cells, votes: Array, widths: Array) -> ClassBook:
 
 
 def half_vote(prior: Array, total: Any) -> Array:
-    """Half a vote, divided among classes as the votes `prior` (n, n_classes), of which rows have `total`."""
+    """Half a vote, divided among the classes as the votes `prior` (n, n_classes), `total` in a row."""
     return np.asarray(0.5 * (prior + 1e-12) / (total + 1e-12 * prior.shape[1]))
 
 

@@ -1,7 +1,6 @@
 """Progressive classification as a scikit-learn classifier that also learns from a stream."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -9,13 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification import files
 from oda_rl.estimators.classification.annealing import ClassPoint, fit_classes, history
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.targets import check_data, number_classes, number_next_classes
-from oda_rl.storage import PathOrFile
 
 Array = NDArray[np.float64]
 
@@ -282,8 +279,9 @@ class ODAClassifier(CodebookClassifier):
         ------
         ndarray of shape (n_samples,)
         """
+        samples = self._check_again(X)
         scaling = self._session.scaling
-        samples = scaling(self._check_again(X))
+        samples = scaling(samples)
         for point in self.history_:
             distance = self._divergence(samples, scaling(point.codevectors))
             yield point.labels[distance.argmin(axis=1)]
@@ -297,45 +295,16 @@ class ODAClassifier(CodebookClassifier):
         session = self._session
         return history(session.runs, session.choice.losses, session.scaling, self.classes_)
 
-    # -- storing ---------------------------------------------------------------------------------
+    # -- inside ----------------------------------------------------------------------------------
 
-    def save(self, path: PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+    def _get_state(self) -> dict[str, Any]:
+        return {"session": self._session.get_state()}
 
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-        """
-        check_is_fitted(self, "classes_")
-        return files.write(path, self)
-
-    @classmethod
-    def load(cls, path: PathOrFile, divergence: Divergence | None = None) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-        divergence : Divergence, optional
-            Needed if the estimator was saved with a divergence of the user's own.
-
-        Returns
-        -------
-        ODAClassifier
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or holds something else, or its divergence is not known.
-        """
-        return files.read(path, cls, divergence)
+    def _set_state(self, state: dict[str, Any]) -> None:
+        rng = np.random.default_rng()
+        session = ClassSession(ClassSettings.of(self), self.n_features_in_, rng)
+        session.set_state(state["session"])
+        self._publish(session)
 
     def _publish(self, session: ClassSession) -> None:
         self._session = session

@@ -1,5 +1,7 @@
 """What an `ODAClassifier` keeps between its calls: an annealer for each class, in learned features."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,7 @@ from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run, Settings
+from oda_rl.estimators.session_files import restore, state_of
 from oda_rl.estimators.targets import Data, make_place
 
 Array = NDArray[np.float64]
@@ -18,6 +21,8 @@ Labels = NDArray[np.int64]
 
 # A class begins to anneal after so many of its samples, as a part of `n_warmup`.
 CLASS_WARMUP = 0.2
+# Attributes that are stored as they are.
+STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts")
 
 
 class ClassSession:
@@ -285,6 +290,39 @@ class ClassSession:
             return Cells(empty, np.empty(0), 0.0, empty, np.empty(0, dtype=np.int64))
         codevectors, shares, spreads = run.codebook()
         return cells_of(codevectors, shares, spreads, mass, self.divergence)
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        return {
+            **{name: getattr(self, name) for name in STORED},
+            "rng": self.rng.bit_generator.state,
+            "choice": self.choice._asdict(),
+            "moments": vars(self.moments),
+            "scaling": self.scaling._asdict(),
+            "waiting": self.waiting._asdict(),
+            "book": self.book()._asdict(),
+            "runs": [[run.settings.max_codevectors, *state_of(run)] for run in self.runs],
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put a new session in the state that `get_state` gave."""
+        for name in STORED:
+            setattr(self, name, state[name])
+        vars(self.moments).update(state["moments"])
+        self.choice = Choice(**state["choice"])
+        self.scaling = Scaling(**state["scaling"])
+        self.waiting = Data(**state["waiting"])
+        self.fixed = ClassBook(**state["book"])
+        for max_codevectors, *own in state["runs"]:
+            run = self.new_run()
+            run.settings = run.settings._replace(max_codevectors=max_codevectors)
+            if self.settings.shared:
+                run.payload = {"votes": (self.n_classes, "count")}
+            restore(run, *own)
+            self.runs.append(run)
+        self.rng.bit_generator.state = state["rng"]
 
 
 def _move(run: Run, old: Scaling, new: Scaling) -> None:
