@@ -124,7 +124,8 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     """
     settings = session.settings
     scaled = session.begin(data, n_classes)
-    own = ClassData(*scaled, n_classes, settings.shared)
+    samples, labels, weight = scaled
+    own = ClassData(samples, labels, weight, n_classes, settings.shared)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
     validation = estimator.validation
     if validation is not None and n_classes > 1:
