@@ -140,6 +140,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     """
 
     losses = {"hinge": HINGE, "logistic": LOGISTIC}  # noqa: RUF012
+    classes_: NDArray[Any]
 
     def __init__(
         self,
