@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.envs.scaling import LARGEST, natural_scale
+from oda_rl.envs.spaces import LARGEST, natural_scale
 
 Array = NDArray[np.float64]
 

@@ -1,5 +1,6 @@
 """The learner of kernel Q-learning: a kernel machine with an output for each action."""
 
+from copy import deepcopy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.learner import BAD_OBSERVATION, BAD_REWARD, DIVERGED, Learner
 from oda_rl.agents.observation_scale import ObservationRange
-from oda_rl.rkhs import learning
+from oda_rl.rkhs.functional_sgd import LOSS
 from oda_rl.rkhs.machine import KernelMachine
 
 Array = NDArray[np.float64]
@@ -116,7 +117,7 @@ class KernelLearner(Learner):
         records = self.machine.records[-RECENT:]
         return {
             "rollout/exploration_rate": self.exploration_rate,
-            "train/loss": float(records[:, learning.LOSS].mean()) if len(records) else 0.0,
+            "train/loss": float(records[:, LOSS].mean()) if len(records) else 0.0,
             "train/n_updates": len(self.machine.records),
             "kernel/bandwidth": self.machine.value_of("bandwidth"),
             "kernel/n_points": self.n_cells,
@@ -212,11 +213,10 @@ class KernelLearner(Learner):
 
         Episodes under way are not part of it, but for their transitions that wait to be learned.
         """
-        values, arrays = self.machine.get_state()
         return {
             **super().get_state(),
             "n_learned": self.n_learned,
-            "machine": {"values": values, "arrays": {name: a.copy() for name, a in arrays.items()}},
+            "machine": deepcopy(self.machine.get_state()),
             "waiting": self.waiting[: self.n_waiting].copy(),
         }
 
@@ -224,6 +224,6 @@ class KernelLearner(Learner):
         """Go on from `get_state`; the number of environments may be another one."""
         super().set_state(state)
         self.n_learned = state["n_learned"]
-        self.machine.set_state(state["machine"]["values"], state["machine"]["arrays"])
+        self.machine.set_state(state["machine"])
         self.n_waiting = len(state["waiting"])
         self.waiting[: self.n_waiting] = state["waiting"]

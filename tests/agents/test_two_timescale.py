@@ -30,7 +30,7 @@ def make_model(env, **options):
 
 
 def arrays_of(model):
-    _, arrays = model.learner.get_state()
+    arrays = model.learner.get_state()["arrays"]
     return arrays
 
 
