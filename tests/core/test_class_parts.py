@@ -7,7 +7,6 @@ from sklearn.datasets import load_digits, load_wine
 
 from oda_rl import ODAClassifier
 from oda_rl.codebook.divergences import get_divergence
-from oda_rl.estimators import feature_scaling
 from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.classification.annealing import capacities
 from oda_rl.estimators.classification.book import probabilities

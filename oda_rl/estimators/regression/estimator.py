@@ -325,8 +325,8 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, Estimator):
         saved = state["parameters"]["local_model"]
         if (saved == OWN) != (local_model is not None):
             raise ValueError(
-                "local_model must be given to load if the file was saved with one of the user's own, which "
-                f"a model file cannot hold, and else must be left out; it was saved with {saved!r}."
+                "local_model must be given to load if the file was saved with one of the user's own, "
+                f"which a file cannot hold, and else be left out; it was saved with {saved!r}."
             )
         model: Self = restored(cls, state, local_model=local_model)
         model._set_state(state)
