@@ -19,8 +19,9 @@ from oda_rl.agents.codebook_rl.state import (
     SLOW_STEPS,
     TEMPERATURE,
 )
-from oda_rl.codebook.learning import EXACT, SQUARED_EUCLIDEAN, learn
-from oda_rl.codebook.learning import associate as associate_weighted
+from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN
+from oda_rl.codebook.association import associate as associate_weighted
+from oda_rl.codebook.learning import learn
 
 # Samples per cell over which the frequency of visits is estimated
 DENSITY_SAMPLES = 20.0

@@ -20,8 +20,9 @@ from oda_rl.agents.codebook_rl.state import (
 from oda_rl.agents.codebook_rl.tree.layout import DISTANCES, WIDTH
 from oda_rl.agents.codebook_rl.tree.search import find_near, value_reach
 from oda_rl.agents.codebook_rl.tree.values import add_up, settle_branch
-from oda_rl.codebook.learning import EXACT, MIN_WEIGHT, SQUARED_EUCLIDEAN, learn
-from oda_rl.codebook.learning import associate as associate_weighted
+from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN
+from oda_rl.codebook.association import associate as associate_weighted
+from oda_rl.codebook.learning import MIN_WEIGHT, learn
 
 
 @inline_kernel
