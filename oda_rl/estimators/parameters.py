@@ -12,7 +12,7 @@ FORM = ("n_features_in_", "feature_names_in_", "classes_")
 PAIRS, TUPLE, OBJECTS = "__pairs__", "__tuple__", "__objects__"
 
 
-def stored(estimator: Any) -> dict[str, Any]:
+def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
     """The parameters of a fitted estimator, and the form of its data.
 
     A divergence is stored by its name; a generator of random numbers not at all.
@@ -21,13 +21,15 @@ def stored(estimator: Any) -> dict[str, Any]:
     ----------
     estimator : estimator
         Fitted.
+    **others
+        Values in place of those of parameters that cannot be stored as they are.
 
     Returns
     -------
     dict
         For `oda_rl.storage.save`.
     """
-    parameters = estimator.get_params(deep=False)
+    parameters = {**estimator.get_params(deep=False), **others}
     form = {name: getattr(estimator, name) for name in FORM if hasattr(estimator, name)}
     return {
         "parameters": {name: _plain(value) for name, value in parameters.items()},
@@ -35,7 +37,7 @@ def stored(estimator: Any) -> dict[str, Any]:
     }
 
 
-def restored(cls: Any, state: Mapping[str, Any], **given: Any) -> Any:
+def restored(cls: Any, state: Mapping[str, Any], /, **given: Any) -> Any:
     """A new estimator from what `stored` gave.
 
     Parameters

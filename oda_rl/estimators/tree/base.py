@@ -1,47 +1,71 @@
 """What a `MultiResolutionODA` does with its tree: predictions, and what has been learned."""
 
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.estimators.classification.book import probabilities
-from oda_rl.estimators.tree.checking import CheckedEstimator
-from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.partition import ODAPartition
+from oda_rl.estimators.targets import Data, check_data, check_samples
 from oda_rl.estimators.tree.growth import GrowthPoint
-from oda_rl.estimators.tree.layers import Layer, layers_of
-from oda_rl.estimators.tree.learned import Learned
-from oda_rl.estimators.tree.plan import Plan, kind_of
-from oda_rl.estimators.tree.tree import Data, Tree
+from oda_rl.estimators.tree.session import TreeSession
+from oda_rl.estimators.tree.settings import TreeSettings, kind_of
+from oda_rl.estimators.tree.tree import Tree
 
 Array = NDArray[np.float64]
+
+
+class OutputUnits(NamedTuple):
+    """Means and standard deviations (n_outputs,) of outputs; `flat` if these came as a single column."""
+
+    mean: Array
+    deviation: Array
+    flat: bool
+
+    @classmethod
+    def of(cls, data: Data, flat: bool) -> "OutputUnits":
+        """Those of samples; outputs that do not differ have a deviation of one."""
+        mean = np.average(data.targets, axis=0, weights=data.weight)
+        variance = np.average((data.targets - mean) ** 2, axis=0, weights=data.weight)
+        small = variance <= 1e-24 * np.maximum(1e-300, np.abs(mean)) ** 2
+        return cls(mean, np.where(small, 1.0, np.sqrt(variance)), flat)
+
+    def __call__(self, data: Data) -> Data:
+        """Data with standardised outputs."""
+        return data._replace(targets=(data.targets - self.mean) / self.deviation)
+
+    def back(self, outputs: Array) -> Array:
+        """Standardised outputs in the units and the shape of those that came."""
+        found = outputs * self.deviation + self.mean
+        return found[:, 0] if self.flat else found
+
+    @property
+    def squared(self) -> float:
+        """The unit of squared errors: that of a single output; several are counted in deviations."""
+        return float(self.deviation[0] ** 2) if len(self.deviation) == 1 else 1.0
 
 
 def _only(kind: str) -> Any:
     return available_if(lambda self: kind_of(self._template) == kind)
 
 
-class TreeEstimator(CheckedEstimator):
+class TreeEstimator(BaseEstimator):
     """A meta-estimator with a tree; the parameters are those of `MultiResolutionODA`."""
 
-    layers: Any
-    resolutions: Any
-    max_children: int
-    min_support: int
-    min_improvement: float
-    max_leaves: int | None
-    n_jobs: int | None
+    estimator: Any
     random_state: Any
+    classes_: NDArray[Any]
     n_samples_seen_: int
-    _learned: Learned
-    _waiting: Data | None
-    _rng: np.random.Generator
+    _session: TreeSession
+    _units: OutputUnits | None = None
+    _flat: bool = True
 
     # -- using -----------------------------------------------------------------------------------
 
@@ -58,16 +82,14 @@ class TreeEstimator(CheckedEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Numbers of leaves (rows of `codevectors_`) for a clusterer, else as the targets.
         """
-        samples = self._check_again(X)
-        kind = kind_of(self._template)
+        found = self._predicted(X)
+        kind = self._session.settings.kind
         if kind == "clusterer":
-            return self._fitted.leaf_numbers(samples)
+            return found
         if kind == "classifier":
-            bayes = self._learned.plan.rule == "bayes"
-            told = self._fitted.log_joint(samples) if bayes else self._fitted.shares(samples)
-            return np.asarray(self.classes_[told.argmax(axis=1)])
-        found = self._fitted.outputs(samples) * self._deviation + self._mean
-        return found[:, 0] if self._flat else found
+            return np.asarray(self.classes_[found.argmax(axis=1)])
+        assert self._units is not None
+        return self._units.back(found)
 
     @_only("classifier")
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -83,10 +105,8 @@ class TreeEstimator(CheckedEstimator):
         ndarray of shape (n_samples, n_classes)
             Rows sum to one; columns as in `classes_`.
         """
-        samples = self._check_again(X)
-        if self._learned.plan.rule == "bayes":
-            return probabilities(self._fitted.log_joint(samples))
-        return self._fitted.shares(samples)
+        found = self._predicted(X)
+        return probabilities(found) if self._session.settings.rule == "bayes" else found
 
     @_only("classifier")
     def predict_log_proba(self, X: ArrayLike) -> Array:
@@ -138,7 +158,8 @@ class TreeEstimator(CheckedEstimator):
         ndarray of shape (n_samples,), int64
             Rows of `codevectors_`.
         """
-        return self._fitted.leaf_numbers(self._check_again(X))
+        samples = self._check_again(X)
+        return self.tree_.leaf_numbers(samples)
 
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -166,7 +187,7 @@ class TreeEstimator(CheckedEstimator):
             return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
         samples = self._check_again(X)
         weight = _check_sample_weight(sample_weight, samples, dtype=np.float64)
-        return -float(np.average(self._fitted.distances(samples), weights=weight))
+        return -float(np.average(self.tree_.distances(samples), weights=weight))
 
     # -- what has been learned -------------------------------------------------------------------
 
@@ -178,20 +199,19 @@ class TreeEstimator(CheckedEstimator):
     @property
     def codevectors_(self) -> Array:
         """Those of the leaves, in the units of the data."""
-        learned = self._fitted
-        mass = learned.of_leaves("mass")
-        return np.asarray(learned.of_leaves("total") / mass[:, None])
+        tree = self.tree_
+        return np.asarray(tree.of_leaves("total") / tree.of_leaves("mass")[:, None])
 
     @property
     def weights_(self) -> Array:
         """Shares of the samples in the leaves."""
-        mass = self._fitted.of_leaves("mass")
+        mass = self.tree_.of_leaves("mass")
         return np.asarray(mass / mass.sum())
 
     @property
     def codevector_labels_(self) -> NDArray[Any]:
         """Classes of the leaves; zeros without classes."""
-        labels = self._fitted.of_leaves("label")
+        labels = self.tree_.of_leaves("label")
         return np.asarray(self.classes_[labels] if hasattr(self, "classes_") else labels)
 
     @property
@@ -204,17 +224,17 @@ class TreeEstimator(CheckedEstimator):
     @property
     def n_codevectors_(self) -> int:
         """Leaves."""
-        return self._fitted.tree.n_leaves
+        return self.tree_.n_leaves
 
     @property
     def n_cells_(self) -> int:
         """Cells of all layers, without the root."""
-        return self._fitted.tree.n_cells
+        return self.tree_.n_cells
 
     @property
     def n_layers_(self) -> int:
         """Layers below the root that there are."""
-        return self._fitted.tree.depth
+        return self.tree_.depth
 
     @property
     def temperature_(self) -> float:
@@ -224,74 +244,69 @@ class TreeEstimator(CheckedEstimator):
     @property
     def n_presented_(self) -> int:
         """Samples presented to the annealing of regions, with repetitions."""
-        return self._fitted.grower.n_seen
+        return self._fitted.n_seen
 
     @property
     def history_(self) -> list[GrowthPoint]:
         """One record for each cell that was split."""
-        return self._fitted.grower.history
+        return self._fitted.history
 
     # -- inside ----------------------------------------------------------------------------------
 
     @property
-    def _fitted(self) -> Learned:
+    def _template(self) -> Any:
+        return ODAPartition() if self.estimator is None else self.estimator
+
+    @property
+    def _fitted(self) -> TreeSession:
         check_is_fitted(self, "n_samples_seen_")
-        self._learned.settle()
-        return self._learned
+        self._session.conclude()
+        return self._session
 
-    def _plan(self) -> tuple[Plan, list[Layer]]:
-        plan = Plan.of(self._template)
-        check_at_least(1, max_children=self.max_children, min_support=self.min_support)
-        check_non_negative(min_improvement=self.min_improvement)
-        if self.max_leaves is not None:
-            check_at_least(1, max_leaves=self.max_leaves)
-        default = Layer(
-            self.max_children, plan.t_min, plan.max_samples, self.min_support, self.min_improvement
-        )
-        return plan, layers_of(self.layers, default)
+    def _predicted(self, X: ArrayLike) -> NDArray[Any]:
+        samples = self._check_again(X)
+        session = self._fitted
+        return session.task.predict(session.tree, samples)
 
-    def _new(self, plan: Plan, layers: list[Layer], data: Data, rng: np.random.Generator) -> Learned:
-        """A tree without cells, with resolutions fitted to samples."""
-        maps = maps_of(self.resolutions, len(layers))
-        labels = (
-            data.targets if plan.kind == "classifier" else np.zeros(len(data.weight), dtype=np.int64)
-        )
-        divergence = plan.settings.divergence
-        features = Features.fit(maps, data.samples, labels, data.weight, plan.scale, divergence, rng)
-        n_classes = len(self.classes_) if plan.kind == "classifier" else 1
-        n_outputs = data.targets.shape[1] if plan.kind == "regressor" else 1
-        return Learned(plan, layers, features, n_classes, n_outputs, rng, self.n_jobs, self.max_leaves)
+    def _check_again(self, X: ArrayLike) -> Array:
+        check_is_fitted(self, "n_samples_seen_")
+        divergence = self._session.settings.annealing.divergence
+        return check_samples(self, divergence, X, reset=False)
 
-    def _go_on(self, plan: Plan, layers: list[Layer], data: Data) -> Learned:
-        """Learn from the next samples of a stream, or gather them until there are enough to begin."""
-        if self._waiting is not None:
-            self._waiting = self._waiting.joined(data)
-            n = plan.settings.n_warmup
-            if len(self._waiting.weight) < n:
-                first = self._standard(plan, self._waiting, reset=True)
-                learned = self._new(plan, layers, first, np.random.default_rng(0))
-                learned.grower.plant(first)
-                learned.tree.features.forget()
-                return learned
-            warm = self._standard(plan, self._waiting.take(slice(0, n)), reset=True)
-            self._learned = self._new(plan, layers, warm, self._rng)
-            self._learned.begin(warm)
-            data, self._waiting = self._waiting, None
-        self._learned.resume(plan, layers, self.n_jobs, self.max_leaves)
-        self._learned.observe(self._standard(plan, data, reset=False))
-        return self._learned
-
-    def _insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all."""
-        for place in places:
-            if self._waiting is None:
-                self._learned.insert_class(place)
-            else:
-                targets = self._waiting.targets
-                self._waiting = self._waiting._replace(targets=targets + (targets >= place))
+    def _check(
+        self,
+        settings: TreeSettings,
+        X: ArrayLike,
+        y: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        reset: bool,
+    ) -> Data:
+        """Validated samples; outputs are of shape (n_samples, n_outputs)."""
+        clusters, outputs = (settings.kind == kind for kind in ("clusterer", "regressor"))
+        divergence, y = settings.annealing.divergence, None if clusters else y
+        data = check_data(self, divergence, X, y, sample_weight, reset=reset, outputs=outputs)
+        if not outputs:
+            return data
+        if reset:
+            self._flat = data.targets.ndim == 1
+        targets = data.targets.reshape(len(data.weight), -1).astype(np.float64)
+        known = targets.shape[1] if reset or self._units is None else len(self._units.mean)
+        if targets.shape[1] != known:
+            raise ValueError(f"y must have {known} outputs as before, got {targets.shape[1]}.")
+        return data._replace(targets=targets)
 
     def _generator(self) -> np.random.Generator:
         seed = self.random_state
         if not isinstance(seed, Integral):  # a RandomState takes longer to begin than a small region
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = get_tags(self._template)
+        tags.estimator_type = own.estimator_type
+        tags.classifier_tags = own.classifier_tags
+        tags.regressor_tags = own.regressor_tags
+        tags.target_tags = own.target_tags
+        tags.input_tags = own.input_tags
+        return tags

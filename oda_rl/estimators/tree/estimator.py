@@ -7,13 +7,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl import storage
 from oda_rl._validation import check_at_least, check_non_negative
-from oda_rl.estimators.tree import files
-from oda_rl.estimators.tree.base import TreeEstimator
-from oda_rl.estimators.tree.layers import Layer
-from oda_rl.estimators.tree.naming import cell_of
-from oda_rl.estimators.tree.refining import Refinement, inside, refine
-from oda_rl.storage import PathOrFile
+from oda_rl.estimators.parameters import restored, stored
+from oda_rl.estimators.targets import Data, make_place, number_classes, number_next_classes
+from oda_rl.estimators.tree.base import OutputUnits, TreeEstimator
+from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.tree.session import Refinement, TreeSession
+from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
 
 Array = NDArray[np.float64]
 
@@ -123,6 +124,9 @@ class MultiResolutionODA(TreeEstimator):
     True
     """
 
+    _waiting: Data | None
+    _rng: np.random.Generator
+
     def __init__(
         self,
         estimator: Any = None,
@@ -172,15 +176,20 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If a parameter is outside its range, or a sample outside the domain of the divergence.
         """
-        plan, layers = self._plan()
-        data = self._check_fit(plan, X, y, sample_weight)
+        settings = TreeSettings.of(self)
+        data = self._check(settings, X, y, sample_weight, reset=True)
+        if settings.kind == "classifier":
+            self.classes_, data = number_classes(data, settings.class_weight)
+        else:
+            data = data._replace(weight=data.weight / data.weight.mean())
+        data = self._in_units(settings, data, reset=True)
         self._waiting = None
-        rng = self._generator()
-        self._learned = self._new(plan, layers, data, rng)
-        self._learned.fit(data)
+        self._session = self._new(settings, data, self._generator())
+        self._session.fit(settings.layers, data)
+        self._session.tree.features.forget()
         self.n_samples_seen_ = len(data.weight)
-        if plan.kind == "clusterer":
-            self.labels_ = self._learned.leaf_numbers(data.samples)
+        if settings.kind == "clusterer":
+            self.labels_ = self._session.tree.leaf_numbers(data.samples)
         return self
 
     def partial_fit(
@@ -214,18 +223,27 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             As for `fit`.
         """
-        plan, layers = self._plan()
+        settings = TreeSettings.of(self)
         first = not hasattr(self, "n_samples_seen_")
-        data, new_classes = self._check_stream(plan, X, y, classes, sample_weight, first)
+        data, new = self._check(settings, X, y, sample_weight, reset=first), []
+        if settings.kind == "classifier":
+            known, weights = None if first else self.classes_, settings.class_weight
+            self.classes_, data, new = number_next_classes(known, data, weights, classes)
         if first:
             self.n_samples_seen_ = 0
             self._waiting = data.take(slice(0, 0))
             self._rng = self._generator()
         else:
-            self._insert_classes(new_classes)
+            self._insert_classes(new)
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
-        self._learned = self._go_on(plan, layers, data)
+        if self._waiting is not None:
+            self._waiting = data = self._waiting.joined(data)
+            if not self._begin(settings, self._waiting):
+                return self
+            self._waiting = None
+        self._session.settings = settings
+        self._session.observe(self._in_units(settings, data, reset=False))
         return self
 
     def refine(
@@ -281,23 +299,32 @@ class MultiResolutionODA(TreeEstimator):
         >>> model.refine("0", X, y, target_error=0.01).error <= 0.01
         True
         """
-        plan, layers = self._plan()
+        settings = TreeSettings.of(self)
         check_non_negative(target_error=target_error)
         check_at_least(1, max_splits=max_splits)
-        learned = self._fitted
-        found = cell_of(learned.tree, cell)
-        data, unit = self._check_more(plan, X, y)
-        if len(inside(learned, found, data.samples)) == 0:
+        session = self._fitted
+        found = session.tree.cell(cell)
+        data = self._check(settings, X, y, None, reset=False)
+        if settings.kind == "classifier":
+            unknown = np.setdiff1d(data.targets, self.classes_)
+            if len(unknown) > 0:
+                raise ValueError(
+                    f"y has the class {unknown.tolist()[0]!r}; known are {self.classes_.tolist()}."
+                )
+            data = number_next_classes(self.classes_, data, None, None)[1]
+        data = self._in_units(settings, data, reset=False)
+        if len(session.tree.rows_inside(found, data.samples)) == 0:
             raise ValueError(f"X has no sample in the cell {cell!r}.")
-        usual = layers[-1]._replace(min_support=2)
+        usual = settings.layers[-1]._replace(min_support=2)
         layer = usual if limits is None else Layer.of(limits).filled(usual)
-        told = refine(learned, found, data, target_error / unit, layer, max_splits)
+        unit = 1.0 if self._units is None else self._units.squared
+        told = session.refine(found, data, target_error / unit, layer, max_splits)
         self.__dict__.pop("labels_", None)
         return told._replace(error_before=told.error_before * unit, error=told.error * unit)
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def save(self, path: PathOrFile) -> Path | None:
+    def save(self, path: storage.PathOrFile) -> Path | None:
         """Write the estimator to a model file: arrays and JSON, nothing that could be run.
 
         Parameters
@@ -315,10 +342,27 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If a resolution is of a kind that cannot be written.
         """
-        return files.write(path, self)
+        session, waiting = self._fitted, None
+        layers = self.layers
+        if not isinstance(layers, int):
+            layers = [Layer.of(layer)._asdict() for layer in layers]
+        if self._waiting is not None:
+            rng = self._rng.bit_generator.state
+            waiting = {"data": self._waiting._asdict(), "rng": rng}
+        state = {
+            **stored(self, estimator=None, layers=layers, resolutions=None),
+            "estimator": [session.settings.kind, stored(self._template)["parameters"]],
+            "has_resolutions": self.resolutions is not None,
+            "n_samples_seen": self.n_samples_seen_,
+            "labels": getattr(self, "labels_", None),
+            "units": None if self._units is None else self._units._asdict(),
+            "waiting": waiting,
+            "session": session.get_state(),
+        }
+        return storage.save(path, type(self).__name__, state)
 
     @classmethod
-    def load(cls, path: PathOrFile, resolutions: Sequence[Any] | None = None) -> Self:
+    def load(cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None) -> Self:
         """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
 
         Parameters
@@ -338,4 +382,72 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If the file is damaged or holds something else, or resolutions are missing.
         """
-        return files.read(path, cls, resolutions)
+        state = storage.load(path, cls.__name__)
+        kind, parameters = state["estimator"]
+        template = restored(KINDS[kind], {"parameters": parameters, "form": {}})
+        features = Features.restored(state["session"]["features"], resolutions)
+        specs = [None if one is None else one.spec for one in features.maps]
+        given = specs if state["has_resolutions"] else None
+        model: Self = restored(cls, state, estimator=template, resolutions=given)
+        model.n_samples_seen_ = state["n_samples_seen"]
+        if state["labels"] is not None:
+            model.labels_ = state["labels"]
+        if state["units"] is not None:
+            model._units = OutputUnits(**state["units"])
+            model._flat = model._units.flat
+        model._waiting = None
+        if state["waiting"] is not None:
+            model._waiting = Data(**state["waiting"]["data"])
+            model._rng = np.random.default_rng()
+            model._rng.bit_generator.state = state["waiting"]["rng"]
+        settings = TreeSettings.of(model)
+        model._session = model._session_of(settings, features, np.random.default_rng())
+        model._session.set_state(state["session"])
+        return model
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _new(self, settings: TreeSettings, data: Data, rng: np.random.Generator) -> TreeSession:
+        """A tree without cells, with resolutions fitted to samples."""
+        maps = maps_of(self.resolutions, len(settings.layers))
+        none = np.zeros(len(data.weight), dtype=np.int64)
+        labels = data.targets if settings.kind == "classifier" else none
+        examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
+        features = Features.fit(maps, *examples, settings.scale, divergence, rng)
+        return self._session_of(settings, features, rng)
+
+    def _session_of(
+        self, settings: TreeSettings, features: Features, rng: np.random.Generator
+    ) -> TreeSession:
+        n_classes = len(self.classes_) if settings.kind == "classifier" else 1
+        n_outputs = 1 if self._units is None else len(self._units.mean)
+        return TreeSession(settings, features, n_classes, n_outputs, rng)
+
+    def _begin(self, settings: TreeSettings, waiting: Data) -> bool:
+        """A root in the middle of the first samples; returns whether there are enough to go on."""
+        n = settings.annealing.n_warmup
+        warm = len(waiting.weight) >= n
+        first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
+        self._session = self._new(settings, first, self._rng if warm else np.random.default_rng(0))
+        if warm:
+            self._session.plant(first)  # the samples will come again
+        else:
+            self._session.fit([], first)
+        self._session.tree.features.forget()
+        return warm
+
+    def _in_units(self, settings: TreeSettings, data: Data, reset: bool) -> Data:
+        """Data as the tree learns from them: outputs are standardised."""
+        if reset:
+            outputs = settings.kind == "regressor"
+            self._units = OutputUnits.of(data, self._flat) if outputs else None
+        return data if self._units is None else self._units(data)
+
+    def _insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all."""
+        for place in places:
+            if self._waiting is None:
+                self._session.insert_class(place)
+            else:
+                targets = make_place(self._waiting.targets, place)
+                self._waiting = self._waiting._replace(targets=targets)

@@ -14,6 +14,8 @@ from oda_rl.estimators.classification.book import half_vote
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import Cells, Children
+from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.settings import TreeSettings
 from oda_rl.estimators.tree.tree import Tree
 
 Array = NDArray[np.float64]
@@ -285,3 +287,14 @@ class Outputs(Partition):
 def with_half_vote(votes: Array, prior: Array) -> Array:
     """Votes (n, n_classes) of cells, and half a vote more as the votes `prior` above them are."""
     return np.asarray(votes + half_vote(prior, prior.sum(axis=1, keepdims=True)))
+
+
+def task_for(settings: TreeSettings, features: Features, n_classes: int, n_outputs: int) -> Partition:
+    """What is learned in the cells of a tree over an estimator."""
+    if settings.kind == "classifier":
+        return Classes(n_classes, settings.rule)
+    if settings.kind == "clusterer":
+        return Partition()
+    widest = max(features.n_features(i) for i in range(len(features)))
+    weight = settings.output_weight / np.sqrt(n_outputs)
+    return Outputs(n_outputs, settings.linear, weight, settings.ridge, widest)

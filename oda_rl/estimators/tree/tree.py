@@ -193,7 +193,9 @@ class Tree:
             If there is none; it says where the way ends.
         """
         if isinstance(name, Cell):
-            known = 0 <= name.layer < len(self.layers) and 0 <= name.number < len(self.layers[name.layer])
+            known = 0 <= name.layer < len(self.layers) and 0 <= name.number < len(
+                self.layers[name.layer]
+            )
             numbers = self.numbers(name) if known else None
         elif isinstance(name, str):
             parts = name.split(".")
