@@ -1,7 +1,7 @@
 """What a `MultiResolutionODA` does with its tree: predictions, and what has been learned."""
 
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,43 +13,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.partition import ODAPartition
-from oda_rl.estimators.targets import Data, check_data, check_samples
+from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples, make_place
+from oda_rl.estimators.tree.features import Features, maps_of
 from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
 from oda_rl.estimators.tree.settings import TreeSettings, kind_of
 from oda_rl.estimators.tree.tree import Tree
 
 Array = NDArray[np.float64]
-
-
-class OutputUnits(NamedTuple):
-    """Means and standard deviations (n_outputs,) of outputs; `flat` if these came as a single column."""
-
-    mean: Array
-    deviation: Array
-    flat: bool
-
-    @classmethod
-    def of(cls, data: Data, flat: bool) -> "OutputUnits":
-        """Those of samples; outputs that do not differ have a deviation of one."""
-        mean = np.average(data.targets, axis=0, weights=data.weight)
-        variance = np.average((data.targets - mean) ** 2, axis=0, weights=data.weight)
-        small = variance <= 1e-24 * np.maximum(1e-300, np.abs(mean)) ** 2
-        return cls(mean, np.where(small, 1.0, np.sqrt(variance)), flat)
-
-    def __call__(self, data: Data) -> Data:
-        """Data with standardised outputs."""
-        return data._replace(targets=(data.targets - self.mean) / self.deviation)
-
-    def back(self, outputs: Array) -> Array:
-        """Standardised outputs in the units and the shape of those that came."""
-        found = outputs * self.deviation + self.mean
-        return found[:, 0] if self.flat else found
-
-    @property
-    def squared(self) -> float:
-        """The unit of squared errors: that of a single output; several are counted in deviations."""
-        return float(self.deviation[0] ** 2) if len(self.deviation) == 1 else 1.0
 
 
 def _only(kind: str) -> Any:
@@ -60,10 +31,13 @@ class TreeEstimator(BaseEstimator):
     """A meta-estimator with a tree; the parameters are those of `MultiResolutionODA`."""
 
     estimator: Any
+    resolutions: Any
     random_state: Any
     classes_: NDArray[Any]
     n_samples_seen_: int
     _session: TreeSession
+    _waiting: Data | None
+    _rng: np.random.Generator
     _units: OutputUnits | None = None
     _flat: bool = True
 
@@ -294,6 +268,51 @@ class TreeEstimator(BaseEstimator):
         if targets.shape[1] != known:
             raise ValueError(f"y must have {known} outputs as before, got {targets.shape[1]}.")
         return data._replace(targets=targets)
+
+    def _new(self, settings: TreeSettings, data: Data, rng: np.random.Generator) -> TreeSession:
+        """A tree without cells, with resolutions fitted to samples."""
+        maps = maps_of(self.resolutions, len(settings.layers))
+        none = np.zeros(len(data.weight), dtype=np.int64)
+        labels = data.targets if settings.kind == "classifier" else none
+        examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
+        features = Features.fit(maps, *examples, settings.scale, divergence, rng)
+        return self._session_of(settings, features, rng)
+
+    def _session_of(
+        self, settings: TreeSettings, features: Features, rng: np.random.Generator
+    ) -> TreeSession:
+        n_classes = len(self.classes_) if settings.kind == "classifier" else 1
+        n_outputs = 1 if self._units is None else len(self._units.mean)
+        return TreeSession(settings, features, n_classes, n_outputs, rng)
+
+    def _begin(self, settings: TreeSettings, waiting: Data) -> bool:
+        """A root in the middle of the first samples; returns whether there are enough to go on."""
+        n = settings.annealing.n_warmup
+        warm = len(waiting.weight) >= n
+        first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
+        self._session = self._new(settings, first, self._rng if warm else np.random.default_rng(0))
+        if warm:
+            self._session.plant(first)  # the samples will come again
+        else:
+            self._session.fit([], first)
+        self._session.tree.features.forget()
+        return warm
+
+    def _in_units(self, settings: TreeSettings, data: Data, reset: bool) -> Data:
+        """Data as the tree learns from them: outputs are standardised."""
+        if reset:
+            outputs = settings.kind == "regressor"
+            self._units = OutputUnits.of(data, self._flat) if outputs else None
+        return data if self._units is None else self._units(data)
+
+    def _insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all."""
+        for place in places:
+            if self._waiting is None:
+                self._session.insert_class(place)
+            else:
+                targets = make_place(self._waiting.targets, place)
+                self._waiting = self._waiting._replace(targets=targets)
 
     def _generator(self) -> np.random.Generator:
         seed = self.random_state

@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl import storage
 from oda_rl._validation import check_at_least, check_non_negative
-from oda_rl.estimators.parameters import restored, stored
-from oda_rl.estimators.targets import Data, make_place, number_classes, number_next_classes
-from oda_rl.estimators.tree.base import OutputUnits, TreeEstimator
-from oda_rl.estimators.tree.features import Features, maps_of
-from oda_rl.estimators.tree.session import Refinement, TreeSession
-from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
+from oda_rl.estimators.targets import number_classes, number_known_classes, number_next_classes
+from oda_rl.estimators.tree.base import TreeEstimator
+from oda_rl.estimators.tree.session import Refinement
+from oda_rl.estimators.tree.settings import Layer, TreeSettings
+from oda_rl.estimators.tree.state import get_state, with_state
 
 Array = NDArray[np.float64]
 
@@ -124,9 +123,6 @@ class MultiResolutionODA(TreeEstimator):
     True
     """
 
-    _waiting: Data | None
-    _rng: np.random.Generator
-
     def __init__(
         self,
         estimator: Any = None,
@@ -223,8 +219,7 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             As for `fit`.
         """
-        settings = TreeSettings.of(self)
-        first = not hasattr(self, "n_samples_seen_")
+        settings, first = TreeSettings.of(self), not hasattr(self, "n_samples_seen_")
         data, new = self._check(settings, X, y, sample_weight, reset=first), []
         if settings.kind == "classifier":
             known, weights = None if first else self.classes_, settings.class_weight
@@ -306,12 +301,7 @@ class MultiResolutionODA(TreeEstimator):
         found = session.tree.cell(cell)
         data = self._check(settings, X, y, None, reset=False)
         if settings.kind == "classifier":
-            unknown = np.setdiff1d(data.targets, self.classes_)
-            if len(unknown) > 0:
-                raise ValueError(
-                    f"y has the class {unknown.tolist()[0]!r}; known are {self.classes_.tolist()}."
-                )
-            data = number_next_classes(self.classes_, data, None, None)[1]
+            data = number_known_classes(self.classes_, data)
         data = self._in_units(settings, data, reset=False)
         if len(session.tree.rows_inside(found, data.samples)) == 0:
             raise ValueError(f"X has no sample in the cell {cell!r}.")
@@ -342,24 +332,7 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If a resolution is of a kind that cannot be written.
         """
-        session, waiting = self._fitted, None
-        layers = self.layers
-        if not isinstance(layers, int):
-            layers = [Layer.of(layer)._asdict() for layer in layers]
-        if self._waiting is not None:
-            rng = self._rng.bit_generator.state
-            waiting = {"data": self._waiting._asdict(), "rng": rng}
-        state = {
-            **stored(self, estimator=None, layers=layers, resolutions=None),
-            "estimator": [session.settings.kind, stored(self._template)["parameters"]],
-            "has_resolutions": self.resolutions is not None,
-            "n_samples_seen": self.n_samples_seen_,
-            "labels": getattr(self, "labels_", None),
-            "units": None if self._units is None else self._units._asdict(),
-            "waiting": waiting,
-            "session": session.get_state(),
-        }
-        return storage.save(path, type(self).__name__, state)
+        return storage.save(path, type(self).__name__, get_state(self))
 
     @classmethod
     def load(cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None) -> Self:
@@ -382,72 +355,4 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If the file is damaged or holds something else, or resolutions are missing.
         """
-        state = storage.load(path, cls.__name__)
-        kind, parameters = state["estimator"]
-        template = restored(KINDS[kind], {"parameters": parameters, "form": {}})
-        features = Features.restored(state["session"]["features"], resolutions)
-        specs = [None if one is None else one.spec for one in features.maps]
-        given = specs if state["has_resolutions"] else None
-        model: Self = restored(cls, state, estimator=template, resolutions=given)
-        model.n_samples_seen_ = state["n_samples_seen"]
-        if state["labels"] is not None:
-            model.labels_ = state["labels"]
-        if state["units"] is not None:
-            model._units = OutputUnits(**state["units"])
-            model._flat = model._units.flat
-        model._waiting = None
-        if state["waiting"] is not None:
-            model._waiting = Data(**state["waiting"]["data"])
-            model._rng = np.random.default_rng()
-            model._rng.bit_generator.state = state["waiting"]["rng"]
-        settings = TreeSettings.of(model)
-        model._session = model._session_of(settings, features, np.random.default_rng())
-        model._session.set_state(state["session"])
-        return model
-
-    # -- inside ----------------------------------------------------------------------------------
-
-    def _new(self, settings: TreeSettings, data: Data, rng: np.random.Generator) -> TreeSession:
-        """A tree without cells, with resolutions fitted to samples."""
-        maps = maps_of(self.resolutions, len(settings.layers))
-        none = np.zeros(len(data.weight), dtype=np.int64)
-        labels = data.targets if settings.kind == "classifier" else none
-        examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
-        features = Features.fit(maps, *examples, settings.scale, divergence, rng)
-        return self._session_of(settings, features, rng)
-
-    def _session_of(
-        self, settings: TreeSettings, features: Features, rng: np.random.Generator
-    ) -> TreeSession:
-        n_classes = len(self.classes_) if settings.kind == "classifier" else 1
-        n_outputs = 1 if self._units is None else len(self._units.mean)
-        return TreeSession(settings, features, n_classes, n_outputs, rng)
-
-    def _begin(self, settings: TreeSettings, waiting: Data) -> bool:
-        """A root in the middle of the first samples; returns whether there are enough to go on."""
-        n = settings.annealing.n_warmup
-        warm = len(waiting.weight) >= n
-        first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
-        self._session = self._new(settings, first, self._rng if warm else np.random.default_rng(0))
-        if warm:
-            self._session.plant(first)  # the samples will come again
-        else:
-            self._session.fit([], first)
-        self._session.tree.features.forget()
-        return warm
-
-    def _in_units(self, settings: TreeSettings, data: Data, reset: bool) -> Data:
-        """Data as the tree learns from them: outputs are standardised."""
-        if reset:
-            outputs = settings.kind == "regressor"
-            self._units = OutputUnits.of(data, self._flat) if outputs else None
-        return data if self._units is None else self._units(data)
-
-    def _insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all."""
-        for place in places:
-            if self._waiting is None:
-                self._session.insert_class(place)
-            else:
-                targets = make_place(self._waiting.targets, place)
-                self._waiting = self._waiting._replace(targets=targets)
+        return with_state(cls, storage.load(path, cls.__name__), resolutions)
