@@ -237,6 +237,11 @@ class TreeEstimator(BaseEstimator):
         self._session.conclude()
         return self._session
 
+    @property
+    def _squared_unit(self) -> float:
+        """The unit of the tree's squared errors, in those of the outputs."""
+        return 1.0 if self._units is None else self._units.squared
+
     def _predicted(self, X: ArrayLike) -> NDArray[Any]:
         samples = self._check_again(X)
         session = self._fitted

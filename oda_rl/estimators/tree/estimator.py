@@ -307,7 +307,7 @@ class MultiResolutionODA(TreeEstimator):
             raise ValueError(f"X has no sample in the cell {cell!r}.")
         usual = settings.layers[-1]._replace(min_support=2)
         layer = usual if limits is None else Layer.of(limits).filled(usual)
-        unit = 1.0 if self._units is None else self._units.squared
+        unit = self._squared_unit
         told = session.refine(found, data, target_error / unit, layer, max_splits)
         self.__dict__.pop("labels_", None)
         return told._replace(error_before=told.error_before * unit, error=told.error * unit)
