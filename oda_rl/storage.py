@@ -72,7 +72,7 @@ class State(dict[str, Any]):
 def save(
     path: PathOrFile, kind: str, state: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
 ) -> Path | None:
-    """Write a model file under a temporary name, then rename it: a reader never sees half a file.
+    """Write a model file under a temporary name, then rename it: there is never half a file.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def save(
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write a file under a temporary name, which is then renamed: a reader never sees half of it.
+    """Write a file under a temporary name, which is then renamed: there is never half of it.
 
     Parameters
     ----------

@@ -11,13 +11,16 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.book import probabilities
+from oda_rl.estimators.parameters import stored
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples, make_place
-from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
-from oda_rl.estimators.tree.settings import TreeSettings, kind_of
+from oda_rl.estimators.tree.settings import Layer, TreeSettings, kind_of
 from oda_rl.estimators.tree.tree import Tree
 
 Array = NDArray[np.float64]
@@ -27,10 +30,11 @@ def _only(kind: str) -> Any:
     return available_if(lambda self: kind_of(self._template) == kind)
 
 
-class TreeEstimator(BaseEstimator):
+class TreeEstimator(Estimator):
     """A meta-estimator with a tree; the parameters are those of `MultiResolutionODA`."""
 
     estimator: Any
+    layers: Any
     resolutions: Any
     random_state: Any
     classes_: NDArray[Any]
@@ -247,10 +251,13 @@ class TreeEstimator(BaseEstimator):
         session = self._fitted
         return session.task.predict(session.tree, samples)
 
+    @property
+    def _divergence(self) -> Divergence:
+        return self._session.settings.annealing.divergence
+
     def _check_again(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "n_samples_seen_")
-        divergence = self._session.settings.annealing.divergence
-        return check_samples(self, divergence, X, reset=False)
+        return check_samples(self, self._divergence, X, reset=False)
 
     def _check(
         self,
@@ -274,28 +281,17 @@ class TreeEstimator(BaseEstimator):
             raise ValueError(f"y must have {known} outputs as before, got {targets.shape[1]}.")
         return data._replace(targets=targets)
 
-    def _new(self, settings: TreeSettings, data: Data, rng: np.random.Generator) -> TreeSession:
-        """A tree without cells, with resolutions fitted to samples."""
-        maps = maps_of(self.resolutions, len(settings.layers))
-        none = np.zeros(len(data.weight), dtype=np.int64)
-        labels = data.targets if settings.kind == "classifier" else none
-        examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
-        features = Features.fit(maps, *examples, settings.scale, divergence, rng)
-        return self._session_of(settings, features, rng)
-
-    def _session_of(
-        self, settings: TreeSettings, features: Features, rng: np.random.Generator
-    ) -> TreeSession:
-        n_classes = len(self.classes_) if settings.kind == "classifier" else 1
-        n_outputs = 1 if self._units is None else len(self._units.mean)
-        return TreeSession(settings, features, n_classes, n_outputs, rng)
+    @property
+    def _n_classes(self) -> int:
+        return len(self.classes_) if hasattr(self, "classes_") else 1
 
     def _begin(self, settings: TreeSettings, waiting: Data) -> bool:
         """A root in the middle of the first samples; returns whether there are enough to go on."""
         n = settings.annealing.n_warmup
         warm = len(waiting.weight) >= n
         first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
-        self._session = self._new(settings, first, self._rng if warm else np.random.default_rng(0))
+        rng = self._rng if warm else np.random.default_rng(0)
+        self._session = TreeSession.over(settings, self.resolutions, first, self._n_classes, rng)
         if warm:
             self._session.plant(first)  # the samples will come again
         else:
@@ -319,6 +315,44 @@ class TreeEstimator(BaseEstimator):
                 targets = make_place(self._waiting.targets, place)
                 self._waiting = self._waiting._replace(targets=targets)
 
+    def _stored(self) -> dict[str, Any]:
+        layers = self.layers
+        if not isinstance(layers, int):
+            layers = [Layer.of(layer)._asdict() for layer in layers]
+        return stored(self, estimator=None, layers=layers, resolutions=None) | {
+            "estimator": [self._session.settings.kind, stored(self._template)["parameters"]],
+            "has_resolutions": self.resolutions is not None,
+        }
+
+    def _get_state(self) -> dict[str, Any]:
+        waiting = None
+        if self._waiting is not None:
+            waiting = {"data": self._waiting._asdict(), "rng": self._rng.bit_generator.state}
+        return {
+            "n_samples_seen": self.n_samples_seen_,
+            "labels": getattr(self, "labels_", None),
+            "units": None if self._units is None else self._units._asdict(),
+            "waiting": waiting,
+            "session": self._fitted.get_state(),
+        }
+
+    def _set_state(self, state: dict[str, Any], features: Features) -> None:  # type: ignore[override]
+        self.n_samples_seen_ = state["n_samples_seen"]
+        if state["labels"] is not None:
+            self.labels_ = state["labels"]
+        if state["units"] is not None:
+            self._units = OutputUnits(**state["units"])
+            self._flat = self._units.flat
+        self._waiting = None
+        if state["waiting"] is not None:
+            self._waiting = Data(**state["waiting"]["data"])
+            self._rng = np.random.default_rng()
+            self._rng.bit_generator.state = state["waiting"]["rng"]
+        n_outputs = 1 if self._units is None else len(self._units.mean)
+        sizes = self._n_classes, n_outputs
+        self._session = TreeSession(TreeSettings.of(self), features, *sizes, np.random.default_rng())
+        self._session.set_state(state["session"])
+
     def _generator(self) -> np.random.Generator:
         seed = self.random_state
         if not isinstance(seed, Integral):  # a RandomState takes longer to begin than a small region
@@ -326,7 +360,7 @@ class TreeEstimator(BaseEstimator):
         return np.random.default_rng(seed)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = BaseEstimator.__sklearn_tags__(self)
         own = get_tags(self._template)
         tags.estimator_type = own.estimator_type
         tags.classifier_tags = own.classifier_tags

@@ -9,8 +9,7 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import begin, to_means
-from oda_rl.codebook.schedule import FIRST_TEMPERATURE, LAST_TEMPERATURE
-from oda_rl.estimators.session import Settings
+from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 from oda_rl.estimators.tree.growth import MIN_LEVEL_SAMPLES, Region
 from oda_rl.estimators.tree.settings import Layer
@@ -89,28 +88,12 @@ class Candidate:
         self, settings: Settings, book: Codebook, critical: float, rng: np.random.Generator
     ) -> Annealer:
         """An annealer for a codebook that has just begun, in data with a critical temperature."""
-        layer, automatic = self.layer, isinstance(settings.t_max, str)
-        t_max = FIRST_TEMPERATURE * critical if automatic else float(settings.t_max)
-        t_min = LAST_TEMPERATURE * t_max if layer.t_min in (None, "auto") else float(layer.t_min or 0.0)
-        return Annealer(
-            book,
-            t_max=max(t_max, t_min),
-            t_min=t_min,
-            cooling=settings.cooling,
-            stepsize=settings.stepsize,
-            max_codevectors=max(int(layer.max_codevectors or 1), len(book)),
-            tol_converge=settings.tol_converge,
-            tol_merge=settings.tol_merge,
-            min_weight=settings.min_weight,
-            perturbation=settings.perturbation,
-            bifurcation="critical",
-            check_every=max(1, settings.samples_per_cell // 2),
-            max_samples=settings.samples_per_cell,
-            memory=settings.samples_per_cell // 10,
-            min_samples=MIN_LEVEL_SAMPLES,
-            harden=False,
-            seed=rng,
-        )
+        t_max, t_min = settings.t_max, self.layer.t_min or "auto"
+        if not isinstance(t_max, str) and not isinstance(t_min, str):
+            t_max = max(t_max, t_min)
+        k = max(int(self.layer.max_codevectors or 1), len(book))
+        own = settings._replace(max_codevectors=k, t_max=t_max, t_min=t_min, finish=False)
+        return own.annealer(book, critical, MIN_LEVEL_SAMPLES, rng)
 
     def learn(self, data: Data) -> None:
         """One step of Algorithm 1 or 4 for every sample to anneal."""

@@ -1,21 +1,18 @@
 """Trees of cells in several resolutions, as a scikit-learn meta-estimator."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from oda_rl import storage
 from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl.estimators.parameters import restored
 from oda_rl.estimators.targets import number_classes, number_known_classes, number_next_classes
 from oda_rl.estimators.tree.base import TreeEstimator
-from oda_rl.estimators.tree.session import Refinement
-from oda_rl.estimators.tree.settings import Layer, TreeSettings
-from oda_rl.estimators.tree.state import get_state, with_state
-
-Array = NDArray[np.float64]
+from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.session import Refinement, TreeSession
+from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
 
 
 class MultiResolutionODA(TreeEstimator):
@@ -180,7 +177,8 @@ class MultiResolutionODA(TreeEstimator):
             data = data._replace(weight=data.weight / data.weight.mean())
         data = self._in_units(settings, data, reset=True)
         self._waiting = None
-        self._session = self._new(settings, data, self._generator())
+        own = settings, self.resolutions, data, self._n_classes
+        self._session = TreeSession.over(*own, self._generator())
         self._session.fit(settings.layers, data)
         self._session.tree.features.forget()
         self.n_samples_seen_ = len(data.weight)
@@ -314,28 +312,10 @@ class MultiResolutionODA(TreeEstimator):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def save(self, path: storage.PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-
-        Raises
-        ------
-        ValueError
-            If a resolution is of a kind that cannot be written.
-        """
-        return storage.save(path, type(self).__name__, get_state(self))
-
     @classmethod
-    def load(cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None) -> Self:
+    def load(  # type: ignore[override]
+        cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None
+    ) -> Self:
         """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
 
         Parameters
@@ -355,4 +335,12 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If the file is damaged or holds something else, or resolutions are missing.
         """
-        return with_state(cls, storage.load(path, cls.__name__), resolutions)
+        state = storage.load(path, cls.__name__)
+        features = Features.restored(state["session"]["features"], resolutions)
+        specs = [None if one is None else one.spec for one in features.maps]
+        kind, parameters = state["estimator"]
+        template = restored(KINDS[kind], {"parameters": parameters, "form": {}})
+        given = specs if state["has_resolutions"] else None
+        model: Self = restored(cls, state, estimator=template, resolutions=given)
+        model._set_state(state, features)
+        return model

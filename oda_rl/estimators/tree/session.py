@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.candidates import Candidate
 from oda_rl.estimators.tree.cells import Cell
-from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.features import Features, maps_of
 from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Prior
@@ -47,6 +47,24 @@ class TreeSession(Growth):
         super().__init__(settings, features, n_classes, n_outputs, rng)
         self.candidates: dict[Cell, Candidate] = {}
         self._concluded = True
+
+    @classmethod
+    def over(
+        cls,
+        settings: TreeSettings,
+        resolutions: Any,
+        data: Data,
+        n_classes: int,
+        rng: np.random.Generator,
+    ) -> "TreeSession":
+        """A tree without cells, with `resolutions` fitted to samples."""
+        maps = maps_of(resolutions, len(settings.layers))
+        none = np.zeros(len(data.weight), dtype=np.int64)
+        labels = data.targets if settings.kind == "classifier" else none
+        examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
+        features = Features.fit(maps, *examples, settings.scale, divergence, rng)
+        n_outputs = data.targets.shape[1] if settings.kind == "regressor" else 1
+        return cls(settings, features, n_classes, n_outputs, rng)
 
     # -- a stream --------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from oda_rl.estimators.classification import ODAClassifier
 from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.regression import ODARegressor
-from oda_rl.estimators.session import Settings, check_temperatures
+from oda_rl.estimators.regression.session import ModelSettings
+from oda_rl.estimators.settings import Settings, check_temperatures
 
 KINDS = {"clusterer": ODAPartition, "classifier": ODAClassifier, "regressor": ODARegressor}
 # Parameters that mean nothing in a tree, and must be as they are by default.
@@ -109,8 +110,6 @@ class TreeSettings(NamedTuple):
         _check_unused(estimator, kind)
         if kind == "classifier":
             annealing = ClassSettings.of(estimator).annealing
-        elif kind == "regressor":
-            annealing = estimator._settings()[0]
         else:
             annealing = Settings.of(estimator)
         check_at_least(1, max_children=model.max_children, min_support=model.min_support)
@@ -177,8 +176,10 @@ def _check_unused(estimator: Any, kind: str) -> None:
                 f"the estimator's {name} must be left at {default!r}, got {given!r}: "
                 "it means nothing in a tree."
             )
-    if kind == "regressor" and estimator.local_model not in ("linear", "constant"):
-        raise ValueError(
-            f"the estimator's local_model must be 'linear' or 'constant' in a tree, "
-            f"got {estimator.local_model!r}."
-        )
+    if kind == "regressor":
+        ModelSettings.of(estimator)
+        if not isinstance(estimator.local_model, str):
+            raise ValueError(
+                f"the estimator's local_model must be 'linear' or 'constant' in a tree, "
+                f"got {estimator.local_model!r}."
+            )
