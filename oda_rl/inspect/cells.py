@@ -185,6 +185,7 @@ def _errors_of_samples(model: MultiResolutionODA, samples: Array, y: ArrayLike |
         if hasattr(model, "classes_"):
             return np.asarray(told != right, dtype=float)
         miss = (told - right).reshape(len(samples), -1)
+        assert model._units is not None
         unit = 1.0 if miss.shape[1] == 1 else model._units.deviation
         return np.asarray(((miss / unit) ** 2).sum(axis=1))
     return model.tree_.distances(samples)

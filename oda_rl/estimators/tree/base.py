@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
+from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.parameters import stored
 from oda_rl.estimators.partition import ODAPartition
@@ -86,21 +87,7 @@ class TreeEstimator(Estimator):
         found = self._predicted(X)
         return probabilities(found) if self._session.settings.rule == "bayes" else found
 
-    @_only("classifier")
-    def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Natural logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+    predict_log_proba = _only("classifier")(CodebookClassifier.predict_log_proba)
 
     @_only("clusterer")
     def fit_predict(
@@ -136,8 +123,7 @@ class TreeEstimator(Estimator):
         ndarray of shape (n_samples,), int64
             Rows of `codevectors_`.
         """
-        samples = self._check_again(X)
-        return self.tree_.leaf_numbers(samples)
+        return self.tree_.leaf_numbers(self._check_again(X))
 
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -248,8 +234,7 @@ class TreeEstimator(Estimator):
 
     def _predicted(self, X: ArrayLike) -> NDArray[Any]:
         samples = self._check_again(X)
-        session = self._fitted
-        return session.task.predict(session.tree, samples)
+        return self._fitted.task.predict(self.tree_, samples)
 
     @property
     def _divergence(self) -> Divergence:

@@ -114,13 +114,13 @@ class Cells:
 class Children(NamedTuple):
     """Cells that are, or may become, the children of those of a layer.
 
-    `first` and `count` (n_parents,) say where among `cells` the children of each cell of the layer
+    `first` and `n_children` (n_parents,) say where among `cells` the children of each cell of the layer
     stand; `width` and `temperature` (n_parents,) are as in `Cells`.
     """
 
     cells: Cells
     first: Labels
-    count: Labels
+    n_children: Labels
     width: Array
     temperature: Array
 
@@ -150,7 +150,7 @@ class Children(NamedTuple):
             at,
             cells.parent,
             self.first,
-            self.count,
+            self.n_children,
             cells.location,
             cells.own,
             cells.share,

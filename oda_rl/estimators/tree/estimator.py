@@ -218,7 +218,8 @@ class MultiResolutionODA(TreeEstimator):
             As for `fit`.
         """
         settings, first = TreeSettings.of(self), not hasattr(self, "n_samples_seen_")
-        data, new = self._check(settings, X, y, sample_weight, reset=first), []
+        data = self._check(settings, X, y, sample_weight, reset=first)
+        new: list[int] = []
         if settings.kind == "classifier":
             known, weights = None if first else self.classes_, settings.class_weight
             self.classes_, data, new = number_next_classes(known, data, weights, classes)

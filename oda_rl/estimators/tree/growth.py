@@ -266,10 +266,10 @@ class Growth:
         before = task.losses(tree, depth, at, scaled, data, prior)[chosen]
         losses = np.bincount(children.cells.parent, children.cells.loss, len(cells))
         after = losses.astype(float)[chosen]
-        good = (children.count[chosen] > 1) & ~task.all_one(children, chosen)
+        good = (children.n_children[chosen] > 1) & ~task.all_one(children, chosen)
         good &= after <= before * (1.0 - float(layer.min_improvement or 0.0))
         cells.closed[chosen[~good]] = True
-        good &= self._within_limit(before, children.count[chosen] - 1, good)
+        good &= self._within_limit(before, children.n_children[chosen] - 1, good)
         moved = tree.adopt(depth, children, chosen[good])
         for i in np.flatnonzero(good).tolist():
             self._remember(Cell(depth, int(chosen[i])), regions[i], float(before[i]), float(after[i]))

@@ -75,7 +75,7 @@ class Tree:
             start = self.layers[depth + 1].append(part.location, rows.pop("parent"), **rows).start
         moved[:-1][chosen] = start + np.arange(len(part))
         above.first[parents] = moved[found.first[parents]]
-        above.count[parents] = found.count[parents]
+        above.count[parents] = found.n_children[parents]
         above.width[parents] = found.width[parents]
         above.temperature[parents] = found.temperature[parents]
         return moved
