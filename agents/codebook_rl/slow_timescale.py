@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.codebook_rl.sizes import Sizes
+from oda_rl.agents.codebook_rl.arrays import Sizes
+from oda_rl.agents.codebook_rl.branches import BranchTree
 from oda_rl.agents.config import GrowthPlan, TwoTimescaleConfig
 from oda_rl.agents.observation_scale import SMALLEST
 from oda_rl.codebook.annealer import Annealer
@@ -33,6 +34,8 @@ class SlowTimescale:
         The cells, in scaled units.
     annealer : Annealer or None
         None until `begin`.
+    tree : BranchTree or None
+        The branches, if the codebook is divided: its cells then stand in their order.
     """
 
     def __init__(self, sizes: Sizes, config: TwoTimescaleConfig, rng: np.random.Generator) -> None:
@@ -40,6 +43,7 @@ class SlowTimescale:
         self.annealer: Annealer | None = None
         self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)
         self._sizes, self._config, self._rng = sizes, config, rng
+        self.tree = BranchTree(sizes.n_observed) if config.tree else None
 
     def begin(self, points: NDArray[np.float64]) -> None:
         """Begin with one cell for each label, just below its critical temperature.
@@ -62,11 +66,13 @@ class SlowTimescale:
         values, vectors = np.linalg.eigh(covariance)
         book.axis[:, : len(book)] = 2.0 * values[-1] * vectors[:, -1:]
         book["density"][:] = 1.0 / len(book)
+        if self.tree:
+            self.tree = BranchTree(n)
 
     def end_level(self, n: int, distortion: float) -> None:
-        """A temperature is finished after `n` updates: merge, prune, cool, split.
+        """A temperature is finished after `n` updates: merge, prune, cool, split, renew the branches.
 
-        At the last temperature n goes on from where the last look was.
+        At the last temperature n goes on from where the last check was.
         """
         assert self.annealer is not None
         self.annealer.distortion = distortion
@@ -74,6 +80,8 @@ class SlowTimescale:
         self.annealer.n = n
         self.annealer.end_level()
         self.annealer.use_stepsize(self._stepsize())
+        if self.tree:
+            self.tree.renew(self.codebook)
 
     def is_grown(self, steps: int, horizon: int) -> bool:
         """Whether the codebook has grown alone for long enough, after `steps` of a run of `horizon`."""
@@ -103,6 +111,8 @@ class SlowTimescale:
         arrays["codebook/payload"] = np.delete(
             arrays["codebook/payload"], self._sizes.trace_rows, axis=0
         )
+        if self.tree:
+            arrays.update({f"tree/{name}": array for name, array in self.tree.get_state().items()})
         ends = {"t_max": self.annealer.t_max, "t_min": self.annealer.t_min}
         return {"annealer": annealing, **ends}, arrays
 
@@ -126,6 +136,8 @@ class SlowTimescale:
         self.annealer.set_state({**config["annealer"], "reference": reference})
         if grown:
             self.annealer.max_codevectors = self.plan.max_cells
+        if self.tree:
+            self.tree.set_state({name: arrays[f"tree/{name}"] for name in self.tree.get_state()})
 
     def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
         config = self._config
