@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.envs.scaling import natural_scale
+from oda_rl.envs.spaces import natural_scale
 
 # A coordinate that never moved has no spread to divide by.
 SMALLEST = 1e-8

@@ -17,9 +17,15 @@ from gymnasium.envs.registration import register, registry
 if TYPE_CHECKING:
     from oda_rl.envs.aggregation import StateAggregation, VectorStateAggregation
     from oda_rl.envs.compiled import CompiledEnv
-    from oda_rl.envs.dynamics import CompiledDynamics, CompiledFunction, StartBlock
-    from oda_rl.envs.finding import find_dynamics, get_elapsed_steps, hand_back
-    from oda_rl.envs.rollouts import Transitions, rollout
+    from oda_rl.envs.dynamics import (
+        CompiledDynamics,
+        CompiledFunction,
+        StartBlock,
+        find_dynamics,
+        find_twin,
+        get_elapsed_steps,
+        hand_back,
+    )
 
 __all__ = [
     "CompiledDynamics",
@@ -27,12 +33,11 @@ __all__ = [
     "CompiledFunction",
     "StartBlock",
     "StateAggregation",
-    "Transitions",
     "VectorStateAggregation",
     "find_dynamics",
+    "find_twin",
     "get_elapsed_steps",
     "hand_back",
-    "rollout",
 ]
 
 _HOME = {
@@ -41,12 +46,11 @@ _HOME = {
     "CompiledFunction": "dynamics",
     "StartBlock": "dynamics",
     "StateAggregation": "aggregation",
-    "Transitions": "rollouts",
     "VectorStateAggregation": "aggregation",
-    "find_dynamics": "finding",
-    "get_elapsed_steps": "finding",
-    "hand_back": "finding",
-    "rollout": "rollouts",
+    "find_dynamics": "dynamics",
+    "find_twin": "dynamics",
+    "get_elapsed_steps": "dynamics",
+    "hand_back": "dynamics",
 }
 
 # id: class, time limit, reward threshold; Gymnasium's own but for the cart-pole with friction

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from oda_rl._validation import check_at_least
 from oda_rl.codebook.identities import Birth
-from oda_rl.envs.scaling import natural_scale
+from oda_rl.envs.spaces import natural_scale
 from oda_rl.estimators.online_assignment import LiveCells
 from oda_rl.estimators.partition import ODAPartition
 

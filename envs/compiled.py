@@ -49,7 +49,7 @@ class CompiledEnv(gym.Env):
 
     >>> import gymnasium as gym
     >>> import numpy as np
-    >>> from oda_rl.envs import CompiledEnv, rollout
+    >>> from oda_rl.envs import CompiledEnv
     >>> class Walk(CompiledEnv):
     ...     state_size = 1
     ...     start_low, start_high = (-0.5,), (0.5,)
@@ -77,12 +77,6 @@ class CompiledEnv(gym.Env):
     >>> observation, info = env.reset(seed=0)
     >>> env.step(1)[1:]
     (-1.0, False, False, {})
-
-    The same in compiled code, a thousand steps to the right:
-
-    >>> transitions = rollout(env, np.ones(1000, dtype=int), seed=0)
-    >>> int(transitions.terminated.sum())
-    227
     """
 
     state_size: ClassVar[int]

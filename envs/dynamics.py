@@ -1,25 +1,31 @@
-"""What a compiled environment hands to a compiled loop.
+"""What a compiled environment hands to a compiled loop, and how it is found behind wrappers.
 
 Every environment's dynamics are two functions with the same two signatures, so that a loop which takes
 them as arguments is compiled once, for all environments, and found on disk by the next process.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import gymnasium as gym
 import numba
 import numba.experimental.function_type  # teaches numba the type of a CompiledFunction
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numba import types
-from numpy.typing import NDArray
+from numba.extending import typeof_impl
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from oda_rl.envs.compiled import CompiledEnv
 
 _VECTOR = types.float64[::1]
-STEP_SIGNATURE = types.Tuple((types.float64, types.boolean))(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
-RESET_SIGNATURE = types.void(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
+SIGNATURES: dict[str, Any] = {
+    "step": types.Tuple((types.float64, types.boolean))(_VECTOR, _VECTOR, _VECTOR, _VECTOR),
+    "reset": types.void(_VECTOR, _VECTOR, _VECTOR, _VECTOR),
+}
+_TYPES = {kind: types.FunctionType(signature) for kind, signature in SIGNATURES.items()}
 
 
 class CompiledFunction(types.WrapperAddressProtocol):
@@ -41,11 +47,12 @@ class CompiledFunction(types.WrapperAddressProtocol):
     """
 
     def __init__(self, function: Callable[..., Any], kind: Literal["step", "reset"]) -> None:
-        if kind not in ("step", "reset"):
+        if kind not in SIGNATURES:
             raise ValueError(f"kind must be 'step' or 'reset', not {kind!r}")
         self.function = function
         self.kind = kind
         self._compiled: Any = None
+        self._address: int | None = None
 
     @property
     def compiled(self) -> Callable[..., Any]:
@@ -70,15 +77,23 @@ class CompiledFunction(types.WrapperAddressProtocol):
 
     def signature(self) -> Any:
         """The signature, as numba asks for it."""
-        return STEP_SIGNATURE if self.kind == "step" else RESET_SIGNATURE
+        return SIGNATURES[self.kind]
 
     def __wrapper_address__(self) -> int:
-        overload = self.compiled.overloads[self.signature().args]  # type: ignore[attr-defined]
-        name = overload.fndesc.llvm_cfunc_wrapper_name
-        return int(overload.library.get_pointer_to_function(name))
+        if self._address is None:
+            overload = self.compiled.overloads[self.signature().args]  # type: ignore[attr-defined]
+            name = overload.fndesc.llvm_cfunc_wrapper_name
+            self._address = int(overload.library.get_pointer_to_function(name))
+        return self._address
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CompiledFunction, (self.function, self.kind)
+
+
+@typeof_impl.register(CompiledFunction)
+def _type_of(function: CompiledFunction, _: Any) -> Any:
+    """Numba's type, which numba itself would put together anew for every call."""
+    return _TYPES[function.kind]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +134,7 @@ class StartBlock:
     """Starts of episodes, drawn ahead from the environment's generator.
 
     A compiled loop cannot call a Generator cheaply, so it is given a block of rows. The i-th row is what
-    the i-th `env.reset()` from here on would have drawn. `settle` takes back those that were not used:
+    the i-th `env.reset()` from here on would have drawn. `rewind_to` gives back those that are left:
     the generator is then where the same number of resets would have left it, and environment and loop
     can hand over to each other at any episode.
 
@@ -142,7 +157,7 @@ class StartBlock:
     >>> env = gym.make("oda_rl/CartPole-v1")
     >>> _ = env.reset(seed=0)
     >>> block = StartBlock(env.unwrapped, 64)
-    >>> block.settle(used=1)  # as if reset() had been called once
+    >>> block.rewind_to(used=1)  # as if reset() had been called once
     """
 
     def __init__(self, env: "CompiledEnv", size: int) -> None:
@@ -153,7 +168,7 @@ class StartBlock:
         self._before = self._generator.bit_generator.state
         self.rows = np.ascontiguousarray(env.draw_starts(self._generator, size), dtype=np.float64)
 
-    def settle(self, used: int) -> None:
+    def rewind_to(self, used: int) -> None:
         """Leave the generator where `used` resets would have left it.
 
         Parameters
@@ -165,3 +180,151 @@ class StartBlock:
             raise ValueError(f"used must be from 0 to {len(self.rows)}, not {used}")
         self._generator.bit_generator.state = self._before
         self._env.draw_starts(self._generator, used)
+
+
+# -- behind wrappers -----------------------------------------------------------------------------
+
+
+def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
+    """Find the compiled dynamics of an environment, if it has them and they tell all.
+
+    Wrappers that only look on are passed: Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker,
+    and Stable-Baselines3's Monitor. Any other could change observations or rewards.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        An environment, wrapped or not.
+
+    Returns
+    -------
+    CompiledDynamics or None
+        None for other environments, other wrappers or subclasses of them, an environment whose class
+        overrides `step` or `reset` but not the kernels, and one that a person watches
+        (`render_mode="human"`).
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> import oda_rl.envs
+    >>> find_dynamics(gym.make("oda_rl/CartPole-v1")).time_limit
+    500
+    >>> find_dynamics(gym.make("CartPole-v1")) is None
+    True
+    """
+    time_limit: int | None = None
+    for wrapper in _wrappers(env):
+        if not _only_looks_on(wrapper):
+            return None
+        if type(wrapper) is TimeLimit:
+            limit = wrapper._max_episode_steps
+            time_limit = limit if time_limit is None else min(limit, time_limit)
+    inner = _compiled(env)
+    if inner is None or inner.render_mode == "human" or not _tells_all(inner):
+        return None
+    return replace(inner.dynamics, time_limit=time_limit)
+
+
+def find_twin(env_id: str) -> str | None:
+    """The id of an environment with compiled dynamics that equals another in every number.
+
+    Parameters
+    ----------
+    env_id : str
+        Id of an environment.
+
+    Returns
+    -------
+    str or None
+        The compiled twin of one of Gymnasium's classic control tasks; the id itself if its environment
+        has compiled dynamics; None if there are none.
+
+    Examples
+    --------
+    >>> import oda_rl.envs
+    >>> find_twin("CartPole-v1"), find_twin("CartPole-v0")
+    ('oda_rl/CartPole-v1', None)
+    """
+    spec, twin = gym.spec(env_id.rpartition(":")[2]), gym.registry.get(f"oda_rl/{env_id}")
+    # Registered anew, the same id may be another task.
+    original = str(spec.entry_point).startswith("gymnasium.envs.classic_control.") and not (
+        spec.additional_wrappers
+    )
+    if twin is not None and original and spec.max_episode_steps == twin.max_episode_steps:
+        return twin.id
+    env = gym.make(env_id)
+    found = find_dynamics(env)
+    env.close()
+    return None if found is None else env_id
+
+
+def get_elapsed_steps(env: gym.Env) -> int:
+    """Steps of the running episode, as the TimeLimit wrapper counts them; 0 if there is none.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        An environment in which `reset` has been called.
+    """
+    counts = [w._elapsed_steps or 0 for w in _wrappers(env) if isinstance(w, TimeLimit)]
+    return max(counts, default=0)
+
+
+def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int) -> None:
+    """Let the environment go on where a compiled loop has stopped.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment that `find_dynamics` was given, in which `reset` has been called.
+    state : array-like of shape (state_size,)
+        The state that the loop has reached.
+    elapsed_steps : int
+        Steps of the running episode so far; the TimeLimit wrapper goes on counting from there.
+
+    Raises
+    ------
+    ValueError
+        If the environment has no compiled dynamics, or the state not its shape.
+    """
+    inner = _compiled(env)
+    if inner is None:
+        raise ValueError(f"env must have compiled dynamics; {env.unwrapped} has none")
+    inner.set_state(state)
+    for wrapper in _wrappers(env):
+        if isinstance(wrapper, TimeLimit):
+            counter: Any = wrapper
+            counter._elapsed_steps = elapsed_steps
+
+
+def _compiled(env: gym.Env) -> "CompiledEnv | None":
+    from oda_rl.envs.compiled import CompiledEnv  # which imports this module
+
+    inner = env.unwrapped
+    return inner if isinstance(inner, CompiledEnv) else None
+
+
+def _wrappers(env: gym.Env) -> Iterator[Any]:
+    while isinstance(env, gym.Wrapper):
+        yield env
+        env = env.env
+
+
+def _only_looks_on(wrapper: gym.Wrapper) -> bool:
+    kind = type(wrapper)
+    if kind in (TimeLimit, OrderEnforcing, PassiveEnvChecker):
+        return True
+    # By its name, as this package does without Stable-Baselines3.
+    return (kind.__module__, kind.__qualname__) == ("stable_baselines3.common.monitor", "Monitor")
+
+
+def _tells_all(env: "CompiledEnv") -> bool:
+    """Whether `step` and `reset` are those that the kernels were written for."""
+    if {"step", "reset"} & vars(env).keys():
+        return False
+    mro = type(env).__mro__
+
+    def depth(name: str) -> int:
+        return next(i for i, kind in enumerate(mro) if name in vars(kind))
+
+    return depth("step") >= depth("step_kernel") and depth("reset") >= depth("reset_kernel")

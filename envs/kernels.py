@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Dynamics of the classic control tasks, compiled through `CompiledFunction`, and a loop over them.
+"""Dynamics of the classic control tasks, compiled through `CompiledFunction`.
 
 Every step has the signature (parameters, state, action, observation) -> (reward, terminated), every
 reset (parameters, state, start, observation). The arithmetic is Gymnasium's, operation by operation, so
@@ -250,44 +250,11 @@ def step_acrobot(parameters, state, action, observation):
     return (0.0 if terminated else -1.0), terminated
 
 
-# -- the loop ------------------------------------------------------------------------------------
+# -- several environments ------------------------------------------------------------------------
 
 
 @kernel
-def play(
-    step,
-    reset,
-    parameters,
-    starts,
-    actions,
-    time_limit,
-    first,
-    elapsed,
-    state,
-    observation,
-    observations,
-    next_observations,
-    rewards,
-    terminated,
-    truncated,
-):
-    """Play `actions` from number `first` on until they or the starts are used up.
-
-    Returns the number of the next action, the starts used, and the steps of the running episode.
-    """
-    used = 0
-    for t in range(first, actions.shape[0]):
-        for j in range(observation.shape[0]):
-            observations[t, j] = observation[j]
-        rewards[t], terminated[t] = step(parameters, state, actions[t], observation)
-        for j in range(observation.shape[0]):
-            next_observations[t, j] = observation[j]
-        elapsed += 1
-        truncated[t] = elapsed >= time_limit
-        if terminated[t] or truncated[t]:
-            reset(parameters, state, starts[used], observation)
-            used += 1
-            elapsed = 0
-            if used == starts.shape[0]:
-                return t + 1, used, elapsed
-    return actions.shape[0], used, elapsed
+def step_many(step, parameters, states, actions, observations, rewards, terminated):
+    """Step several environments with the same parameters, one row of each array for each of them."""
+    for i in range(states.shape[0]):
+        rewards[i], terminated[i] = step(parameters, states[i], actions[i], observations[i])

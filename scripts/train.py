@@ -24,17 +24,19 @@ from stable_baselines3.common.callbacks import LogEveryNTimesteps
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
-from stable_baselines3.common.monitor import Monitor
 
 import oda_rl
 from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs.names import action_names, observation_names
 from oda_rl.plotting import plot_codebook, plot_learning_curve
 
 matplotlib.use("Agg")
 
-EVALUATION_SEED = 1_000_000
+# What chooses the policy that is kept, and what tells how good it is, begin in different states.
+CHOICE_SEED, RESULT_SEED = 1_000_000, 2_000_000
+CHOICE_EPISODES, MOST_ENVS = 20, 100
 
 
 @dataclass
@@ -85,10 +87,9 @@ def make_callbacks(args: Args, folder: Path) -> tuple[list[Any], KeepBestCallbac
     callbacks: list[Any] = [CodebookCallback(args.log_freq), LogEveryNTimesteps(args.log_freq)]
     if not args.eval_freq:
         return callbacks, None
-    environment = Monitor(gym.make(args.env_id))
-    environment.reset(seed=EVALUATION_SEED + args.seed)
     keeper = KeepBestCallback(
-        environment,
+        make_evaluation_envs(args.env_id, CHOICE_EPISODES, CHOICE_SEED + args.seed),
+        CHOICE_EPISODES,
         eval_freq=max(args.eval_freq // args.n_envs, 1),
         log_path=str(folder),
         restore=args.keep_best,
@@ -113,11 +114,10 @@ def train(model: TwoTimescaleQ, args: Args, callbacks: list[Any], console: Conso
 
 
 def evaluate(model: TwoTimescaleQ, env_id: str, episodes: int, seed: int) -> list[float]:
-    """The returns of greedy episodes on a fresh environment."""
-    environment = Monitor(gym.make(env_id))
-    environment.reset(seed=seed)
-    returns, _ = evaluate_policy(model, environment, episodes, return_episode_rewards=True)
-    environment.close()
+    """The returns of greedy episodes on fresh environments."""
+    environments = make_evaluation_envs(env_id, min(episodes, MOST_ENVS), seed)
+    returns, _ = evaluate_policy(model, environments, episodes, return_episode_rewards=True)
+    environments.close()
     return list(returns)  # type: ignore[arg-type]
 
 
@@ -217,7 +217,7 @@ def main(args: Args) -> int:
         console.print(
             f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}.", highlight=False
         )
-    returns = evaluate(model, args.env_id, args.eval_episodes, EVALUATION_SEED - 1 - args.seed)
+    returns = evaluate(model, args.env_id, args.eval_episodes, RESULT_SEED + args.seed)
     result = {
         "env_id": args.env_id,
         "seed": args.seed,

@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from oda_rl.agents.config import check_ranges
-from oda_rl.rkhs.losses import SQUARED
-from oda_rl.rkhs.machine import Rules
+from oda_rl.rkhs.functional_sgd import SQUARED
+from oda_rl.rkhs.hyperparameters import Rules
 
 _INFINITY = float("inf")
 _TINY = 1e-12

@@ -11,7 +11,7 @@ from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.linear_q.learner import DivergenceError
 from oda_rl.agents.linear_q.ranges import ObservationRange
 from oda_rl.agents.random_blocks import DrawBlock
-from oda_rl.rkhs import learning
+from oda_rl.rkhs.functional_sgd import LOSS
 from oda_rl.rkhs.machine import KernelMachine
 
 Array = NDArray[np.float64]
@@ -123,7 +123,7 @@ class KernelLearner:
         records = self.machine.records[-RECENT:]
         return {
             "rollout/exploration_rate": self.exploration_rate,
-            "train/loss": float(records[:, learning.LOSS].mean()) if len(records) else 0.0,
+            "train/loss": float(records[:, LOSS].mean()) if len(records) else 0.0,
             "train/n_updates": len(self.machine.records),
             "kernel/bandwidth": self.machine.value_of("bandwidth"),
             "kernel/n_points": self.n_cells,
@@ -266,7 +266,10 @@ class KernelLearner:
 
         Episodes under way are not part of it, but for their transitions that wait to be learned.
         """
-        machine, arrays = self.machine.get_state()
+        machine = self.machine.get_state()
+        arrays = {
+            name: machine.pop(name) for name in list(machine) if isinstance(machine[name], np.ndarray)
+        }
         config: dict[str, Any] = {
             "is_scaled": self.is_scaled,
             "horizon": self.horizon,
@@ -295,6 +298,6 @@ class KernelLearner:
             for name, array in arrays.items()
             if name.startswith("machine/")
         }
-        self.machine.set_state(config["machine"], found)
+        self.machine.set_state({**config["machine"], **found})
         self.n_waiting = len(arrays["waiting"])
         self.waiting[: self.n_waiting] = arrays["waiting"]

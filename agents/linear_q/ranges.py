@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.observation_scale import SMALLEST
-from oda_rl.envs.scaling import LARGEST
+from oda_rl.envs.spaces import LARGEST
 
 # What a coordinate does under random actions is not all that it will do.
 MARGIN = 0.1

@@ -23,7 +23,7 @@ from oda_rl.agents.sb3.compiled_loop import run_compiled
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
 from oda_rl.agents.sb3.training_loops import run_single, run_vectorised
-from oda_rl.envs.finding import find_dynamics
+from oda_rl.envs.dynamics import find_dynamics
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 from oda_rl.plotting.views import View
 

@@ -1,6 +1,7 @@
 """Callbacks in SB3's style: watch the codebook, keep the best policy."""
 
 import time
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -318,6 +319,11 @@ class KeepBestCallback(EvalCallback):
         self.restore = restore
         self.best_timesteps = 0
         self._best: tuple[Any, Any] | None = None
+
+    def _init_callback(self) -> None:
+        with warnings.catch_warnings():  # several episodes at once need other environments than training
+            warnings.filterwarnings("ignore", "Training and eval env are not of the same type")
+            super()._init_callback()
 
     @property
     def looks_every(self) -> int:

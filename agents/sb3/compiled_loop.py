@@ -14,8 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 from oda_rl.agents import compiled_rollout as playing
 from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_look, count_calls
 from oda_rl.agents.sb3.training_loops import finish_episodes
-from oda_rl.envs.dynamics import CompiledDynamics, StartBlock
-from oda_rl.envs.finding import get_elapsed_steps, hand_back
+from oda_rl.envs.dynamics import CompiledDynamics, StartBlock, get_elapsed_steps, hand_back
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -61,7 +60,7 @@ class CompiledRun:
         while made < n_steps:
             clock = self.clock
             if clock[playing.STARTS_USED] == STARTS:
-                self.starts.settle(STARTS)
+                self.starts.rewind_to(STARTS)
                 self.starts = StartBlock(self.dynamics.env, STARTS)
                 clock[playing.STARTS_USED] = 0
             clock[playing.EPISODES] = 0
@@ -93,7 +92,7 @@ class CompiledRun:
             # The draw that begins the episode is the learner's next; nothing else has happened.
             self.learner.begin(0, self.observation)
             self.clock[playing.BEGINNING] = 0
-        self.starts.settle(int(self.clock[playing.STARTS_USED]))
+        self.starts.rewind_to(int(self.clock[playing.STARTS_USED]))
         elapsed = int(self.clock[playing.ELAPSED])
         hand_back(self.env, self.state, elapsed)
         if self.monitor:

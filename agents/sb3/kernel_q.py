@@ -11,7 +11,7 @@ from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.kernel_q.learner import KernelLearner
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.policy import CodebookPolicy
-from oda_rl.rkhs import learning
+from oda_rl.rkhs.functional_sgd import FIRST_STATE
 
 
 class KernelQ(OnlineAlgorithm):
@@ -107,7 +107,7 @@ class KernelQ(OnlineAlgorithm):
     @property
     def bandwidth_history_(self) -> NDArray[np.float64]:
         """The bandwidth after each mini-batch, in parts of the ranges."""
-        return self.learner.machine.records[:, learning.FIRST_STATE]
+        return self.learner.machine.records[:, FIRST_STATE]
 
     def learn(
         self,

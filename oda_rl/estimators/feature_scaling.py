@@ -40,13 +40,6 @@ class Scaling(NamedTuple):
             return points.copy()
         return np.asarray(points @ self.inverse + self.shift)
 
-    def turned(self, omega: Array) -> "Scaling":
-        """This map with `omega` (n_features, n_features) after it: z omega^T."""
-        turn = omega.T
-        matrix = turn if len(self.matrix) == 0 else self.matrix @ turn
-        shift = np.zeros(len(matrix)) if len(self.matrix) == 0 else self.shift
-        return Scaling(shift, matrix, np.asarray(np.linalg.pinv(matrix)))
-
 
 NO_SCALING = Scaling(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
 

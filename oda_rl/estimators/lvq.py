@@ -1,33 +1,28 @@
 """Learning vector quantization, K given: the papers' baseline for classification."""
 
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from oda_rl import storage
 from oda_rl._validation import check_at_least
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators import lvq_kernels
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
-from oda_rl.estimators.classification.names import class_names, plain_parameters, set_class_names
+from oda_rl.estimators.classification.fine_tuning import STEP, check_variant, learn
 from oda_rl.estimators.feature_scaling import NO_SCALING
-from oda_rl.estimators.fine_tuning import (
-    LVQ1_OFFSET,
-    STEEPNESS,
-    STEP,
-    STEP_RELEVANCE,
-    check_variant,
-    scratch_for,
+from oda_rl.estimators.targets import (
+    Data,
+    check_data,
+    make_place,
+    number_classes,
+    number_next_classes,
 )
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-STATE = ("location", "labels", "count", "relevance", "omega")
+STATE = ("_location", "_labels", "_count", "n_samples_seen_")
 
 
 class LVQ(CodebookClassifier):
@@ -39,11 +34,10 @@ class LVQ(CodebookClassifier):
     ----------
     n_codevectors : int, default=5
         Codevectors per class; fewer for a class with fewer samples.
-    variant : {"lvq1", "glvq", "grlvq", "gmlvq"}, default="lvq1"
+    variant : {"lvq1", "glvq"}, default="lvq1"
         LVQ1: the nearest codevector moves to the sample, or away from it if its class is wrong, with a
         stepsize of its own (Problem 2). GLVQ: the nearest of the right class and the nearest of the
-        others move, down the gradient of a cost. GRLVQ and GMLVQ also learn relevances of the features,
-        and a matrix of them.
+        others move, down the gradient of a cost.
     init : "random" or array-like of shape (n, n_features), default="random"
         First codevectors: samples of every class chosen at random by `fit`, the first ones by
         `partial_fit`; or given, with `init_labels`.
@@ -66,10 +60,6 @@ class LVQ(CodebookClassifier):
         Their classes.
     weights_ : ndarray of shape (n_codevectors,)
         Parts of the samples that have moved them.
-    omega_ : ndarray of shape (n_features, n_features)
-        The metric: d(x, mu) = |omega (x - mu)|^2.
-    relevances_ : ndarray of shape (n_features,)
-        Diagonal of omega^T omega over its sum.
     n_codevectors_, n_samples_seen_ : int
         K, and the samples presented.
     n_features_in_ : int
@@ -82,7 +72,7 @@ class LVQ(CodebookClassifier):
     References
     ----------
     Mavridis and Baras, "Online Deterministic Annealing for Classification and Clustering", section II-B;
-    for the variants see `oda_rl.estimators.lvq_kernels`.
+    Sato and Yamada, "Generalized learning vector quantization", NIPS 1995.
 
     Examples
     --------
@@ -137,17 +127,18 @@ class LVQ(CodebookClassifier):
             The estimator itself.
         """
         self._check_parameters()
-        samples, labels, weight = self._check_fit(X, y, sample_weight)
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
+        self.classes_, data = number_classes(data, None)
         rng = self._generator()
-        self._begin(samples.shape[1])
+        self._begin(data.samples.shape[1])
         if self._is_random():
             for c in range(len(self.classes_)):
-                own = np.flatnonzero(labels == c)
+                own = np.flatnonzero(data.targets == c)
                 chosen = rng.choice(own, min(self.n_codevectors, len(own)), replace=False)
-                self._append(samples[chosen], c)
+                self._append(data.samples[chosen], c)
         for n in range(self.n_passes):
-            order = rng.permutation(len(samples))
-            self._learn(samples[order], labels[order], weight[order], 1.0 - n / self.n_passes)
+            order = rng.permutation(len(data.weight))
+            self._learn(data.take(order), STEP * (1.0 - n / self.n_passes))
         self._publish()
         return self
 
@@ -178,89 +169,34 @@ class LVQ(CodebookClassifier):
         """
         self._check_parameters()
         first = not hasattr(self, "_location")
-        samples, targets, weight = self._check_stream(X, y, sample_weight, reset=first)
-        known = targets[:0] if first else self.classes_
-        more = targets[:0] if classes is None else np.asarray(classes)
-        self.classes_ = np.unique(np.concatenate([known, more, targets]))
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
+        known = None if first else self.classes_
+        self.classes_, data, new = number_next_classes(known, data, None, classes)
         if first:
-            self._begin(samples.shape[1])
+            self._begin(data.samples.shape[1])
         else:
-            self._labels = np.searchsorted(self.classes_, known)[self._labels]
-        for t, c in enumerate(np.searchsorted(self.classes_, targets)):
-            rows = slice(t, t + 1)
+            for place in new:
+                self._labels = make_place(self._labels, place)
+        for t, c in enumerate(data.targets):
+            row = data.take(slice(t, t + 1))
             if self._is_random() and (self._labels == c).sum() < self.n_codevectors:
-                self._append(samples[rows], int(c))
+                self._append(row.samples, int(c))
+                self.n_samples_seen_ += 1
             else:
                 fall = 1.0 / (1.0 + self.n_samples_seen_ / (100.0 * len(self._labels)))
-                self._learn(samples[rows], np.array([c]), weight[rows], fall)
+                self._learn(row, STEP * fall)
         self._publish()
         return self
 
-    # -- storing ---------------------------------------------------------------------------------
-
-    def save(self, path: storage.PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-        """
-        check_is_fitted(self, "classes_")
-        parameters = plain_parameters(self)
-        for name in ("init", "init_labels"):
-            value = parameters[name]
-            parameters[name] = (
-                value if value is None or value == "random" else np.asarray(value).tolist()
-            )
-        state = {"n_samples_seen": self.n_samples_seen_, "n_features": self.n_features_in_}
-        arrays = {name: getattr(self, "_" + name) for name in STATE}
-        return storage.save(
-            path,
-            type(self).__name__,
-            {"parameters": parameters, "state": state, **class_names(self)},
-            arrays,
-        )
-
-    @classmethod
-    def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on where it was.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-        divergence : Divergence, optional
-            Needed if the estimator was saved with a divergence of the user's own.
-
-        Returns
-        -------
-        LVQ
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or holds something else, or its divergence is not known.
-        """
-        config, arrays = storage.load(path, cls.__name__)
-        parameters = config["parameters"]
-        if divergence is not None:
-            parameters["divergence"] = divergence
-        model = cls(**parameters)
-        set_class_names(model, config)
-        model.n_features_in_ = int(config["state"]["n_features"])
-        model.n_samples_seen_ = int(config["state"]["n_samples_seen"])
-        for name in STATE:
-            setattr(model, "_" + name, arrays[name])
-        model._publish()
-        return model
-
     # -- inside ----------------------------------------------------------------------------------
+
+    def _get_state(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in STATE}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        for name in STATE:
+            setattr(self, name, state[name])
+        self._publish()
 
     def _check_parameters(self) -> None:
         check_at_least(1, n_codevectors=self.n_codevectors, n_passes=self.n_passes)
@@ -277,7 +213,6 @@ class LVQ(CodebookClassifier):
         self._location = np.empty((d, 0))
         self._labels = np.empty(0, dtype=np.int64)
         self._count = np.empty(0)
-        self._relevance, self._omega = np.ones(d), np.eye(d)
         self.n_samples_seen_ = 0
         if self._is_random():
             return
@@ -294,38 +229,13 @@ class LVQ(CodebookClassifier):
         self._location = np.ascontiguousarray(np.hstack([self._location, codevectors.T]))
         self._labels = np.append(self._labels, np.full(len(codevectors), c, dtype=np.int64))
         self._count = np.append(self._count, np.ones(len(codevectors)))
-        if self._is_random() and len(codevectors) == 1:
-            self.n_samples_seen_ += 1
 
-    def _learn(self, samples: Array, labels: Labels, weight: Array, fall: float) -> None:
-        self.n_samples_seen_ += len(samples)
-        location, own = self._location, self._labels
-        part, scratch = (samples, labels, weight), scratch_for(location)
-        step, slow = STEP * fall, STEP_RELEVANCE * fall
-        if self.variant == "lvq1":
-            kind, least = self._divergence.kind, self._divergence.minimum
-            lvq_kernels.lvq1(kind, *part, LVQ1_OFFSET, 1.0, least, location, own, self._count, scratch)
-        elif self.variant == "gmlvq":
-            lvq_kernels.gmlvq(*part, step, STEEPNESS, slow, self._omega, location, own, scratch)
-        else:
-            slow = slow if self.variant == "grlvq" else 0.0
-            lvq_kernels.glvq(*part, step, STEEPNESS, slow, self._relevance, location, own, scratch)
-            self._omega = np.diag(np.sqrt(self._relevance))
+    def _learn(self, data: Data, step: float) -> None:
+        self.n_samples_seen_ += len(data.weight)
+        learn(self.variant, self._divergence, data, step, self._location, self._labels, self._count)
 
     def _publish(self) -> None:
         codevectors = np.ascontiguousarray(self._location.T)
-        self.omega_ = self._omega.copy()
-        relevance = (self._omega**2).sum(axis=0)
-        self.relevances_ = relevance / relevance.sum()
-        plain = self.variant in ("lvq1", "glvq")
-        scaling = NO_SCALING if plain else NO_SCALING.turned(self._omega)
-        widths = np.ones(len(self.classes_))
-        book = ClassBook(
-            scaling(codevectors),
-            self._labels,
-            self._count / self._count.sum(),
-            widths,
-            np.zeros_like(codevectors),
-        )
-        self._set_book(book, scaling)
-        self.codevectors_ = codevectors
+        share = self._count / self._count.sum()
+        widths, spreads = np.ones(len(self.classes_)), np.zeros_like(codevectors)
+        self._set_book(ClassBook(codevectors, self._labels, share, widths, spreads), NO_SCALING)

@@ -10,9 +10,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from oda_rl.estimators.classification.names import class_names, set_class_names
 from oda_rl.rkhs.base import Array, KernelSGD
-from oda_rl.rkhs.losses import HINGE, LOGISTIC
+from oda_rl.rkhs.functional_sgd import HINGE, LOGISTIC
 from oda_rl.rkhs.machine import KernelMachine
 
 
@@ -141,6 +140,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     """
 
     losses = {"hinge": HINGE, "logistic": LOGISTIC}  # noqa: RUF012
+    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -185,42 +185,6 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         self.transfer = transfer
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Start anew and learn from the samples in a random order, `n_passes` times.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples; never changed.
-        y : array-like of shape (n_samples,)
-            Their classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsize of each sample; samples of weight zero count as absent.
-
-        Returns
-        -------
-        KernelSGDClassifier
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range, samples are not numbers, or there is one class only.
-        """
-        rules = self._rules()
-        samples, labels = self._check(X, y, reset=True)
-        weight = self._weights_of(samples, sample_weight)
-        self.classes_ = np.unique(labels[weight > 0.0])
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must have at least two classes, got one class, {self.classes_[0]!r}; "
-                "partial_fit takes classes as they come."
-            )
-        self._machine = KernelMachine(samples.shape[1], len(self.classes_), rules, self._generator())
-        self._learn(samples, self._indices(labels), weight, self.n_passes)
-        self._publish()
-        return self
-
     def partial_fit(
         self,
         X: ArrayLike,
@@ -238,7 +202,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         X : array-like of shape (n_samples, n_features)
             The next samples; never changed.
         y : array-like of shape (n_samples,)
-            Their classes. Classes not seen before are welcome at any time.
+            Their classes. New classes may come at any time.
         classes : array-like of shape (n_classes,), optional
             Classes that will come, so that outputs have columns for them from the beginning.
         sample_weight : array-like of shape (n_samples,), optional
@@ -265,9 +229,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
             self._machine = KernelMachine(samples.shape[1], len(self.classes_), rules, self._generator())
         elif len(self.classes_) > len(known):
             self._machine.set_outputs(np.searchsorted(self.classes_, known), len(self.classes_))
-        self._learn(samples, self._indices(labels), weight, None)
-        self._publish()
-        return self
+        return self._learn(samples, labels, weight, None)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """The outputs f_c(x), the largest of which tells the class.
@@ -336,12 +298,20 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         check_classification_targets(labels)
         return samples, column_or_1d(labels)
 
-    def _indices(self, labels: NDArray[Any]) -> Array:
-        """Places of the labels in `classes_`; of labels that are not there any, as they do not count."""
+    def _begin(self, labels: NDArray[Any]) -> int:
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have at least two classes, got one class, {self.classes_[0]!r}; "
+                "partial_fit takes classes as they come."
+            )
+        return len(self.classes_)
+
+    def _numbers(self, labels: NDArray[Any]) -> Array:
         return np.searchsorted(self.classes_, labels)[:, None].astype(np.float64)
 
-    def _names(self) -> dict[str, Any]:
-        return class_names(self)
+    def _outputs_state(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist(), "dtype": self.classes_.dtype.str}
 
-    def _set_names(self, config: dict[str, Any]) -> None:
-        set_class_names(self, config)
+    def _set_outputs_state(self, state: dict[str, Any]) -> None:
+        self.classes_ = np.array(state["classes"], dtype=state["dtype"])

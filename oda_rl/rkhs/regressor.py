@@ -7,10 +7,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from oda_rl._validation import check_non_negative, check_positive
 from oda_rl.rkhs.base import Array, KernelSGD
-from oda_rl.rkhs.losses import HUBER, SQUARED
-from oda_rl.rkhs.machine import KernelMachine, Rules
+from oda_rl.rkhs.functional_sgd import HUBER, SQUARED
+from oda_rl.rkhs.machine import KernelMachine
 
 
 class KernelSGDRegressor(RegressorMixin, KernelSGD):
@@ -100,23 +99,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
 
     Notes
     -----
-    The function is f(x) = sum_j w_j k(d_j, x). A sample with a gradient becomes a point of the
-    dictionary (eqs. 4 to 6); destructive kernel orthogonal matching pursuit then drops points within the
-    budget.
-
-    A hyperparameter is a Markov chain over a finite set: a running fitness R (eq. 7) tells which way to
-    go, and the next state is drawn from P(R) (eq. 8). For the bandwidth the fitness is the derivative of
-    the log-likelihood of new samples under a kernel density estimate of past ones; it is zero where
-    eq. 9 has its fixed point. Eq. 9 is misprinted: the factors M - 1 and p belong below the line, and f
-    is the density without the sample itself. The fixed point of Leiva-Murillo and Artes-Rodriguez is,
-    for n samples in p dimensions,
-
-        d^2 = (1 / (n p)) sum_i [sum_(j != i) |x_i - x_j|^2 k(x_i, x_j) / sum_(j != i) k(x_i, x_j)].
-
-    What differs from the paper: the likelihood is that of past samples in a window and not of the
-    dictionary, whose spacing follows the bandwidth that it should tell; the chain stays where the
-    likeliest bandwidth, by Newton's method, is nearest to its state, and moves ever more rarely. The
-    other hyperparameters follow what the last step would have gained on new samples.
+    The function and its hyperparameters learn as those of `KernelSGDClassifier` do.
 
     References
     ----------
@@ -179,32 +162,6 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         self.transfer = transfer
         self.random_state = random_state
 
-    # -- learning --------------------------------------------------------------------------------
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Start anew and learn from the samples in a random order, `n_passes` times.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples; never changed.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Outputs; never changed.
-        sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsize of each sample; samples of weight zero count as absent.
-
-        Returns
-        -------
-        KernelSGDRegressor
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range or samples are not numbers.
-        """
-        return self._take(X, y, sample_weight, True, self.n_passes)
-
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples in their order, one or many, and go on from what is there.
 
@@ -230,7 +187,18 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         ValueError
             If a parameter is outside its range or samples are not numbers.
         """
-        return self._take(X, y, sample_weight, not hasattr(self, "_machine"), None)
+        first = not hasattr(self, "_machine")
+        rules = self._rules() if first else self._machine.rules
+        samples, outputs = self._check(X, y, reset=first)
+        weight = self._weights_of(samples, sample_weight)
+        if first:
+            n_outputs = self._begin(outputs)
+            self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
+        elif outputs[:1].size != self._machine.n_outputs:
+            raise ValueError(
+                f"y must have {self._machine.n_outputs} outputs, as before, got {outputs[:1].size}."
+            )
+        return self._learn(samples, outputs, weight, None)
 
     def predict(self, X: ArrayLike) -> Array:
         """The function at every sample.
@@ -248,44 +216,24 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         values = self._outputs(X)
         return values[:, 0] if self._flat else values
 
-    # -- inside ----------------------------------------------------------------------------------
-
-    def _rules(self) -> Rules:
-        check_positive(huber_width=self.huber_width)
-        check_non_negative(huber_width=self.huber_width)
-        return super()._rules()
-
-    def _take(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        anew: bool,
-        n_passes: int | None,
-    ) -> Self:
-        rules = self._rules() if anew else self._machine.rules
+    def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, Array]:
         samples, outputs = validate_data(
-            self, X, y, reset=anew, dtype=np.float64, order="C", multi_output=True, y_numeric=True
+            self, X, y, reset=reset, dtype=np.float64, order="C", multi_output=True, y_numeric=True
         )
-        weight = self._weights_of(samples, sample_weight)
-        flat = outputs.ndim == 1
-        outputs = np.asarray(outputs, dtype=np.float64).reshape(len(samples), -1)
-        if anew:
-            self._flat = flat
-            self._machine = KernelMachine(samples.shape[1], outputs.shape[1], rules, self._generator())
-        elif outputs.shape[1] != self._machine.n_outputs:
-            raise ValueError(
-                f"y must have {self._machine.n_outputs} outputs, as before, got {outputs.shape[1]}."
-            )
-        self._learn(samples, outputs, weight, n_passes)
-        self._publish()
-        return self
+        return samples, np.asarray(outputs, dtype=np.float64)
 
-    def _names(self) -> dict[str, Any]:
+    def _begin(self, outputs: Array) -> int:
+        self._flat = outputs.ndim == 1
+        return outputs[:1].size
+
+    def _numbers(self, outputs: Array) -> Array:
+        return outputs.reshape(len(outputs), -1)
+
+    def _outputs_state(self) -> dict[str, Any]:
         return {"flat": self._flat}
 
-    def _set_names(self, config: dict[str, Any]) -> None:
-        self._flat = bool(config["flat"])
+    def _set_outputs_state(self, state: dict[str, Any]) -> None:
+        self._flat = bool(state["flat"])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""The parts of the classifier: kernels against slow twins, moments, scaling, room, widths."""
+"""The parts of the classifier: kernels against slow twins, moments, scaling, shares of K_max."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from sklearn.datasets import load_digits, load_wine
 from oda_rl import ODAClassifier
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.estimators import moments
-from oda_rl.estimators.classification import decisions
+from oda_rl.estimators.classification import kernels
+from oda_rl.estimators.classification.annealing import capacities
 from oda_rl.estimators.classification.book import probabilities
-from oda_rl.estimators.classification.path import room_for
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments
 
 SQUARED = get_divergence("squared_euclidean")
@@ -29,7 +29,7 @@ def test_log_joint_is_equation_35():
     distance, label = rng.uniform(0.0, 3000.0, (20, 6)), np.array([0, 2, 1, 0, 2, 2])
     weight, width = rng.dirichlet(np.ones(6)), np.array([0.5, 1.0, 2.0])
     out = np.empty((20, 4))
-    decisions.log_joint(distance, label, np.log(weight), np.append(width, 1.0), 3.0, out)
+    kernels.log_joint(distance, label, np.log(weight), np.append(width, 1.0), 3.0, out)
     for c in range(3):
         own = label == c
         terms = np.log(weight[own]) - distance[:, own] / width[c]
@@ -81,11 +81,11 @@ def test_features_of_one_unit_stay_as_they_are():
         assert (scaling is NO_SCALING) == plain
 
 
-def test_room_is_shared_by_need():
-    assert room_for([300, 300, 300], 90) == [30, 30, 30]
-    assert room_for([9, 300, 300], 43) == [3, 20, 20]
-    assert room_for([1, 2, 3], 40) == [1, 1, 1]
-    assert room_for([100, 100], 1) == [1, 1]
+def test_k_max_is_shared_by_need():
+    assert capacities([300, 300, 300], 90) == [30, 30, 30]
+    assert capacities([9, 300, 300], 43) == [3, 20, 20]
+    assert capacities([1, 2, 3], 40) == [1, 1, 1]
+    assert capacities([100, 100], 1) == [1, 1]
 
 
 def test_units_do_not_matter():

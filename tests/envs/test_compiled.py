@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from oda_rl.envs import CompiledEnv, find_dynamics, rollout
+from oda_rl.envs import CompiledEnv, StartBlock, find_dynamics, hand_back
 
 
 class Raft(CompiledEnv):
@@ -49,20 +49,31 @@ def test_the_checker_is_content():
 
 
 def test_compiled_and_stepped_are_the_same():
+    """What a compiled loop does by hand: the functions, starts drawn ahead, the way back to Python."""
     env, twin = gym.wrappers.TimeLimit(Raft(), 10), gym.wrappers.TimeLimit(Raft(), 10)
-    actions = np.random.default_rng(0).integers(-1, 2, size=500)
-    transitions = rollout(env, actions, seed=2)
-    observation, _ = twin.reset(seed=2)
-    for t, action in enumerate(actions):
-        np.testing.assert_array_equal(transitions.observations[t], observation)
-        observation, reward, terminated, truncated, _ = twin.step(action)
-        assert transitions.rewards[t] == reward
-        assert (transitions.terminated[t], transitions.truncated[t]) == (terminated, truncated)
-        if terminated or truncated:
-            observation, _ = twin.reset()
-    assert transitions.terminated.any()
-    assert transitions.truncated.any()
+    env.reset(seed=2)
+    twin.reset(seed=2)
+    dynamics = find_dynamics(env)
+    block, state, observation = StartBlock(dynamics.env, 200), dynamics.env.get_state(), np.zeros(2)
+    used, elapsed, ends = 0, 0, set()
+    for action in np.random.default_rng(0).integers(-1, 2, size=500):
+        found = dynamics.step(
+            dynamics.parameters, state, dynamics.env.encode_action(action), observation
+        )
+        expected, *outcome, truncated, _ = twin.step(action)
+        np.testing.assert_array_equal(observation, expected)
+        assert found == tuple(outcome)
+        elapsed += 1
+        if found[1] or truncated:
+            ends.add((found[1], truncated))
+            dynamics.reset(dynamics.parameters, state, block.rows[used], observation)
+            used, elapsed = used + 1, 0
+            np.testing.assert_array_equal(observation, twin.reset()[0])
+    assert {(True, False), (False, True)} <= ends
+    block.rewind_to(used)
+    hand_back(env, state, elapsed)
     np.testing.assert_array_equal(env.step(0)[0], twin.step(0)[0])
+    np.testing.assert_array_equal(env.reset()[0], twin.reset()[0])
 
 
 def test_reset_is_needed():
@@ -120,10 +131,8 @@ def test_a_kernel_may_return_whole_numbers_and_draw_its_starts():
             return 1 if action[0] == state[0] else 0, True
 
     env = Coin()
-    transitions = rollout(env, np.ones(100, dtype=int), seed=0)
-    np.testing.assert_array_equal(transitions.rewards, transitions.observations[:, 0])
-    assert 30 < transitions.rewards.sum() < 70
-    env.reset(seed=0)
+    starts = [env.reset(seed=seed)[0][0] for seed in range(100)]
+    assert 30 < sum(starts) < 70
     assert env.step(int(env.get_state()[0]))[1:3] == (1.0, True)
 
 

@@ -65,21 +65,22 @@ def test_a_block_of_starts_is_what_resets_would_have_drawn(name):
         dynamics.reset(dynamics.parameters, state, row, observation)
         np.testing.assert_array_equal(observation, twin.reset()[0])
         np.testing.assert_array_equal(state, twin.unwrapped.get_state())
-    block.settle(7)
+    block.rewind_to(7)
     np.testing.assert_array_equal(env.reset()[0], twin.reset()[0])
     with pytest.raises(ValueError, match="used must be from 0 to 20, not 21"):
-        block.settle(21)
+        block.rewind_to(21)
     with pytest.raises(ValueError, match="size must be 1 or more, not 0"):
         StartBlock(dynamics.env, 0)
 
 
 CODE = """
 import gymnasium as gym, numpy as np, oda_rl.envs
-from oda_rl.envs import rollout, kernels
-env = gym.make("oda_rl/{name}")
-space = env.action_space
-rollout(env, np.zeros((100, *space.shape), space.dtype), seed=0)
-stats = [kernels.play.stats, env.unwrapped._compiled_step.compiled.stats]
+from oda_rl.envs import find_dynamics, kernels
+d = find_dynamics(gym.make("oda_rl/{name}"))
+states, seen = np.zeros((2, d.state_size)), np.zeros((2, d.observation_size))
+actions, rewards, ends = np.zeros((2, d.action_size)), np.zeros(2), np.zeros(2, dtype=bool)
+kernels.step_many(d.step, d.parameters, states, actions, seen, rewards, ends)
+stats = [kernels.step_many.stats, d.step.compiled.stats]
 print(*(f"{{s.cache_hits.total()}}/{{s.cache_misses.total()}}" for s in stats))
 """
 

@@ -5,7 +5,7 @@ from gymnasium import wrappers
 from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
-from oda_rl.envs import find_dynamics, get_elapsed_steps, hand_back
+from oda_rl.envs import find_dynamics, find_twin, get_elapsed_steps, hand_back
 from oda_rl.envs.classic import CartPole, MountainCar
 
 ID = "oda_rl/CartPole-v1"
@@ -100,3 +100,14 @@ def test_handing_back_refuses_what_does_not_fit():
         hand_back(env, [0.0, 0.0, 0.0], 0)
     with pytest.raises(ValueError, match="env must have compiled dynamics"):
         hand_back(gym.make("CartPole-v1"), [0.0] * 4, 0)
+
+
+def test_a_twin_is_found_only_where_it_is_equal(monkeypatch):
+    assert find_twin("CartPole-v1") == ID == find_twin(ID)
+    assert find_twin("CartPole-v0") is None  # of another length
+    assert find_twin("FrozenLake-v1") is None
+    changed = dict(gym.registry)
+    monkeypatch.setattr(gym.envs.registration, "registry", changed)
+    monkeypatch.setattr(gym, "registry", changed)
+    gym.register("CartPole-v1", HeavyCartPole, max_episode_steps=500)
+    assert find_twin("CartPole-v1") == "CartPole-v1"  # compiled, but not the same task

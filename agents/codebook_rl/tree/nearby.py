@@ -2,10 +2,9 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Compiled kernels on a tree: look at an observation, remember it, move the cells near it."""
 
-from oda_rl.agents.codebook_rl.behaviour import NEAR, best_action
-
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.codebook_rl.association import add_distances, associate, leverage, smallest
+from oda_rl.agents.codebook_rl.behaviour import NEAR, best_action
 from oda_rl.agents.codebook_rl.codebook_update import DENSITY_SAMPLES, is_level_done, slow_stepsize
 from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE, trace_rows, value_temperature
 from oda_rl.agents.codebook_rl.state import (

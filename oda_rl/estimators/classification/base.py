@@ -1,26 +1,24 @@
 """What the classifiers have in common: labelled codevectors in scaled features that decide."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
+from oda_rl import storage
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.classification.book import ClassBook, probabilities
+from oda_rl.estimators.classification.settings import check_part
 from oda_rl.estimators.feature_scaling import Scaling
+from oda_rl.estimators.parameters import restored, stored
+from oda_rl.estimators.targets import check_samples
 
 Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class CodebookClassifier(ClassifierMixin, BaseEstimator):
@@ -57,7 +55,7 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         result = self.classes_[found]
         if self.reject is None:
             return result
-        far = self._is_far(distance)
+        far = self._is_far(distance, self.reject)
         label = np.asarray(self.reject_label)
         mixed = (label.dtype.kind in "US") != (result.dtype.kind in "US")
         common = object if mixed else np.result_type(result.dtype, label.dtype)
@@ -102,7 +100,7 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def is_rejected(self, X: ArrayLike, quantile: float | None = None) -> NDArray[np.bool_]:
-        """Whether samples are too far from every codevector to say anything.
+        """Whether samples are too far from every codevector to be told.
 
         The divergence from the nearest codevector, in widths of its class, is larger than that of all
         but the part `quantile` of the samples would be if the cell were a Gaussian of that width.
@@ -124,6 +122,57 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         check_part(quantile=part)
         return self._is_far(self._distance(X), part)
 
+    # -- storing ---------------------------------------------------------------------------------
+
+    def save(self, path: storage.PathOrFile) -> Path | None:
+        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; `.npz` is appended to a name without a suffix.
+
+        Returns
+        -------
+        Path or None
+            The file; None for a binary file.
+        """
+        check_is_fitted(self, "classes_")
+        return storage.save(path, type(self).__name__, {**stored(self), **self._get_state()})
+
+    @classmethod
+    def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
+        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        divergence : Divergence, optional
+            Needed if the estimator was saved with a divergence of the user's own.
+
+        Returns
+        -------
+        The estimator.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or its divergence is not known.
+        """
+        state = storage.load(path, cls.__name__)
+        model: Self = restored(cls, state, divergence=divergence)
+        model._set_state(state)
+        return model
+
+    def _get_state(self) -> dict[str, Any]:
+        """What has been learned, for a model file."""
+        raise NotImplementedError
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """Put a new estimator in the state that `_get_state` gave."""
+        raise NotImplementedError
+
     # -- for the classifiers ---------------------------------------------------------------------
 
     @property
@@ -132,20 +181,12 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
 
     def _distance(self, X: ArrayLike) -> Array:
         samples = self._check_again(X)
-        scaled = self._scaling(samples)
-        return self._divergence(scaled, self._book.codevectors)
+        return self._divergence(self._scaling(samples), self._book.codevectors)
 
-    def _excess(self, distance: Array) -> Array:
-        """The divergence from the nearest codevector, in widths of its class."""
+    def _is_far(self, distance: Array, part: float) -> NDArray[np.bool_]:
         nearest = distance.argmin(axis=1)
-        width = self._book.widths[self._book.labels[nearest]]
-        return distance[np.arange(len(distance)), nearest] / width
-
-    def _is_far(self, distance: Array, part: float | None = None) -> NDArray[np.bool_]:
-        part = self.reject if part is None else part
-        assert part is not None
-        excess = self._excess(distance)
-        return np.asarray(gammaincc(0.5 * self.n_features_in_, excess) < part)
+        in_widths = distance.min(axis=1) / self._book.widths[self._book.labels[nearest]]
+        return np.asarray(gammaincc(0.5 * self.n_features_in_, in_widths) < part)
 
     def _set_book(self, book: ClassBook, scaling: Scaling) -> None:
         self._book, self._scaling = book, scaling
@@ -156,56 +197,7 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_again(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "classes_")
-        return self._check(X, reset=False)
-
-    def _check(self, X: ArrayLike, reset: bool) -> Array:
-        """Validated samples that kernels can read: C-contiguous, float64, writeable."""
-        samples = validate_data(self, X, reset=reset, dtype=np.float64, order="C")
-        self._divergence.check(samples)
-        return samples if samples.flags.writeable else samples.copy()
-
-    def _check_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Array, Labels, Array]:
-        """Samples, numbers of their classes, and weights, of mean one; sets `classes_`."""
-        samples, targets, weight = self._check_targets(X, y, sample_weight, reset=True)
-        self.classes_, labels = np.unique(targets, return_inverse=True)
-        if self.class_weight is not None:
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=targets)
-            weight = weight * factors[labels]
-        return samples, labels.astype(np.int64), weight / weight.mean()
-
-    def _check_stream(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool
-    ) -> tuple[Array, NDArray[Any], Array]:
-        """Samples, their classes, and weights."""
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight={self.class_weight!r} needs all samples, which partial_fit has not; "
-                "give a dict of weights."
-            )
-        samples, targets, weight = self._check_targets(X, y, sample_weight, reset)
-        if self.class_weight is not None:
-            weight = weight * np.array([self.class_weight.get(c, 1.0) for c in targets.tolist()])
-        return samples, targets, weight
-
-    def _check_targets(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool
-    ) -> tuple[Array, NDArray[Any], Array]:
-        checked: Any = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C")
-        samples: Array = checked[0] if checked[0].flags.writeable else checked[0].copy()
-        self._divergence.check(samples)
-        targets = column_or_1d(checked[1], warn=True)
-        check_classification_targets(targets)
-        weight = _check_sample_weight(
-            sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
-        used = weight > 0.0
-        if not used.any():
-            raise ValueError("sample_weight must be positive for at least one sample.")
-        if not used.all():
-            samples, targets, weight = samples[used], targets[used], weight[used]
-        return samples, targets, weight
+        return check_samples(self, self._divergence, X, reset=False)
 
     def _generator(self) -> np.random.Generator:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -215,17 +207,3 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self._divergence.minimum >= 0.0
         return tags
-
-
-def check_part(**values: float | None) -> None:
-    """Raise a ValueError for a part that is neither None nor in (0, 1)."""
-    for name, value in values.items():
-        if value is not None and not 0.0 < value < 1.0:
-            raise ValueError(f"{name} must be None or in (0, 1), got {value}.")
-
-
-def check_choice(known: tuple[Any, ...], **values: Any) -> None:
-    """Raise a ValueError for a parameter that is not one of `known`."""
-    for name, value in values.items():
-        if not any(value is k or (isinstance(value, str) and value == k) for k in known):
-            raise ValueError(f"{name} must be one of {known}, got {value!r}.")

@@ -1,14 +1,14 @@
 """The codevectors of all classes together, in scaled features, and the decisions they make."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.codebook import hard_cells as batch
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification import decisions
+from oda_rl.estimators.classification import kernels
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -42,7 +42,7 @@ class ClassBook(NamedTuple):
             log_weight = np.log(self.weights)
         if len(self.votes) == 0:
             out = np.empty((len(distance), len(self.widths)))
-            decisions.log_joint(distance, self.labels, log_weight, self.widths, d, out)
+            kernels.log_joint(distance, self.labels, log_weight, self.widths, d, out)
             return out
         cells = log_weight - distance / self.widths[0]
         top = cells.max(axis=1, keepdims=True)
@@ -82,7 +82,7 @@ class Cells(NamedTuple):
     nearest: Labels
 
 
-def settle(
+def hard_cells(
     codevectors: Array, samples: Array, weight: Array, divergence: Divergence, turns: int
 ) -> Cells:
     """Take the codevectors of one class towards temperature zero, by so many turns at most."""
@@ -94,6 +94,19 @@ def settle(
     batch.quench(kind, samples, weight, k, location, 1e-4, turns, nearest, closest, second, mass)
     batch.cell_moments(samples, weight, nearest, k, location, mass, spread)
     return Cells(location.T.copy(), mass, float(weight @ closest), spread.T.copy(), nearest)
+
+
+def cells_of(
+    codevectors: Array, shares: Array, spreads: Array, mass: float, divergence: Divergence
+) -> Cells:
+    """Cells whose distortion is told from their variances, to second order."""
+    spreads = np.broadcast_to(spreads, codevectors.shape)
+    if divergence.name == "squared_euclidean" or len(codevectors) == 0:
+        own = spreads.sum(axis=1)
+    else:
+        scale = np.array([divergence.scale(mu) for mu in codevectors])
+        own = 0.5 * (scale**2 * spreads).sum(axis=1)
+    return Cells(codevectors, shares, mass * float(shares @ own), spreads, np.empty(0, dtype=np.int64))
 
 
 def book_of(
@@ -132,18 +145,22 @@ def voting_book(
 
 
 def with_votes(cells: Cells, votes: Array, widths: Array) -> ClassBook:
-    """A book from the weights of the classes in its cells; each cell has half a vote of all to begin."""
-    prior = (votes.sum(axis=0) + 1e-12) / (votes.sum() + 1e-12 * votes.shape[1])
-    smooth = votes + 0.5 * prior
-    smooth /= smooth.sum(axis=1, keepdims=True)
+    """A book from the weights of the classes in its cells, `votes` (K, n_classes)."""
+    mixed = votes + half_vote(votes.sum(axis=0, keepdims=True), votes.sum())
+    shares = mixed / mixed.sum(axis=1, keepdims=True)
     return ClassBook(
         cells.codevectors,
-        smooth.argmax(axis=1).astype(np.int64),
+        shares.argmax(axis=1).astype(np.int64),
         cells.shares,
         widths,
         cells.spreads,
-        smooth,
+        shares,
     )
+
+
+def half_vote(prior: Array, total: Any) -> Array:
+    """Half a vote, divided among the classes as the votes `prior` (n, n_classes), `total` in a row."""
+    return np.asarray(0.5 * (prior + 1e-12) / (total + 1e-12 * prior.shape[1]))
 
 
 def widths_of(cells: Sequence[Cells], mass: Array, counts: Array, features: int, own: float) -> Array:

@@ -1,7 +1,6 @@
 """Progressive classification as a scikit-learn classifier that also learns from a stream."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -9,13 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification import files as _class_files
+from oda_rl.estimators.classification.annealing import ClassPoint, fit_classes, history
 from oda_rl.estimators.classification.base import CodebookClassifier
-from oda_rl.estimators.classification.fit import fit_classes
-from oda_rl.estimators.classification.moves import ClassPoint, history
-from oda_rl.estimators.classification.settings import classifier_settings
-from oda_rl.estimators.classification.stream import Stream
-from oda_rl.storage import PathOrFile
+from oda_rl.estimators.classification.session import ClassSession
+from oda_rl.estimators.classification.settings import ClassSettings
+from oda_rl.estimators.targets import check_data, number_classes, number_next_classes
 
 Array = NDArray[np.float64]
 
@@ -46,11 +43,9 @@ class ODAClassifier(CodebookClassifier):
         divergences of positive data features are multiplied by numbers only, and `"within"` is
         `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly
         more often of one class in the features as they are: those of one unit, such as pixels.
-    fine_tune : {None, "lvq1", "glvq", "grlvq", "gmlvq"}, default=None
-        Learning vector quantization after the annealing: LVQ1; GLVQ; with relevances of the features
-        (GRLVQ); with a matrix of relevances (GMLVQ, K n_features^2 operations per sample). A stream
-        goes on with it once its annealing is done, with relevances as `fit` has left them. Codevectors
-        are then no means of their cells, which `rule="nearest"` does not mind.
+    fine_tune : {None, "lvq1", "glvq"}, default=None
+        Learning vector quantization after the annealing. A stream goes on with it once its annealing is
+        done. Codevectors are then no means of their cells, which `rule="nearest"` does not mind.
     n_passes : int, default=20
         Passes over the data that `fit` makes for `fine_tune`, or for `mode="lvq"`.
     validation : int, "auto" or None, default="auto"
@@ -84,7 +79,7 @@ class ODAClassifier(CodebookClassifier):
     perturbation : float, default=0.1
         Least offset of children, in standard deviations of the cell (delta).
     n_warmup : int, default=100
-        Samples of a stream that are looked at before the annealing begins.
+        Samples of a stream that are gathered before the annealing begins.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, divides them, and draws perturbations.
 
@@ -219,11 +214,12 @@ class ODAClassifier(CodebookClassifier):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
-        settings, mode = classifier_settings(self)
-        samples, labels, weight = self._check_fit(X, y, sample_weight)
-        stream = Stream(settings, mode, samples.shape[1], self._generator())
-        fit_classes(stream, samples, labels, weight, len(self.classes_), self)
-        self._publish(stream)
+        settings = ClassSettings.of(self)
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
+        self.classes_, data = number_classes(data, self.class_weight)
+        session = ClassSession(settings, data.samples.shape[1], self._generator())
+        fit_classes(session, data, len(self.classes_), self)
+        self._publish(session)
         return self
 
     def partial_fit(
@@ -258,21 +254,17 @@ class ODAClassifier(CodebookClassifier):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
-        settings, mode = classifier_settings(self)
-        first = not hasattr(self, "_stream")
-        samples, targets, weight = self._check_stream(X, y, sample_weight, reset=first)
-        stream = Stream(settings, mode, samples.shape[1], self._generator()) if first else self._stream
-        known = np.empty(0, dtype=targets.dtype) if first else self.classes_
-        self.classes_ = np.unique(
-            np.concatenate([known, np.asarray(classes), targets])
-            if classes is not None
-            else np.concatenate([known, targets])
-        )
-        places = np.flatnonzero(~np.isin(self.classes_, known))
-        stream.resume(settings, mode)
-        stream.insert_classes([int(place) for place in places])
-        stream.observe(samples, np.searchsorted(self.classes_, targets), weight)
-        self._publish(stream)
+        settings = ClassSettings.of(self)
+        first = not hasattr(self, "_session")
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
+        known = None if first else self.classes_
+        self.classes_, data, new = number_next_classes(known, data, self.class_weight, classes)
+        if first:
+            self._session = ClassSession(settings, data.samples.shape[1], self._generator())
+        self._session.resume(settings)
+        self._session.insert_classes(new)
+        self._session.observe(data)
+        self._publish(self._session)
         return self
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
@@ -287,9 +279,11 @@ class ODAClassifier(CodebookClassifier):
         ------
         ndarray of shape (n_samples,)
         """
-        samples = self._stream.scaling(self._check_again(X))
+        samples = self._check_again(X)
+        scaling = self._session.scaling
+        samples = scaling(samples)
         for point in self.history_:
-            distance = self._divergence(samples, self._stream.scaling(point.codevectors))
+            distance = self._divergence(samples, scaling(point.codevectors))
             yield point.labels[distance.argmin(axis=1)]
 
     # -- what has been learned -------------------------------------------------------------------
@@ -298,52 +292,24 @@ class ODAClassifier(CodebookClassifier):
     def history_(self) -> list[ClassPoint]:
         """One record per finished temperature."""
         check_is_fitted(self, "classes_")
-        return history(self._stream, self.classes_)
+        session = self._session
+        return history(session.runs, session.choice.losses, session.scaling, self.classes_)
 
-    # -- storing ---------------------------------------------------------------------------------
+    # -- inside ----------------------------------------------------------------------------------
 
-    def save(self, path: PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+    def _get_state(self) -> dict[str, Any]:
+        return {"session": self._session.get_state()}
 
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
+    def _set_state(self, state: dict[str, Any]) -> None:
+        rng = np.random.default_rng()
+        session = ClassSession(ClassSettings.of(self), self.n_features_in_, rng)
+        session.set_state(state["session"])
+        self._publish(session)
 
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-        """
-        check_is_fitted(self, "classes_")
-        return _class_files.write(path, self)
-
-    @classmethod
-    def load(cls, path: PathOrFile, divergence: Divergence | None = None) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-        divergence : Divergence, optional
-            Needed if the estimator was saved with a divergence of the user's own.
-
-        Returns
-        -------
-        ODAClassifier
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or holds something else, or its divergence is not known.
-        """
-        return _class_files.read(path, cls, divergence)
-
-    def _publish(self, stream: Stream) -> None:
-        self._stream = stream
-        self.n_samples_seen_ = stream.n_seen
-        self.temperature_ = stream.temperature
-        self.converged_ = stream.annealed
-        self._set_book(stream.book(), stream.scaling)
-        self.relevances_ = stream.relevances()
+    def _publish(self, session: ClassSession) -> None:
+        self._session = session
+        self.n_samples_seen_ = session.n_seen
+        self.temperature_ = session.temperature
+        self.converged_ = session.annealed
+        self._set_book(session.book(), session.scaling)
+        self.relevances_ = session.relevances()

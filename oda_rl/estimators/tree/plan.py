@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.estimators.classification import ODAClassifier
-from oda_rl.estimators.classification.settings import classifier_settings
+from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.regression import ODARegressor
 from oda_rl.estimators.session import Settings
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
         kind = kind_of(estimator)
         _check_unused(estimator, kind)
         if kind == "classifier":
-            settings = classifier_settings(estimator)[0]
+            settings = ClassSettings.of(estimator).annealing
         elif kind == "clusterer":
             settings = Settings.of(estimator)
         else:

@@ -1,7 +1,7 @@
-"""Annealing the classes of data at hand, and choosing the temperature at which to stop."""
+"""Annealing the classes of data at hand, choosing the temperature to stop at, fine-tuning."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +11,23 @@ from oda_rl.estimators.classification.book import (
     Cells,
     ClassBook,
     book_of,
+    hard_cells,
     log_loss,
-    settle,
     voting_book,
 )
+from oda_rl.estimators.classification.fine_tuning import anneal_lvq, fine_tune
+from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.session import Run, Settings, critical_temperature, first_and_last_temperature
+from oda_rl.estimators.targets import Data
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 # No more codevectors than one for so many samples.
 SAMPLES_PER_CODEVECTOR = 3
-# Samples presented between two looks, however few the cells.
+# Samples presented between two tests for convergence, however few the cells.
 MIN_LEVEL_SAMPLES = {"critical": 30, "perturb": 1000}
-# Turns towards temperature zero: for a trial, and for the last word.
+# Turns towards temperature zero: for a trial, and at the end.
 TRIAL_TURNS, LAST_TURNS = 5, 100
 # Widths that are tried: how much of its own a class has, and how many times wider than measured.
 WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0))
@@ -32,6 +35,8 @@ WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0)
 GROWTH = 1.15
 # A level that loses no more than this above the least is as good.
 TOLERANCE = 1e-3
+# Parts of the validation: of so many samples at most, and of more.
+FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 
 
 class Choice(NamedTuple):
@@ -43,7 +48,25 @@ class Choice(NamedTuple):
     losses: tuple[float, ...] = ()
 
 
-class Data(NamedTuple):
+class ClassPoint(NamedTuple):
+    """What was learned at one temperature: a record of `ODAClassifier.history_`.
+
+    `loss` is the mean of -log p(c | x) over samples left out, at this temperature (NaN if none were),
+    with p no less than 0.02;
+    `codevectors` are in the units of the data, `labels` their classes; `n_samples_seen` samples have
+    been presented and `seconds` spent since the annealing of all samples began.
+    """
+
+    temperature: float
+    n_codevectors: int
+    loss: float
+    n_samples_seen: int
+    seconds: float
+    codevectors: Array
+    labels: NDArray[Any]
+
+
+class ClassData(NamedTuple):
     """Scaled samples with classes; `shared` if the classes have one partition (majority vote)."""
 
     samples: Array
@@ -52,21 +75,21 @@ class Data(NamedTuple):
     n_classes: int
     shared: bool
 
-    def take(self, rows: Labels) -> "Data":
+    def take(self, rows: Labels) -> "ClassData":
         """Some of the samples."""
         samples = np.ascontiguousarray(self.samples[rows])
         return self._replace(samples=samples, labels=self.labels[rows], weight=self.weight[rows])
 
-    def parts(self) -> list["Data"]:
+    def parts(self) -> list["ClassData"]:
         """The samples that are annealed together: class by class, or all."""
         if self.shared:
             return [self]
         return [self.take(np.flatnonzero(self.labels == c)) for c in range(self.n_classes)]
 
-    def settle(self, found: Sequence[Array], settings: Settings, turns: int) -> list[Cells]:
+    def hard_cells(self, found: Sequence[Array], settings: Settings, turns: int) -> list[Cells]:
         """Take the codevectors of the parts towards temperature zero."""
         return [
-            settle(c, part.samples, part.weight, settings.divergence, turns)
+            hard_cells(c, part.samples, part.weight, settings.divergence, turns)
             for c, part in zip(found, self.parts(), strict=True)
         ]
 
@@ -85,25 +108,78 @@ class Data(NamedTuple):
         return votes
 
 
-def room_for(counts: Sequence[int], max_codevectors: int) -> list[int]:
+def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> None:
+    """Learn classes from samples at hand; the session goes on from there.
+
+    Parameters
+    ----------
+    session : ClassSession
+        A new one; changed in place.
+    data : Data
+        Samples with numbers of classes, and weights of mean one.
+    n_classes : int
+        Classes.
+    estimator : ODAClassifier
+        Its `validation` and `n_passes`.
+    """
+    settings = session.settings
+    scaled = session.begin(data, n_classes)
+    samples, labels, weight = scaled
+    own = ClassData(samples, labels, weight, n_classes, settings.shared)
+    annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
+    validation = estimator.validation
+    if validation is not None and n_classes > 1:
+        auto = FOLDS if len(data.weight) <= FEW_SAMPLES else MORE_FOLDS
+        folds = auto if validation == "auto" else int(validation)
+        session.choice = choose(own, annealing, folds, session.rng)
+    choice = session.choice
+    level = choice.level if choice.losses else None
+    session.take_over(anneal(own, annealing, session.rng, level, session.runs[0].payload))
+    cells = own.hard_cells(codebooks(session.runs), annealing, LAST_TURNS)
+    if settings.shared:
+        session.set_book(own.book(cells, choice.own, choice.factor), own.votes(cells[0]))
+        return
+    book = own.book(cells, choice.own, choice.factor)
+    tuned = _tuned(session, book, scaled, estimator.n_passes)
+    if tuned is not book.codevectors:
+        found = [tuned[book.labels == c] for c in range(n_classes)]
+        cells = own.hard_cells(found, annealing, 0)
+        book = own.book(cells, choice.own, choice.factor)
+    session.set_book(book, None)
+
+
+def _tuned(session: Any, book: ClassBook, scaled: Data, n_passes: int) -> Array:
+    """The codevectors after annealed LVQ and fine-tuning."""
+    settings, codevectors = session.settings, book.codevectors
+    labels, passes = book.labels, (n_passes, session.rng)
+    if settings.mode == "lvq":
+        metric = session.divergence, session.temperature
+        codevectors = anneal_lvq(codevectors, labels, book.weights, scaled, *metric, *passes)
+    if settings.fine_tune is not None:
+        variant, divergence = settings.fine_tune, session.divergence
+        codevectors = fine_tune(variant, codevectors, labels, scaled, divergence, *passes)
+    return codevectors
+
+
+def capacities(counts: Sequence[int], max_codevectors: int) -> list[int]:
     """Shares of K_max, no more than there are samples for, and at least one for each part."""
     wanted = [max(1, n // SAMPLES_PER_CODEVECTOR) for n in counts]
-    room = [1] * len(wanted)
+    shares = [1] * len(wanted)
     left = max_codevectors - len(wanted)
     while left > 0:
-        open_ = [c for c, want in enumerate(wanted) if room[c] < want]
+        open_ = [c for c, want in enumerate(wanted) if shares[c] < want]
         if not open_:
             break
         step = max(1, left // len(open_))
         for c in open_:
-            taken = min(step, wanted[c] - room[c], left)
-            room[c] += taken
+            taken = min(step, wanted[c] - shares[c], left)
+            shares[c] += taken
             left -= taken
-    return room
+    return shares
 
 
 def anneal(
-    data: Data,
+    data: ClassData,
     settings: Settings,
     rng: np.random.Generator,
     level: int | None = None,
@@ -111,7 +187,7 @@ def anneal(
 ) -> list[Run]:
     """Anneal every part by itself, all through the same temperatures, down to that of `level`."""
     parts = data.parts()
-    room = room_for([len(part.weight) for part in parts], settings.max_codevectors)
+    capacity = capacities([len(part.weight) for part in parts], settings.max_codevectors)
     divergence = settings.divergence
     critical = max(critical_temperature(divergence, p.samples, p.weight)[0] for p in parts)
     first, last = first_and_last_temperature(settings.t_max, settings.t_min, critical)
@@ -122,7 +198,7 @@ def anneal(
         temperature = max(settings.cooling(temperature), last)
     last = last if level is None else max(last, 0.999 * temperature)
     runs = []
-    for part, k in zip(parts, room, strict=True):
+    for part, k in zip(parts, capacity, strict=True):
         own = settings._replace(max_codevectors=k, t_max=first, t_min=last, finish=False)
         run = Run(own, part.samples.shape[1], rng)
         run.payload = dict(payload or {})
@@ -137,12 +213,16 @@ def min_level_samples(settings: Settings) -> int:
     return MIN_LEVEL_SAMPLES[settings.bifurcation]
 
 
-def codebooks(runs: Sequence[Run], level: int) -> list[Array]:
+def codebooks(runs: Sequence[Run], level: int | None = None) -> list[Array]:
     """The parts' codevectors at the end of a temperature, or of their last."""
-    return [run.path[min(level, len(run.path) - 1)][2] for run in runs]
+    last = [len(run.path) - 1 for run in runs]
+    return [
+        run.path[end if level is None else min(level, end)][2]
+        for run, end in zip(runs, last, strict=True)
+    ]
 
 
-def choose(data: Data, settings: Settings, n_folds: int, rng: np.random.Generator) -> Choice:
+def choose(data: ClassData, settings: Settings, n_folds: int, rng: np.random.Generator) -> Choice:
     """Find the level and the widths with the least loss on samples left out, by cross-validation."""
     smallest = int(np.bincount(data.labels, minlength=data.n_classes).min())
     n_folds = min(n_folds, smallest)
@@ -156,7 +236,7 @@ def choose(data: Data, settings: Settings, n_folds: int, rng: np.random.Generato
     return _best(tables)
 
 
-def _losses(runs: Sequence[Run], data: Data, test: Data, settings: Settings) -> Array:
+def _losses(runs: Sequence[Run], data: ClassData, test: ClassData, settings: Settings) -> Array:
     """Losses of shape (n_levels, n_widths)."""
     n_levels = max(len(run.path) for run in runs)
     losses = np.full((n_levels, len(WIDTHS)), np.inf)
@@ -168,7 +248,7 @@ def _losses(runs: Sequence[Run], data: Data, test: Data, settings: Settings) -> 
             losses[level] = losses[level - 1]
             continue
         before = k
-        cells = data.settle(found, settings, TRIAL_TURNS)
+        cells = data.hard_cells(found, settings, TRIAL_TURNS)
         distance = settings.divergence(test.samples, np.concatenate([c.codevectors for c in cells]))
         for i, (own, factor) in enumerate(WIDTHS):
             if own > 0.0 and data.shared:
@@ -186,3 +266,27 @@ def _best(tables: Sequence[Array]) -> Choice:
     level = int(np.flatnonzero(by_level <= by_level.min() + TOLERANCE)[0])
     losses = tuple(float(value) for value in by_level)
     return Choice(level, *WIDTHS[int(mean[level].argmin())], losses)
+
+
+def history(
+    runs: Sequence[Run], losses: Sequence[float], scaling: Scaling, classes: NDArray[Any]
+) -> list[ClassPoint]:
+    """One record per temperature, of all classes together; partitions they share have their first."""
+    paths = [(c, run.history) for c, run in enumerate(runs) if run.history]
+    records = []
+    for level in range(max((len(points) for _, points in paths), default=0)):
+        points = [(c, points[min(level, len(points) - 1)]) for c, points in paths]
+        numbers = np.repeat([c for c, _ in points], [p.n_codevectors for _, p in points])
+        codevectors = np.concatenate([p.codevectors for _, p in points])
+        records.append(
+            ClassPoint(
+                min(p.temperature for _, p in points),
+                len(codevectors),
+                losses[level] if level < len(losses) else float("nan"),
+                sum(p.n_samples_seen for _, p in points),
+                sum(p.seconds for _, p in points),
+                scaling.back(codevectors),
+                classes[numbers],
+            )
+        )
+    return records

@@ -1,0 +1,169 @@
+"""Learning vector quantization of codevectors that have classes: LVQ1, GLVQ and annealed LVQ."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.classification import kernels
+from oda_rl.estimators.targets import Data
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+VARIANTS = ("lvq1", "glvq")
+# The first stepsize of GLVQ; that of LVQ1 follows from what has moved a codevector.
+STEP = 0.05
+# Annealed LVQ: what the temperature is multiplied by from pass to pass.
+COOLING = 0.7
+
+
+def check_variant(variant: str | None, divergence: Divergence, name: str, none: bool = True) -> None:
+    """Raise a ValueError for a variant that does not exist, or not for this divergence."""
+    known = (None, *VARIANTS) if none else VARIANTS
+    if variant not in known:
+        raise ValueError(f"{name} must be one of {known}, got {variant!r}.")
+    if variant == "glvq" and divergence.name != "squared_euclidean":
+        raise ValueError(
+            f"{name}={variant!r} needs divergence='squared_euclidean', got {divergence.name!r}; "
+            "'lvq1' takes any."
+        )
+
+
+def learn(
+    variant: str,
+    divergence: Divergence,
+    data: Data,
+    step: float,
+    location: Array,
+    label: Labels,
+    count: Array,
+) -> None:
+    """Move codevectors by samples in their order.
+
+    Parameters
+    ----------
+    variant : {"lvq1", "glvq"}
+        The rule.
+    divergence : Divergence
+        Of LVQ1; GLVQ needs the squared Euclidean distance.
+    data : Data
+        Samples with numbers of classes.
+    step : float
+        Stepsize of GLVQ.
+    location : ndarray of shape (n_features, n_cells)
+        The codevectors; changed in place.
+    label : ndarray of shape (n_cells,), int64
+        Their classes.
+    count : ndarray of shape (n_cells,)
+        What has moved them, of LVQ1; changed in place.
+    """
+    if variant == "lvq1":
+        kernels.lvq1(divergence.kind, divergence.minimum, *data, location, label, count)
+    else:
+        kernels.glvq(divergence.kind, *data, step, location, label)
+
+
+def fine_tune(
+    variant: str,
+    codevectors: Array,
+    label: Labels,
+    data: Data,
+    divergence: Divergence,
+    n_passes: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Move codevectors towards samples of their class and away from others, in several passes.
+
+    Parameters
+    ----------
+    variant, label, data, divergence
+        As for `learn`; weights of mean one.
+    codevectors : ndarray of shape (n_cells, n_features)
+        Where to start; not changed.
+    n_passes : int
+        Passes, each in a new order.
+    rng : Generator
+        Orders the samples.
+
+    Returns
+    -------
+    ndarray of shape (n_cells, n_features)
+    """
+    location, count = np.ascontiguousarray(codevectors.T), np.zeros(len(codevectors))
+    for n in range(n_passes):
+        part = data.take(rng.permutation(len(data.weight)))
+        learn(variant, divergence, part, STEP * (1.0 - n / n_passes), location, label, count)
+    return np.ascontiguousarray(location.T)
+
+
+def anneal_lvq(
+    codevectors: Array,
+    label: Labels,
+    weights: Array,
+    data: Data,
+    divergence: Divergence,
+    temperature: float,
+    n_passes: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Minimise the distortion of eq. 31 while the temperature falls pass by pass; as `fine_tune`.
+
+    `weights` (n_cells,) are the probabilities of the codevectors.
+    """
+    location, count = np.ascontiguousarray(codevectors.T), np.zeros(len(codevectors))
+    kind, minimum = divergence.kind, divergence.minimum
+    for n in range(n_passes):
+        part = data.take(rng.permutation(len(data.weight)))
+        level = temperature * COOLING**n
+        kernels.soft_lvq(kind, minimum, *part, level, False, location, weights, label, count)
+    return np.ascontiguousarray(location.T)
+
+
+def repel(session: Any, data: Data) -> None:
+    """In a stream: the part of eq. 31 that moves codevectors of other classes away."""
+    annealers = [run.annealer for run in session.runs if run.annealer is not None]
+    if not annealers:
+        return
+    location, label, count = _joined(session)
+    temperature = min(0.0 if a.done and a.harden else a.temperature for a in annealers)
+    kind, minimum = session.divergence.kind, session.divergence.minimum
+    weight = count / session.mass.sum()
+    kernels.soft_lvq(kind, minimum, *data, temperature, True, location, weight, label, count)
+    _put_back(session, location)
+
+
+def tune(session: Any, data: Data) -> None:
+    """In a stream: fine-tune after the annealing is done; the last samples that were measured."""
+    n = len(data.weight)
+    if n == 0:
+        return
+    location, label, count = _joined(session)
+    variant, divergence = session.settings.fine_tune, session.divergence
+    if variant == "lvq1":
+        learn(variant, divergence, data, STEP, location, label, count)
+    else:
+        for t in range(n):
+            step = STEP / (1.0 + (session.n_measured - n + t) / (100.0 * len(label)))
+            learn(variant, divergence, data.take(slice(t, t + 1)), step, location, label, count)
+    _put_back(session, location)
+
+
+def _joined(session: Any) -> tuple[Array, Labels, Array]:
+    """Locations, classes, and weights in samples, of the codevectors of all classes that anneal."""
+    books = [(c, run.annealer.codebook) for c, run in enumerate(session.runs) if run.annealer]
+    location = np.concatenate([book.location[:, : len(book)] for _, book in books], axis=1)
+    label = np.repeat([c for c, _ in books], [len(book) for _, book in books]).astype(np.int64)
+    count = np.concatenate([book.weights * session.mass[c] for c, book in books])
+    return np.ascontiguousarray(location), label, count
+
+
+def _put_back(session: Any, location: Array) -> None:
+    """Put locations that `_joined` has joined back into the codebooks of the classes."""
+    start = 0
+    for run in session.runs:
+        if run.annealer is not None:
+            book = run.annealer.codebook
+            book.location[:, : len(book)] = location[:, start : start + len(book)]
+            start += len(book)

@@ -1,0 +1,344 @@
+"""What an `ODAClassifier` keeps between its calls: an annealer for each class, in learned features."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook import bifurcation
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.classification.annealing import Choice, min_level_samples
+from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, cells_of, with_votes
+from oda_rl.estimators.classification.fine_tuning import repel, tune
+from oda_rl.estimators.classification.settings import ClassSettings
+from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
+from oda_rl.estimators.session import Run, Settings
+from oda_rl.estimators.session_files import restore, state_of
+from oda_rl.estimators.targets import Data, make_place
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+# A class begins to anneal after so many of its samples, as a part of `n_warmup`.
+CLASS_WARMUP = 0.2
+# Attributes that are stored as they are.
+STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts")
+
+
+class ClassSession:
+    """Classes that are learned from a stream, or after a fit.
+
+    Parameters
+    ----------
+    settings : ClassSettings
+        Of the classifier.
+    n_features : int
+        Dimension.
+    rng : Generator
+        Of everything drawn at random.
+    """
+
+    def __init__(self, settings: ClassSettings, n_features: int, rng: np.random.Generator) -> None:
+        self.settings, self.rng = settings, rng
+        self.n_features = n_features
+        self.moments = Moments(n_features)
+        self.scaling: Scaling = NO_SCALING
+        self.runs: list[Run] = []
+        self.mass, self.counts = np.empty(0), np.empty(0)
+        self.choice = Choice()
+        self.n_seen = 0
+        self.n_measured = 0
+        self.rescale_at = settings.annealing.n_warmup
+        self.waiting = Data(np.empty((0, n_features)), np.empty(0, dtype=np.int64), np.empty(0))
+        self.fixed: ClassBook | None = None
+
+    @property
+    def divergence(self) -> Divergence:
+        """In scaled features."""
+        return self.settings.annealing.divergence
+
+    @property
+    def n_classes(self) -> int:
+        """Classes known."""
+        return len(self.counts)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the annealing has begun."""
+        return self.rescale_at > self.settings.annealing.n_warmup
+
+    def resume(self, settings: ClassSettings) -> None:
+        """Take over parameters that have changed."""
+        self.settings = settings
+        self._share_capacity()
+
+    # -- classes ---------------------------------------------------------------------------------
+
+    def insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all, in rising order."""
+        shared = self.settings.shared
+        for place in places:
+            self.mass, self.counts = (np.insert(array, place, 0.0) for array in (self.mass, self.counts))
+            self.moments.insert(place)
+            self.waiting = self.waiting._replace(targets=make_place(self.waiting.targets, place))
+            if not shared:
+                self.runs.insert(place, self.new_run())
+            elif self.runs and self.runs[0].annealer is not None:
+                self.runs[0].annealer.codebook.insert_column("votes", place)
+        if shared:
+            if not self.runs:
+                self.runs.append(self.new_run())
+            self.runs[0].payload = {"votes": (self.n_classes, "count")}
+        if places:
+            self.fixed = None
+            self._share_capacity()
+
+    def new_run(self) -> Run:
+        """A run without samples."""
+        run = Run(self._own_settings(), self.n_features, self.rng)
+        run.min_samples = min_level_samples(run.settings)
+        return run
+
+    def _own_settings(self) -> Settings:
+        """Settings of one annealer."""
+        annealing, shared = self.settings.annealing, self.settings.shared
+        n_classes = max(1, self.n_classes)
+        capacity, warm = self.settings.capacity(n_classes), annealing.n_warmup
+        share = capacity if shared else max(1, capacity // n_classes)
+        if not shared:
+            warm = min(warm, max(2, int(CLASS_WARMUP * warm)))
+        return annealing._replace(max_codevectors=share, n_warmup=warm, finish=True)
+
+    def _share_capacity(self) -> None:
+        """Divide K_max among the classes; those with more than their share give it back where needed."""
+        own = self._own_settings()
+        sizes = [1 if run.annealer is None else len(run.annealer.codebook) for run in self.runs]
+        over = sum(sizes) > self.settings.capacity(self.n_classes)
+        for run in self.runs:
+            run.resume(own)
+            if run.annealer is None:
+                continue
+            book = run.annealer.codebook
+            run.annealer.max_codevectors = max(own.max_codevectors, 0 if over else len(book))
+            if over and len(book) > own.max_codevectors:
+                bifurcation.merge_surplus(book, own.max_codevectors)
+                run.annealer.reference = book.location.copy()
+
+    # -- a stream --------------------------------------------------------------------------------
+
+    def observe(self, data: Data) -> None:
+        """Learn from samples with numbers of classes, in their order."""
+        self.n_seen += len(data.weight)
+        self.fixed = None
+        while len(data.weight) > 0:
+            n = self.rescale_at - self.n_measured
+            piece, data = data.take(slice(0, n)), data.take(slice(n, None))
+            self._measure(piece)
+            if self.is_warm:
+                self._learn(piece)
+            else:
+                self.waiting = self.waiting.joined(piece)
+            if self.n_measured == self.rescale_at:
+                self.rescale_at *= 2
+                self._rescale()
+
+    def _measure(self, data: Data) -> None:
+        self.moments.observe(*data)
+        self.n_measured += len(data.weight)
+        for c, w in zip(data.targets, data.weight, strict=True):
+            self.counts[c] += 1.0
+            self.mass[c] += w
+
+    def _learn(self, data: Data) -> None:
+        data = data._replace(samples=self.scaling(data.samples))
+        mode, fine_tune = self.settings.mode, self.settings.fine_tune
+        if mode == "conditional" and fine_tune is None:
+            for c in np.unique(data.targets):
+                own = data.take(np.flatnonzero(data.targets == c))
+                self.runs[c].observe(np.ascontiguousarray(own.samples), own.weight)
+            return
+        done = 0
+        while done < len(data.weight) and not (mode == "conditional" and self.annealed):
+            one = data.take(slice(done, done + 1))
+            run = self.runs[0 if self.settings.shared else int(one.targets[0])]
+            run.observe(one.samples, one.weight)
+            if self.settings.shared:
+                self._vote(one)
+            elif mode == "lvq":
+                repel(self, one)
+            done += 1
+        tune(self, data.take(slice(done, None)))
+
+    def _vote(self, one: Data) -> None:
+        """Votes belong to cells that split and merge: they are a field of the payload."""
+        annealer = self.runs[0].annealer
+        if annealer is not None:
+            book = annealer.codebook
+            distance = self.divergence(one.samples, book.codevectors)
+            book["votes"][one.targets[0], int(distance.argmin())] += one.weight[0]
+
+    def _rescale(self) -> None:
+        """Take the moments of the features anew; codevectors stay where they are in the data."""
+        if len(self.scaling.matrix) == 0 and len(self.waiting.weight) == 0:
+            return  # that was found to be best, by a fit
+        old = self.scaling
+        self.scaling = self.moments.scaling(self.settings.scale, self.divergence)
+        if len(self.waiting.weight) > 0:
+            waiting, self.waiting = self.waiting, self.waiting.take(slice(0, 0))
+            self._learn(waiting)
+        elif self.settings.scale is not None:
+            for run in self.runs:
+                _move(run, old, self.scaling)
+
+    # -- a fit -----------------------------------------------------------------------------------
+
+    def begin(self, data: Data, n_classes: int) -> Data:
+        """Measure samples at hand, and scale them."""
+        self.insert_classes(list(range(n_classes)))
+        samples, labels, weight = data
+        self.moments.observe(samples, labels, weight)
+        self.mass = np.bincount(labels, weight, n_classes).astype(float)
+        self.counts = np.bincount(labels, minlength=n_classes).astype(float)
+        self.n_measured = len(weight)
+        self.rescale_at = 2 * max(len(weight), self.settings.annealing.n_warmup)
+        self.scaling = self.moments.scaling_for(
+            self.settings.scale, self.divergence, samples, labels, self.rng
+        )
+        return data._replace(samples=self.scaling(samples))
+
+    def take_over(self, runs: list[Run]) -> None:
+        """Go on from runs over samples at hand."""
+        self.runs = runs
+        self.n_seen = sum(run.n_seen for run in runs)
+
+    def set_book(self, book: ClassBook, votes: Array | None) -> None:
+        """Take over a final codebook; the runs' codebooks follow."""
+        for c, run in enumerate(self.runs):
+            assert run.annealer is not None
+            own = slice(None) if self.settings.shared else book.labels == c
+            cells = run.annealer.codebook
+            k = len(cells)
+            cells.location[:, :k] = book.codevectors[own].T
+            cells["spread"][:] = book.spreads[own].T
+            weights = book.weights[own]
+            cells.weight[:k] = np.maximum(weights / weights.sum(), 1e-12)
+            if votes is not None:
+                cells["votes"][:] = votes
+            run.annealer.reference = cells.location.copy()
+            run.annealer.harden = True
+        self.fixed = book
+
+    # -- what has been learned -------------------------------------------------------------------
+
+    @property
+    def annealed(self) -> bool:
+        """Whether the annealing of all classes is done."""
+        return all(run.annealer is not None and run.annealer.done for run in self.runs)
+
+    @property
+    def temperature(self) -> float:
+        """The lowest temperature of a class; infinite before any anneals."""
+        return min((r.annealer.temperature for r in self.runs if r.annealer), default=np.inf)
+
+    def relevances(self) -> Array:
+        """How much a standard deviation of every feature counts in the distance; they sum to one."""
+        _, total = self.moments.variances()
+        own = total * (self._matrix**2).sum(axis=1)
+        return own / own.sum() if own.sum() > 0.0 else np.full(len(own), 1.0 / len(own))
+
+    @property
+    def _matrix(self) -> Array:
+        return self.scaling.matrix if len(self.scaling.matrix) > 0 else np.eye(self.n_features)
+
+    def book(self) -> ClassBook:
+        """The codebook as it stands."""
+        if self.fixed is None:
+            self.fixed = self._book()
+        return self.fixed
+
+    def _book(self) -> ClassBook:
+        shared = self.settings.shared
+        if not self.is_warm:
+            self.scaling = self.moments.scaling(self.settings.scale, self.divergence)
+        if not self.is_warm or (shared and self.runs[0].annealer is None):
+            return self._first_book()
+        mass = np.array([self.mass.sum()]) if shared else self.mass
+        cells = [self._cells(run, m) for run, m in zip(self.runs, mass, strict=True)]
+        if not shared:
+            return book_of(cells, mass, self.counts, self.choice.own, self.choice.factor)
+        assert self.runs[0].annealer is not None
+        counts = np.array([self.counts.sum()])
+        widths = np.repeat(book_of(cells, mass, counts).widths, self.n_classes)
+        votes = self.runs[0].annealer.codebook["votes"].T.copy()
+        return with_votes(cells[0], votes, self.choice.factor * widths)
+
+    def _first_book(self) -> ClassBook:
+        """Before a stream has warmed up there are the means of the classes."""
+        scaled = self.scaling(self.moments.mean)
+        within, _ = self.moments.variances()
+        spread = np.diag(self._matrix.T @ within @ self._matrix)[None]
+        cells = []
+        for c, count in enumerate(self.counts):
+            own = slice(c, c + int(count > 0.0))
+            means = scaled[own]
+            cells.append(cells_of(means, np.ones(len(means)), spread, self.mass[c], self.divergence))
+        return book_of(cells, self.mass, self.counts)
+
+    def _cells(self, run: Run, mass: float) -> Cells:
+        if run.annealer is None and len(run.buffer) == 0:
+            empty = np.empty((0, self.n_features))
+            return Cells(empty, np.empty(0), 0.0, empty, np.empty(0, dtype=np.int64))
+        codevectors, shares, spreads = run.codebook()
+        return cells_of(codevectors, shares, spreads, mass, self.divergence)
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        return {
+            **{name: getattr(self, name) for name in STORED},
+            "rng": self.rng.bit_generator.state,
+            "choice": self.choice._asdict(),
+            "moments": vars(self.moments),
+            "scaling": self.scaling._asdict(),
+            "waiting": self.waiting._asdict(),
+            "book": self.book()._asdict(),
+            "runs": [[run.settings.max_codevectors, *state_of(run)] for run in self.runs],
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put a new session in the state that `get_state` gave."""
+        for name in STORED:
+            setattr(self, name, state[name])
+        vars(self.moments).update(state["moments"])
+        self.choice = Choice(**state["choice"])
+        self.scaling = Scaling(**state["scaling"])
+        self.waiting = Data(**state["waiting"])
+        self.fixed = ClassBook(**state["book"])
+        for max_codevectors, *own in state["runs"]:
+            run = self.new_run()
+            run.settings = run.settings._replace(max_codevectors=max_codevectors)
+            if self.settings.shared:
+                run.payload = {"votes": (self.n_classes, "count")}
+            restore(run, *own)
+            self.runs.append(run)
+        self.rng.bit_generator.state = state["rng"]
+
+
+def _move(run: Run, old: Scaling, new: Scaling) -> None:
+    """Express what a run has learned in other scaled features; it stays where it is in the data."""
+    step = old.inverse @ new.matrix
+    run.path = [(d, s, new(old.back(points))) for d, s, points in run.path]
+    if len(run.buffer) > 0:
+        run.buffer = new(old.back(run.buffer))
+    if run.annealer is None:
+        return
+    book = run.annealer.codebook
+    k = len(book)
+    book.location[:, :k] = new(old.back(book.location[:, :k].T)).T
+    run.annealer.reference = book.location.copy()
+    length = np.maximum(book.critical_temperatures, 1e-300)
+    axis = step.T @ book.axis[:, :k]
+    # The axis is an eigenvector times its eigenvalue, a variance.
+    book.axis[:, :k] = axis * (np.linalg.norm(axis, axis=0) / length)
+    book["spread"][:] = (step.T**2) @ book["spread"]

@@ -1,0 +1,205 @@
+"""Samples with targets and weights: checked, and classes as numbers, of which new ones may come late."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
+
+from oda_rl.codebook.divergences import Divergence
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Data(NamedTuple):
+    """Samples (n, n_features), their targets (n,) or (n, n_outputs), and their weights (n,)."""
+
+    samples: Array
+    targets: NDArray[Any]
+    weight: Array
+
+    def take(self, rows: Any) -> "Data":
+        """Some of the samples."""
+        return Data(*(part[rows] for part in self))
+
+    def joined(self, other: "Data") -> "Data":
+        """These samples, and then others."""
+        return Data(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+
+def check_samples(estimator: Any, divergence: Divergence, X: ArrayLike, *, reset: bool) -> Array:
+    """Validated samples that kernels can read: C-contiguous, float64, writeable.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_` if `reset`, else it tells how many features there must be.
+    divergence : Divergence
+        In whose domain samples must be.
+    X : array-like of shape (n_samples, n_features)
+        Samples; never changed.
+    reset : bool
+        Whether learning begins anew.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+
+    Raises
+    ------
+    ValueError
+        If X is no matrix of finite numbers in the domain, or has another number of features.
+    """
+    # The divergence finds NaN itself, and scikit-learn's checks take longer than a small codebook.
+    options: dict[str, Any] = (
+        {"skip_check_array": True} if _is_plain(X) else {"dtype": np.float64, "order": "C"}
+    )
+    return _readable(validate_data(estimator, X, reset=reset, **options), divergence)
+
+
+def check_data(
+    estimator: Any,
+    divergence: Divergence,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    *,
+    reset: bool,
+    outputs: bool = False,
+) -> Data:
+    """Validated samples with their targets and weights; those of weight zero are left out.
+
+    Parameters
+    ----------
+    estimator, divergence, X, reset
+        As for `check_samples`.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None
+        Classes, or numbers if `outputs`. None only for an estimator whose tags do not ask for targets,
+        which then are zeros.
+    sample_weight : array-like of shape (n_samples,) or None
+        None stands for ones.
+
+    Returns
+    -------
+    Data
+
+    Raises
+    ------
+    ValueError
+        As `check_samples`; if y is missing, of another length or kind; if no weight is positive.
+    """
+    if y is None and not estimator.__sklearn_tags__().target_tags.required:
+        samples = check_samples(estimator, divergence, X, reset=reset)
+        targets = np.zeros(len(samples), dtype=np.int64)
+    elif not outputs and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
+        samples, targets = check_samples(estimator, divergence, X, reset=reset), y
+        check_consistent_length(samples, targets)  # whole numbers need no more checks
+    else:
+        numbers: dict[str, Any] = {"multi_output": True, "y_numeric": True} if outputs else {}
+        found: Any = validate_data(estimator, X, y, reset=reset, dtype=np.float64, order="C", **numbers)
+        samples, targets = _readable(found[0], divergence), np.asarray(found[1])
+        if not outputs:
+            check_classification_targets(targets)
+    if sample_weight is None:
+        return Data(samples, targets, np.ones(len(samples)))
+    weight = _check_sample_weight(
+        sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
+    )
+    used = weight > 0.0
+    if not used.any():
+        raise ValueError("sample_weight must be positive for at least one sample.")
+    data = Data(samples, targets, weight)
+    return data if used.all() else data.take(used)
+
+
+def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
+    """The classes of samples at hand, sorted, and the data with their numbers as targets.
+
+    Parameters
+    ----------
+    data : Data
+        Samples with classes.
+    class_weight : dict, "balanced" or None
+        As in scikit-learn; multiplies the weights of the samples, which then have a mean of one.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+    data : Data
+    """
+    classes, labels = np.unique(data.targets, return_inverse=True)
+    weight = data.weight
+    if class_weight is not None:
+        weight = weight * compute_class_weight(class_weight, classes=classes, y=data.targets)[labels]
+    return classes, Data(data.samples, labels.astype(np.int64), weight / weight.mean())
+
+
+def number_next_classes(
+    known: NDArray[Any] | None, data: Data, class_weight: Any, announced: ArrayLike | None
+) -> tuple[NDArray[Any], Data, list[int]]:
+    """As `number_classes` for the next samples of a stream, to which new classes may come.
+
+    Parameters
+    ----------
+    known : ndarray of shape (n_known,) or None
+        The classes so far, sorted; None before there are any.
+    data : Data
+        The next samples, with classes.
+    class_weight : dict or None
+        Multiplies the weights.
+    announced : array-like or None
+        Classes that will come.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        All of them.
+    data : Data
+        With numbers among these as targets.
+    new : list of int
+        The numbers of the new classes, rising.
+
+    Raises
+    ------
+    ValueError
+        For `class_weight="balanced"`.
+    """
+    if isinstance(class_weight, str):
+        raise ValueError(
+            f"class_weight={class_weight!r} needs all samples, which partial_fit has not; "
+            "give a dict of weights."
+        )
+    weight = data.weight
+    if class_weight is not None:
+        weight = weight * np.array([class_weight.get(c, 1.0) for c in data.targets.tolist()])
+    before = data.targets[:0] if known is None else known
+    more = [] if announced is None else [np.asarray(announced)]
+    classes = np.unique(np.concatenate([before, *more, data.targets]))
+    new = np.flatnonzero(~np.isin(classes, before)).tolist()
+    labels = np.searchsorted(classes, data.targets).astype(np.int64)
+    return classes, Data(data.samples, labels, weight), new
+
+
+def make_place(labels: Labels, place: int) -> Labels:
+    """Numbers of classes after a new class has got the number `place`."""
+    return labels + (labels >= place)
+
+
+def _readable(samples: Array, divergence: Divergence) -> Array:
+    divergence.check(samples)
+    # Numba would compile everything a second time for read-only arrays.
+    return samples if samples.flags.writeable else samples.copy()
+
+
+def _is_plain(X: ArrayLike) -> bool:
+    """Whether X is already an array as kernels read it."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and X.size > 0
+    )

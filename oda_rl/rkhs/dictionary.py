@@ -1,0 +1,242 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""A function in a reproducing kernel Hilbert space: a dictionary of points and their weights.
+
+The function is f_c(x) = sum_j w_jc k(d_j, x), with one dictionary d for all outputs c (eq. 5). The
+inverse of the dictionary's Gram matrix is kept beside it, so that projecting the function onto fewer
+points needs no system of equations to be solved.
+
+Arguments of the kernels, of which m points of a `capacity` are in use:
+
+- points (n_features, capacity), in the units of the samples; weights (capacity, columns);
+- inverse (capacity, capacity), of the Gram matrix; similarity (capacity,), a kernel row, in [0, 1];
+- x (n_features,) one sample, or (n, n_features) many; bandwidth, of the Gaussian kernel, in the same
+  units.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+
+# A point whose kernel function is this near to the span of the others, as a squared distance, adds
+# nothing but rounding errors to the inverse: it is expressed by the others instead.
+DEPENDENT = 1e-6
+
+
+class Dictionary(NamedTuple):
+    """The arrays of a function; `size[0]` of the points are in use.
+
+    The weights of an average of functions, if there is one, are the second half of the columns. The last
+    four are scratch arrays: (capacity,) twice, (capacity, n_features) and (capacity, columns).
+    """
+
+    points: Any
+    weights: Any
+    inverse: Any
+    size: Any
+    similarity: Any
+    span: Any
+    old_points: Any
+    old_weights: Any
+
+    @classmethod
+    def of(cls, capacity: int, points: Any, weights: Any, inverse: Any) -> "Dictionary":
+        """A dictionary of a capacity, with copies of the parts in use.
+
+        Parameters
+        ----------
+        capacity : int
+            Points that there can be, at least m.
+        points, weights, inverse : ndarray of shape (n_features, m), (m, columns) and (m, m)
+            The points in use, as above.
+
+        Returns
+        -------
+        Dictionary
+        """
+        (n_features, m), columns = points.shape, weights.shape[1]
+        made = cls(
+            points=np.zeros((n_features, capacity)),
+            weights=np.zeros((capacity, columns)),
+            inverse=np.zeros((capacity, capacity)),
+            size=np.array([m]),
+            similarity=np.zeros(capacity),
+            span=np.zeros(capacity),
+            old_points=np.zeros((capacity, n_features)),
+            old_weights=np.zeros((capacity, columns)),
+        )
+        made.points[:, :m], made.weights[:m], made.inverse[:m, :m] = points, weights, inverse
+        return made
+
+
+@vector_kernel
+def similarities(points, size, x, bandwidth, similarity):
+    """The Gaussian kernel exp(-|x - d|^2 / (2 bandwidth^2)) of x with the points of the dictionary."""
+    scale = -0.5 / (bandwidth * bandwidth)
+    for j in range(size):
+        similarity[j] = 0.0
+    for i in range(points.shape[0]):
+        row = points[i]
+        for j in range(size):
+            similarity[j] += (row[j] - x[i]) ** 2
+    for j in range(size):
+        similarity[j] = math.exp(scale * similarity[j])
+
+
+@vector_kernel
+def product(matrix, size, vector, out):
+    """The part in use of a symmetric matrix times a vector."""
+    for j in range(size):
+        row = matrix[j]
+        total = 0.0
+        for m in range(size):
+            total += row[m] * vector[m]
+        out[j] = total
+
+
+@vector_kernel
+def add_outer(matrix, size, factor, vector):
+    """Add factor * vector vector^T to a symmetric matrix."""
+    for j in range(size):
+        row = matrix[j]
+        share = factor * vector[j]
+        for m in range(size):
+            row[m] += share * vector[m]
+
+
+@lean_kernel
+def evaluate(x, bandwidth, points, weights, size, first_column, similarity, values):
+    """f(x) for many x: fills `values` (n, n_outputs) from the columns of the weights from the first on.
+
+    After it `similarity` is that of the last x.
+    """
+    for t in range(x.shape[0]):
+        similarities(points, size, x[t], bandwidth, similarity)
+        for c in range(values.shape[1]):
+            values[t, c] = 0.0
+        for j in range(size):
+            for c in range(values.shape[1]):
+                values[t, c] += weights[j, first_column + c] * similarity[j]
+
+
+@inline_kernel
+def add(dictionary, x, bandwidth, weight, n_weights):
+    """Add weight * k(x, .) to the function (eq. 6): a new point, unless the others span it.
+
+    The inverse of the bordered Gram matrix follows from the old one. The capacity must suffice. The
+    columns of the weights from `n_weights` on, which hold an average, get nothing.
+    """
+    points, weights, inverse = dictionary.points, dictionary.weights, dictionary.inverse
+    similarity, span = dictionary.similarity, dictionary.span
+    m = dictionary.size[0]
+    similarities(points, m, x, bandwidth, similarity)
+    product(inverse, m, similarity, span)
+    distance = 1.0
+    for j in range(m):
+        distance -= similarity[j] * span[j]
+    if distance < DEPENDENT:
+        for j in range(m):
+            for c in range(n_weights):
+                weights[j, c] += span[j] * weight[c]
+        return
+    span[m] = -1.0
+    for j in range(m + 1):
+        inverse[j, m] = 0.0
+        inverse[m, j] = 0.0
+    add_outer(inverse, m + 1, 1.0 / distance, span)
+    for i in range(points.shape[0]):
+        points[i, m] = x[i]
+    for c in range(weights.shape[1]):
+        weights[m, c] = weight[c] if c < n_weights else 0.0
+    dictionary.size[0] = m + 1
+
+
+@inline_kernel
+def prune(dictionary, budget, most, n_weights):
+    """Destructive kernel orthogonal matching pursuit: drop points while the error stays within budget.
+
+    The point dropped is the one without which the best approximation is best; the squared error of
+    dropping j is |w_j|^2 / (K^-1)_jj, and errors of one after the other add up, each being orthogonal to
+    the span that is left. `budget` is the largest norm of the difference, over all outputs together; of
+    more points than `most` some go whatever it costs.
+    """
+    points, weights, inverse = dictionary.points, dictionary.weights, dictionary.inverse
+    span = dictionary.span
+    left = budget * budget
+    while dictionary.size[0] > 0:
+        k = 0
+        least = math.inf
+        for j in range(dictionary.size[0]):
+            cost = 0.0
+            for c in range(n_weights):
+                cost += weights[j, c] ** 2
+            cost /= inverse[j, j]
+            if cost < least:
+                least = cost
+                k = j
+        if least > left and dictionary.size[0] <= most:
+            return
+        left -= least
+        # Point k goes; the function is projected onto the span of the others.
+        last = dictionary.size[0] - 1
+        own = inverse[k, k]
+        for j in range(last + 1):
+            span[j] = inverse[k, j]
+        for c in range(weights.shape[1]):
+            share = weights[k, c] / own
+            for j in range(last + 1):
+                weights[j, c] -= share * span[j]
+        # The last point takes its place.
+        span[k] = span[last]
+        for i in range(points.shape[0]):
+            points[i, k] = points[i, last]
+        for c in range(weights.shape[1]):
+            weights[k, c] = weights[last, c]
+        if k != last:
+            corner = inverse[last, last]
+            for j in range(last):
+                inverse[k, j] = inverse[last, j]
+            for j in range(last):
+                inverse[j, k] = inverse[k, j]
+            inverse[k, k] = corner
+        add_outer(inverse, last, -1.0 / own, span)
+        dictionary.size[0] = last
+
+
+@inline_kernel
+def rebuild(dictionary, old, new, project):
+    """Set up the dictionary and its inverse anew, for a bandwidth that changes from `old` to `new`.
+
+    Without `project` every point keeps its weight; with it the new function takes the values of the old
+    one at the points. Points that the others span under the new kernel are dropped.
+    """
+    points, weights, inverse = dictionary.points, dictionary.weights, dictionary.inverse
+    old_points, old_weights = dictionary.old_points, dictionary.old_weights
+    m, columns = dictionary.size[0], weights.shape[1]
+    for i in range(points.shape[0]):
+        for j in range(m):
+            old_points[j, i] = points[i, j]
+    if project:
+        evaluate(old_points[:m], old, points, weights, m, 0, dictionary.similarity, old_weights[:m])
+    else:
+        for j in range(m):
+            for c in range(columns):
+                old_weights[j, c] = weights[j, c]
+    dictionary.size[0] = 0
+    for j in range(m):
+        before = dictionary.size[0]
+        add(dictionary, old_points[j], new, old_weights[j], 0 if project else columns)
+        if project and dictionary.size[0] > before:
+            for c in range(columns):
+                old_weights[before, c] = old_weights[j, c]
+    if project:
+        m = dictionary.size[0]
+        for j in range(m):
+            for c in range(columns):
+                weights[j, c] = 0.0
+            for k in range(m):
+                for c in range(columns):
+                    weights[j, c] += inverse[j, k] * old_weights[k, c]

@@ -1,0 +1,215 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""Functional stochastic gradient descent in mini-batches: the losses and the compiled loop.
+
+Arguments of the kernels: x (n, n_features), y (n, 1) or (n, n_outputs) and weight (n,), samples, targets
+(the numbers of classes, or outputs) and positive weights; slope (n_outputs,), a gradient of the loss;
+draws (n_batches, 3), uniform in [0, 1); records (n_batches, N_COLUMNS). Indices count mini-batches of
+`batch_size` from the first sample on.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from oda_rl._jit import lean_kernel
+from oda_rl.rkhs.dictionary import add, evaluate, product, prune, rebuild, similarities
+from oda_rl.rkhs.hyperparameters import (
+    BANDWIDTH,
+    REGULARIZATION,
+    STEPSIZE,
+    credit,
+    move,
+)
+
+HINGE, LOGISTIC, SQUARED, HUBER = 0, 1, 2, 3
+# Samples between two checks of the inverse, and the largest entry of (Gram matrix times its inverse,
+# minus the unit matrix) that is let be.
+CHECK_EVERY, WORST_RESIDUAL = 16, 1e-4
+# The average weighs mini-batch k with k^3: about the last quarter of them counts.
+AVERAGING = 4.0
+# Counters: samples seen, mini-batches, times the inverse was set up anew, samples of the last batch.
+N_SEEN, N_BATCHES, N_REBUILT, N_LAST, N_COUNTERS = 0, 1, 2, 3, 4
+# Columns of a record: samples seen, loss before learning, points, and the hyperparameters after it.
+SEEN, LOSS, POINTS, FIRST_STATE, N_COLUMNS = 0, 1, 2, 3, 6
+
+
+class Settings(NamedTuple):
+    """The rules as the loop reads them: numbers of one type each."""
+
+    kind: int
+    width: float
+    halving: float
+    parsimony: float
+    fitness_rate: float
+    probability: float
+    slowing: float
+    batch_size: int
+    most: int
+    project: bool
+
+
+class Batch(NamedTuple):
+    """What is kept of a mini-batch, and scratch arrays.
+
+    `values` (1, n_outputs); `slopes` (batch_size, n_outputs); of the mini-batch before, the samples
+    `last` (n_features, batch_size), the weights they were given, `steps` (batch_size, n_outputs), and
+    their `similarity` (batch_size,) to a new one.
+    """
+
+    values: Any
+    slopes: Any
+    similarity: Any
+    last: Any
+    steps: Any
+
+
+@lean_kernel
+def loss(kind, values, target, width, slope):
+    """The loss at the outputs `values` (n_outputs,); `slope` becomes its gradient.
+
+    `target` holds the number of the class for the hinge (Crammer and Singer's) and the logistic loss,
+    and the wanted outputs for the squared, (f - y)^2 / 2, and Huber's, which is linear beyond `width`.
+    """
+    n = values.shape[0]
+    total = 0.0
+    if kind == HINGE:
+        own = int(target[0])
+        rival = -1
+        for c in range(n):
+            slope[c] = 0.0
+            if c != own and (rival < 0 or values[c] > values[rival]):
+                rival = c
+        if rival >= 0:
+            total = 1.0 + values[rival] - values[own]
+            if total <= 0.0:
+                return 0.0
+            slope[rival] = 1.0
+            slope[own] = -1.0
+    elif kind == LOGISTIC:
+        own = int(target[0])
+        largest = values[0]
+        for c in range(1, n):
+            largest = max(largest, values[c])
+        for c in range(n):
+            slope[c] = math.exp(values[c] - largest)
+            total += slope[c]
+        for c in range(n):
+            slope[c] /= total
+        slope[own] -= 1.0
+        total = math.log(total) + largest - values[own]
+    else:
+        for c in range(n):
+            error = values[c] - target[c]
+            slope[c] = error
+            if kind == HUBER and abs(error) > width:
+                slope[c] = math.copysign(width, error)
+                total += width * (abs(error) - 0.5 * width)
+            else:
+                total += 0.5 * error * error
+    return total
+
+
+@lean_kernel
+def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, batch, records):
+    """Mini-batches from sample `first` on (eqs. 4 to 6, then Algorithm 1).
+
+    Returns how many samples are done when the capacity of the dictionary is used up, or all are.
+    """
+    n_outputs, size, weights = batch.values.shape[1], settings.batch_size, dictionary.weights
+    begin = first
+    k = first // size
+    while begin < x.shape[0]:
+        n = min(size, x.shape[0] - begin)
+        if dictionary.size[0] + n > dictionary.points.shape[1]:
+            return begin
+        bandwidth = chains.sets[BANDWIDTH, chains.state[BANDWIDTH]]
+        rate = chains.sets[STEPSIZE, chains.state[STEPSIZE]]
+        rate = rate / (1.0 + counters[N_SEEN] / settings.halving)
+        shrinkage = rate * chains.sets[REGULARIZATION, chains.state[REGULARIZATION]]
+
+        # Gradients, and what they tell of the hyperparameters.
+        total = 0.0
+        mass = 0.0
+        for i in range(n):
+            t = begin + i
+            slope = batch.slopes[i]
+            evaluate(
+                x[t : t + 1],
+                bandwidth,
+                dictionary.points,
+                weights,
+                dictionary.size[0],
+                0,
+                dictionary.similarity,
+                batch.values,
+            )
+            total += weight[t] * loss(settings.kind, batch.values[0], y[t], settings.width, slope)
+            mass += weight[t]
+            credit(
+                x[t],
+                bandwidth,
+                shrinkage,
+                slope,
+                settings.fitness_rate,
+                dictionary,
+                chains,
+                batch,
+                counters[N_LAST],
+            )
+
+        # The step: the function shrinks, and every sample becomes a point.
+        kept = 1.0 - shrinkage * n / size
+        for j in range(dictionary.size[0]):
+            for c in range(n_outputs):
+                weights[j, c] *= kept
+        for i in range(n):
+            t = begin + i
+            norm = 0.0
+            for c in range(n_outputs):
+                batch.steps[i, c] = batch.slopes[i, c] * (-rate * weight[t] / size)
+                norm += abs(batch.steps[i, c])
+            for feature in range(x.shape[1]):
+                batch.last[feature, i] = x[t, feature]
+            if norm > 0.0:
+                add(dictionary, x[t], bandwidth, batch.steps[i], n_outputs)
+        prune(dictionary, settings.parsimony * rate**1.5, settings.most, n_outputs)
+        counters[N_LAST] = n
+        counters[N_SEEN] += n
+        counters[N_BATCHES] += 1
+
+        # The average of the functions.
+        if weights.shape[1] > n_outputs:
+            share = AVERAGING / (AVERAGING - 1.0 + counters[N_BATCHES])
+            for j in range(dictionary.size[0]):
+                for c in range(n_outputs):
+                    weights[j, n_outputs + c] += share * (weights[j, c] - weights[j, n_outputs + c])
+
+        # The hyperparameters move; an inverse that is none any more is set up anew.
+        m = dictionary.size[0]
+        if move(chains, n, draws[k], settings.probability, settings.slowing):
+            now = chains.sets[BANDWIDTH, chains.state[BANDWIDTH]]
+            rebuild(dictionary, bandwidth, now, settings.project)
+            counters[N_REBUILT] += 1
+        elif m > 0 and counters[N_SEEN] // CHECK_EVERY > (counters[N_SEEN] - n) // CHECK_EVERY:
+            row = counters[N_BATCHES] % m
+            for feature in range(x.shape[1]):
+                dictionary.old_points[0, feature] = dictionary.points[feature, row]
+            point, span = dictionary.old_points[0], dictionary.span
+            similarities(dictionary.points, m, point, bandwidth, dictionary.similarity)
+            product(dictionary.inverse, m, dictionary.similarity, span)
+            span[row] -= 1.0
+            sound = True
+            for j in range(m):
+                sound = sound and abs(span[j]) < WORST_RESIDUAL
+            if not sound:
+                rebuild(dictionary, bandwidth, bandwidth, False)
+                counters[N_REBUILT] += 1
+
+        records[k, SEEN] = counters[N_SEEN]
+        records[k, LOSS] = total / mass
+        records[k, POINTS] = dictionary.size[0]
+        for u in range(chains.state.shape[0]):
+            records[k, FIRST_STATE + u] = chains.sets[u, chains.state[u]]
+        begin += n
+        k += 1
+    return begin
