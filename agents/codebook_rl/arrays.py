@@ -1,6 +1,8 @@
 """The arrays of a learner: how large they are, and where they are made."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -238,11 +240,26 @@ class Table:
         self._shared = np.concatenate([slots(group) for group in groups])
         self.learning: NDArray[np.int64] = np.concatenate([self._shared, slots(scratch)])
         self._own = threading.local()
+        self._tallies = [scratch.tally]
 
-    def for_reading(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The table with the scratch arrays of this thread, and the tally in these."""
+    @property
+    def tally(self) -> NDArray[np.int64]:
+        """What all searches have cost, those of readers included."""
+        return np.sum(self._tallies, axis=0)
+
+    def for_reading(self) -> tuple[NDArray[np.int64], names.Scratch]:
+        """The table with the scratch arrays of this thread, and these."""
         own = self._own
         if not hasattr(own, "table"):
             own.scratch = make_scratch(self.sizes)
             own.table = np.concatenate([self._shared, slots(own.scratch)])
-        return own.table, own.scratch.tally
+            self._tallies.append(own.scratch.tally)
+        return own.table, own.scratch
+
+    @contextmanager
+    def for_one_search(self) -> Iterator[tuple[NDArray[np.int64], names.Scratch]]:
+        """The same, for a search that is not counted."""
+        table, scratch = self.for_reading()
+        before = scratch.tally.copy()
+        yield table, scratch
+        scratch.tally[:] = before

@@ -179,7 +179,7 @@ def find_best(state, n_near, draw):
 
 
 @lean_kernel
-def choose_joint(state, env, draws, best_value):
+def choose_joint(state, env, draws):
     """Choose the continuous action of an environment: greedy, or anywhere in its space and held.
 
     Leaves it in `scratch.trial`.

@@ -212,8 +212,16 @@ class BranchStorage:
     ) -> None:
         self.sizes = sizes
         self.branch = branch
+        self.width = len(book) if branch is None else BRANCH_WIDTH
         if branch is None:
-            self.width = len(book)
+            self.bind(book)
+        else:
+            self.branches = self._make_blocks(book, branch)
+        self.ledger = self._open_ledger()
+
+    def bind(self, book: Codebook) -> None:
+        """Without a tree, take the arrays of `book`, which may be a copy of the one before."""
+        if self.branch is None:
             self.branches = Branches(
                 size=np.array([len(book)]),
                 number=np.arange(book.capacity)[None],
@@ -223,10 +231,6 @@ class BranchStorage:
                 axis=book.axis[None],
                 payload=book.payload[None],
             )
-        else:
-            self.width = BRANCH_WIDTH
-            self.branches = self._make_blocks(book, branch)
-        self.ledger = self._open_ledger()
 
     def _make_blocks(self, book: Codebook, branch: NDArray[np.int64]) -> Branches:
         size = np.bincount(branch)

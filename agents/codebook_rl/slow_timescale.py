@@ -13,8 +13,6 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.schedule import Cooling, Stepsize
 
-Arrays = dict[str, NDArray[Any]]
-
 
 class SlowTimescale:
     """A codebook that the compiled step moves, and what happens to it between two temperatures.
@@ -95,49 +93,45 @@ class SlowTimescale:
         self.annealer.max_codevectors = self.plan.max_cells
         self.annealer.done = False
 
-    def get_state(self, n: int) -> tuple[dict[str, Any], Arrays]:
-        """Numbers for JSON and arrays, after `n` updates at this temperature; nothing before `begin`.
+    def get_state(self, n: int) -> dict[str, Any]:
+        """Plain values and arrays, after `n` updates at this temperature; nothing before `begin`.
 
         Traces are left out: they are zero when learning goes on.
         """
         if self.annealer is None:
-            return {}, {}
+            return {}
         annealing = self.annealer.get_state()
         annealing["n"] = n
         # A temperature here ends by its number of samples alone, and what was critical is history.
         del annealing["reference"]
         annealing["history"] = [[*record[:-1], []] for record in annealing["history"]]
-        arrays = {f"codebook/{name}": array for name, array in self.codebook.get_state().items()}
-        arrays["codebook/payload"] = np.delete(
-            arrays["codebook/payload"], self._sizes.trace_rows, axis=0
-        )
-        if self.tree:
-            arrays.update({f"tree/{name}": array for name, array in self.tree.get_state().items()})
-        ends = {"t_max": self.annealer.t_max, "t_min": self.annealer.t_min}
-        return {"annealer": annealing, **ends}, arrays
+        book = self.codebook.get_state()
+        book["payload"] = np.delete(book["payload"], self._sizes.trace_rows, axis=0)
+        return {
+            "annealer": annealing,
+            "t_max": self.annealer.t_max,
+            "t_min": self.annealer.t_min,
+            "codebook": book,
+            "tree": self.tree.get_state() if self.tree else {},
+        }
 
-    def set_state(self, config: dict[str, Any], arrays: Arrays, grown: bool) -> None:
+    def set_state(self, state: dict[str, Any], grown: bool) -> None:
         """Go on from `get_state`; with all cells allowed if the codebook was `grown`."""
-        if "annealer" not in config:
+        if "annealer" not in state:
             self.annealer = None
             return
-        state = {
-            name.removeprefix("codebook/"): array
-            for name, array in arrays.items()
-            if name.startswith("codebook/")
-        }
-        rows = self._sizes.trace_rows
-        silent = np.zeros((rows.stop - rows.start, state["payload"].shape[1]))
-        state["payload"] = np.insert(state["payload"], [rows.start], silent, axis=0)
-        self.codebook.set_state(state)
-        self.annealer = self._make_annealer(config["t_max"], config["t_min"])
+        rows, book = self._sizes.trace_rows, dict(state["codebook"])
+        silent = np.zeros((rows.stop - rows.start, book["payload"].shape[1]))
+        book["payload"] = np.insert(book["payload"], [rows.start], silent, axis=0)
+        self.codebook.set_state(book)
+        self.annealer = self._make_annealer(state["t_max"], state["t_min"])
         # This also brings the generator, which the annealer shares, to where it was after the block.
         reference = self.codebook.location[:, : self.codebook.n_cells]
-        self.annealer.set_state({**config["annealer"], "reference": reference})
+        self.annealer.set_state({**state["annealer"], "reference": reference})
         if grown:
             self.annealer.max_codevectors = self.plan.max_cells
         if self.tree:
-            self.tree.set_state({name: arrays[f"tree/{name}"] for name in self.tree.get_state()})
+            self.tree.set_state(state["tree"])
 
     def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
         config = self._config

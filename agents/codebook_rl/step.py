@@ -82,7 +82,7 @@ def scale_observation(state, observation):
     return finite
 
 
-@lean_kernel
+@inline_kernel
 def activate(state, n_found):
     """Find which cells are active for `scratch.z`, and fill `scratch.values` with Q of every action.
 
@@ -132,13 +132,15 @@ def remember(state, env, n_found, only):
         memory.found[env, k] = scratch.found[k]
     memory.n_found[env] = n_found
     memory.only[env] = only
-    by_action = counters[N_LABELS] > 1
     if only >= 0:
         kept[only] = 1.0
     else:
         for p in range(n_found * width):
-            other = by_action and scratch.label[p] != memory.action[env]
-            kept[p] = 0.0 if other else scratch.share[p]
+            kept[p] = scratch.share[p]
+        if counters[N_LABELS] > 1:
+            for p in range(n_found * width):
+                if scratch.label[p] != memory.action[env]:
+                    kept[p] = 0.0
     temperature = value_temperature(numbers.settings)
     norm = leverage(
         scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1

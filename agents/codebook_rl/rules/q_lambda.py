@@ -386,7 +386,7 @@ def enliven(env, branch, ledger):
         ledger.paid[env, branch] = ledger.owed[env]
 
 
-@lean_kernel
+@inline_kernel
 def learn(state, env, reward, best_next):
     """One step of Watkins' Q(lambda); `best_next` is the value of the state that came next."""
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
