@@ -2,16 +2,22 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Dozens of arrays as one argument of compiled code.
 
-A call from Python costs some 60 nanoseconds for each array, and counts its references. So the arrays of
-an agent are declared in named tuples, whose fields say what they are::
+A call from Python costs some 60 nanoseconds for each array, and counts its references: 40 arrays take
+3.0 microseconds, as long as the step of an agent that they are for. A structref takes 0.9, and makes
+every kernel that it is handed to count references. What stands here takes 0.2, counts none, and can be
+handed on from kernel to kernel. So the arrays of an agent are declared in named tuples, whose fields say
+what they are::
 
     class Memory(NamedTuple):
         z: Float2
         action: Int1
 
-Their addresses and shapes stand in one array of integers, the table, which `slots` makes; a function from
-`make_opener` gives compiled code the named tuple back. Whoever makes a table must keep the arrays alive,
-and make it anew when one of them is replaced.
+Their addresses and shapes stand in one array of integers, the table, which `slots` makes; a function
+from `make_opener` gives compiled code the named tuple back.
+
+A table is worth as much as the arrays behind it. Whoever makes one must keep the arrays, and make it
+anew when one of them is replaced. It must never be copied along with them, pickled, or written to a
+file: an object that holds one leaves it out of `__getstate__`, and makes it again.
 """
 
 from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints

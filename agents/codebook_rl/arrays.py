@@ -130,9 +130,7 @@ def make_numbers() -> names.Numbers:
     )
 
 
-def fill_numbers(
-    numbers: names.Numbers, sizes: Sizes, config: TwoTimescaleConfig, horizon: int
-) -> None:
+def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: TwoTimescaleConfig, horizon: int) -> None:
     """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
     discounted = config.criterion == "discounted"
     for index, value in {

@@ -2,50 +2,12 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Which cells speak for an observation, and what they say of it. Loops over cells become vector code."""
 
-import numpy as np
-
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.codebook_rl.state import SOFTNESS, TEMPERATURE
+from oda_rl.codebook.association import index_of_smallest, smallest
 
 # Cells with less than exp(-REACH) of the nearest one's share do not speak for an observation.
 REACH = 8.0
-
-
-@vector_kernel
-def add_distances(z, first, last, location, n_cells, distance):
-    """Add to `distance` the squared distances along the coordinates from `first` to `last`."""
-    for j in range(first, last):
-        row = location[j]
-        for i in range(n_cells):
-            away = row[i] - z[j]
-            distance[i] += away * away
-
-
-@vector_kernel
-def smallest(numbers, n):
-    """The smallest of the first `n` numbers; four at a time, so that none waits for the one before."""
-    first, second, third, fourth = np.inf, np.inf, np.inf, np.inf
-    i = 0
-    while i + 4 <= n:
-        first = min(first, numbers[i])
-        second = min(second, numbers[i + 1])
-        third = min(third, numbers[i + 2])
-        fourth = min(fourth, numbers[i + 3])
-        i += 4
-    while i < n:
-        first = min(first, numbers[i])
-        i += 1
-    return min(min(first, second), min(third, fourth))
-
-
-@lean_kernel
-def index_of_smallest(numbers, n):
-    """The first index at which the smallest of the first `n` numbers stands."""
-    least = smallest(numbers, n)
-    i = 0
-    while numbers[i] > least:
-        i += 1
-    return i
 
 
 @lean_kernel

@@ -6,7 +6,7 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
-from oda_rl.agents.codebook_rl.association import dot, shares_of_all, smallest, value_temperature
+from oda_rl.agents.codebook_rl.association import dot, shares_of_all, value_temperature
 from oda_rl.agents.codebook_rl.rules.q_lambda import read_block
 from oda_rl.agents.codebook_rl.state import (
     EPSILON_END,
@@ -26,6 +26,7 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
     open_units,
 )
+from oda_rl.codebook.association import smallest
 
 # With continuous actions, cells further from the observation than the nearest one by more than so many
 # temperatures are not active.

@@ -41,8 +41,8 @@ class BranchTree:
     Notes
     -----
     This is tree-structured progressive partitioning (Algorithm 5 of Mavridis and Baras,
-    "Multi-Resolution Online Deterministic Annealing") with K_max = `BRANCH_WIDTH` as the criterion by which a
-    node splits, and with three choices that an agent asks for:
+    "Multi-Resolution Online Deterministic Annealing") with K_max = `BRANCH_WIDTH` as the criterion by
+    which a node splits, and with three choices that an agent asks for:
 
     - There a node's codevectors become its children, each a codebook that starts with one codevector.
       Here the children keep the cells. What has been learned stays, and there are always enough cells
@@ -207,9 +207,7 @@ class BranchStorage:
         Places of a branch, as the kernels count.
     """
 
-    def __init__(
-        self, sizes: Sizes, book: Codebook, branch: NDArray[np.int64] | None = None
-    ) -> None:
+    def __init__(self, sizes: Sizes, book: Codebook, branch: NDArray[np.int64] | None = None) -> None:
         self.sizes = sizes
         self.branch = branch
         self.width = len(book) if branch is None else BRANCH_WIDTH

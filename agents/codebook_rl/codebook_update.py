@@ -26,7 +26,8 @@ from oda_rl.agents.codebook_rl.state import (
     open_numbers,
     open_scratch,
 )
-from oda_rl.codebook.learning import EXACT, MIN_WEIGHT, SQUARED_EUCLIDEAN, associate, learn
+from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN, associate
+from oda_rl.codebook.learning import MIN_WEIGHT, learn
 
 # Samples per cell over which the frequency of visits is estimated
 DENSITY_SAMPLES = 20.0

@@ -87,9 +87,7 @@ class TwoTimescaleLearner(Learner):
     ) -> None:
         self.sizes = Sizes.of(n_observed, actions, n_envs, config)
         self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
-        super().__init__(
-            actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed
-        )
+        super().__init__(actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed)
         self.slow = SlowTimescale(self.sizes, config, self.rng)
         self.numbers = make_numbers()
         self.memory = make_memory(self.sizes)
@@ -200,7 +198,8 @@ class TwoTimescaleLearner(Learner):
         """
         if self.tree is None:
             return np.ones(self.n_cells, dtype=np.bool_)
-        with self._table.for_one_search() as (table, scratch):
+        found = self._table
+        with found.for_one_search() as (table, scratch):
             z = (np.asarray(observation, dtype=np.float64) - self.scale.centre) / self.scale.scale
             scratch.z[: len(z)] = z
             n_found = find_near(table, len(z))
@@ -388,7 +387,8 @@ class TwoTimescaleLearner(Learner):
             return actions + self.actions.centre if joint else actions, values
         evaluate = kernels.evaluate_joint if joint else kernels.evaluate_numbered
         points = np.ascontiguousarray(observations, dtype=np.float64)
-        if not evaluate(self._table.for_reading()[0], points, actions, values):
+        table = self._table  # kept alive: the learning may take another one meanwhile
+        if not evaluate(table.for_reading()[0], points, actions, values):
             raise ValueError("observation contains NaN or infinity.")
         return actions, values
 

@@ -9,7 +9,7 @@ a tree there is one branch, and it is found at once.
 """
 
 from oda_rl._jit import lean_kernel
-from oda_rl.agents.codebook_rl.association import REACH, add_distances, smallest
+from oda_rl.agents.codebook_rl.association import REACH
 from oda_rl.agents.codebook_rl.state import (
     DISTANCES,
     PLANES,
@@ -22,6 +22,7 @@ from oda_rl.agents.codebook_rl.state import (
     open_planes,
     open_scratch,
 )
+from oda_rl.codebook.association import add_distances, smallest
 
 
 @lean_kernel
@@ -61,8 +62,8 @@ def measure(state, n_found, n_coordinates):
 def find_near(state, n_coordinates):
     """Find the branches near `scratch.z`, nearest first, and the distances of their cells.
 
-    The search ends when `scratch.found` is full, or when no other region comes near enough to the nearest
-    cell found for its cells to be active or to be moved. The planes may know fewer than the
+    The search ends when `scratch.found` is full, or when no other region comes near enough to the
+    nearest cell found for its cells to be active or to be moved. The planes may know fewer than the
     `n_coordinates` along which distances are taken. Returns the number of branches.
     """
     numbers, branches = open_numbers(state), open_branches(state)

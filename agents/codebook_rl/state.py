@@ -16,8 +16,8 @@ width       places for cells in each branch: `BRANCH_WIDTH`, or without a tree t
 n_places    places of the branches that an observation asks, one branch after the other
 =========== ===========================================================================================
 
-Locations are in scaled units (`Units`), distances are their squares, temperatures too; rewards and values
-are in the units of the environment, values as functions of the scaled location.
+Locations are in scaled units (`Units`), distances are their squares, temperatures too. Rewards and
+values are in the units of the environment, values as functions of the scaled location.
 """
 
 from typing import NamedTuple

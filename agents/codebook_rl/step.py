@@ -142,9 +142,7 @@ def remember(state, env, n_found, only):
                 if scratch.label[p] != memory.action[env]:
                     kept[p] = 0.0
     temperature = value_temperature(numbers.settings)
-    norm = leverage(
-        scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1
-    )
+    norm = leverage(scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1)
     n_features = branches.location.shape[1]
     if scratch.z.shape[0] > n_features and counters[N_BASIS] > 1:
         # the squares of the products: (distance in observation) x (distance in action)

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.codebook import bifurcation as bifurcations
-from oda_rl.codebook import learning as kernels
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import Identities
+from oda_rl.codebook.learning import Models, Pace, anneal
 from oda_rl.codebook.schedule import Cooling, Stepsize
 
 BIFURCATIONS = ("perturb", "critical")
@@ -42,6 +42,23 @@ class Level(NamedTuple):
     critical_temperatures: tuple[float, ...] = ()
 
 
+class PathPoint(NamedTuple):
+    """What was learned at one temperature: a record of `ODAPartition.history_`.
+
+    `distortion` is the mean divergence from the nearest of `codevectors`, the codebook of that
+    temperature; `seconds` have been spent since the fit began; `critical_temperatures` are those of the
+    cells that split on the way to the next temperature.
+    """
+
+    temperature: float
+    n_codevectors: int
+    distortion: float
+    n_samples_seen: int
+    seconds: float
+    critical_temperatures: tuple[float, ...]
+    codevectors: NDArray[np.float64]
+
+
 class Annealer:
     """Flat progressive partitioning: the state machine around the learning rule.
 
@@ -60,7 +77,7 @@ class Annealer:
     cooling : Cooling, default=Cooling(0.9)
         The step from one temperature to the next.
     stepsize : Stepsize, default=Stepsize(1, 1)
-        At update n of a temperature; its `power` must be 1.
+        At update n of a temperature.
     max_codevectors : int, default=100
         K_max. It is never exceeded when a temperature is finished.
     tol_converge : float, default=1e-3
@@ -178,8 +195,6 @@ class Annealer:
         self.temperature = t_max
         self.cooling = cooling or Cooling()
         self.stepsize = stepsize or Stepsize()
-        if self.stepsize.power != 1.0:
-            raise ValueError(f"stepsize must have power 1, got {self.stepsize.power}.")
         self.max_codevectors = max_codevectors
         self.tol_converge = tol_converge
         self.tol_merge = tol_merge
@@ -232,12 +247,11 @@ class Annealer:
             labels = np.zeros(len(samples), dtype=np.int64)
         if sample_weight is None:
             sample_weight = np.ones(len(samples))
-        scratch = np.empty((5, book.capacity))
         start = 0
         while start < len(samples) and not (until_done and self.done):
             looking = self._pairs.waiting
             used, finished = self._advance(
-                samples[start:], labels[start:], sample_weight[start:], scratch, looking
+                samples[start:], labels[start:], sample_weight[start:], looking
             )
             start += used
             self.n_samples_seen += used
@@ -246,41 +260,39 @@ class Annealer:
                 self.reference = book.location.copy()
             elif finished:
                 self.end_level()
-                if scratch.shape[1] != book.capacity:
-                    scratch = np.empty((5, book.capacity))
 
     def _advance(
         self,
         samples: NDArray[np.float64],
         labels: NDArray[np.int64],
         sample_weight: NDArray[np.float64],
-        scratch: NDArray[np.float64],
         looking: bool,
+        models: Models | None = None,
     ) -> tuple[int, bool]:
         """The inner loop: how many samples it used, and whether the temperature is finished."""
         book = self.codebook
-        used, self.n, self.distortion, finished = kernels.anneal(
+        pace = Pace(
+            0.0 if self.done and self.harden else float(self.temperature),
+            float(self.stepsize.a),
+            float(self.stepsize.b),
+            self.level_begun - 1,
+            self.check_interval,
+            float(self.tol_converge * self.temperature),
+            0 if looking else self.level_length,
+        )
+        used, self.n, self.distortion, finished = anneal(
             samples,
             labels,
             sample_weight,
             book.divergence.kind,
-            0.0 if self.done and self.harden else self.temperature,
-            self.stepsize.a,
-            self.stepsize.b,
-            self.level_begun - 1,
+            pace,
             self.n,
             self.distortion,
-            self.check_interval,
-            self.tol_converge * self.temperature,
-            0 if looking else self.level_length,
             book.n_cells,
-            book.location,
-            book.weight,
-            book.label,
-            book.axis,
+            book.arrays,
             self.reference,
             self._spread,
-            scratch,
+            models,
         )
         return used, finished
 
@@ -295,7 +307,7 @@ class Annealer:
             return
         merges = self._pairs.resolve(book, self._learning_time(), self.temperature)
         merges += book.merge_close(self.tol_merge * self.temperature)
-        merges += bifurcations.merge_surplus(book, self.max_codevectors)
+        merges += book.merge_surplus(self.max_codevectors)
         pruned = book.prune_idle(self.min_weight)
         self.n_merges += merges
         cooled = self.cooling(self.temperature)
@@ -350,9 +362,8 @@ class Annealer:
     def _split(self, cooled: float) -> tuple[float, ...]:
         """Split cells for the temperature that comes; returns the critical temperatures now passed."""
         book = self.codebook
-        room = self.max_codevectors - len(book)
         if self.bifurcation == "critical":
-            met = bifurcations.split_critical(book, cooled, room, self.perturbation)
+            met = book.split_critical(cooled, self.max_codevectors, self.perturbation)
             self._number_cells()
             return tuple(float(value) for value in met)
         critical = book.critical_temperatures
@@ -362,7 +373,7 @@ class Annealer:
     def _number_cells(self) -> None:
         # Twins that a perturbation has made are not numbered before they have separated.
         if self.identities is not None:
-            self.identities.settle(self.codebook)
+            self.identities.update(self.codebook)
 
     def _learning_time(self) -> float:
         # The sum of the stepsizes 1 / (a + b n) up to n, but for a constant.

@@ -1,14 +1,8 @@
-"""Bifurcation: how cells split when the temperature falls, and which pairs come together again.
+"""Bifurcation by perturbation, and moves of whole cells at temperature zero.
 
-Two ways. *Critical*: the critical temperature of a cell is the length of its axis (Theorem 5), so it
-splits exactly when the temperature falls below. *Perturb*: every cell gets a twin a little way off, and
-the pair is merged again unless it separates (Algorithm 1).
-
-Both place a pair where theory expects it. Write z = phi''^(1/2) (x - mu); the variance of z along the
-leading direction is the critical temperature T_c. Expand the free energy of a symmetric pair at +m and
--m to fourth order: for a Gaussian cell it is least at m^2 = T_c - T. (Two point masses settle at three
-times that.) A pair that starts there need not grow out of a small perturbation, which takes forever
-just below T_c.
+Every cell gets a twin a little way off, and the pair is merged again unless it separates (Algorithm 1).
+One that does is put where theory expects it; the other way to split, at critical temperatures, is
+`oda_rl.codebook.events.split_critical`, which says why.
 
 References
 ----------
@@ -31,38 +25,6 @@ def random_directions(n: int, n_features: int, rng: np.random.Generator) -> Arra
     """Unit vectors, uniform on the sphere, of shape (n, n_features)."""
     directions = rng.normal(size=(n, n_features))
     return directions / np.linalg.norm(directions, axis=1, keepdims=True)
-
-
-def split_critical(book: Codebook, temperature: float, room: int, perturbation: float) -> Array:
-    """Split the cells that are critical at `temperature`, hottest first, while there is room.
-
-    Parameters
-    ----------
-    book : Codebook
-        Changed in place.
-    temperature : float
-        The temperature that comes next, in the units of the divergence.
-    room : int
-        Cells that may still be added.
-    perturbation : float
-        Least offset of the children, in standard deviations of the cell.
-
-    Returns
-    -------
-    ndarray of shape (n_splits,)
-        The critical temperatures of the cells that split.
-    """
-    critical = book.critical_temperatures
-    order = np.argsort(-critical, kind="stable")
-    chosen = order[critical[order] > temperature][: max(0, room)]
-    for i in chosen:
-        direction = book.axis[:, i] / critical[i]
-        settled = np.sqrt(critical[i] - temperature)
-        length = max(settled, perturbation * np.sqrt(critical[i]))
-        new = book.split(i, length * direction / book.divergence.scale(book.location[:, i]))
-        # The pair accounts for length^2 of the variance along its direction; each child has the rest.
-        book.axis[:, [i, new]] *= max(0.0, critical[i] - length**2) / critical[i]
-    return critical[chosen]
 
 
 def double(book: Codebook, temperature: float, perturbation: float, rng: np.random.Generator) -> None:
@@ -165,9 +127,9 @@ def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: 
             merged += 1
             continue
         rate = np.log(length / before) / duration if before > 0.0 and duration > 0.0 else 0.0
-        settled = np.sqrt(max(0.0, rate) * temperature)
-        if length < 2.0 * settled:
-            _spread_pair(book, i, n + i, settled / length * now[:, i])
+        expected = np.sqrt(max(0.0, rate) * temperature)
+        if length < 2.0 * expected:
+            _spread_pair(book, i, n + i, expected / length * now[:, i])
     return merged
 
 
@@ -220,15 +182,3 @@ def relocate(book: Codebook, margin: float = 1.5) -> int:
         book.merge(min(i, k), max(i, k))
         moves += 1
     return moves
-
-
-def merge_surplus(book: Codebook, max_codevectors: int) -> int:
-    """Merge the closest cells of one label until K_max is kept; nothing else is lost."""
-    surplus = max(0, len(book) - max_codevectors)
-    for _ in range(surplus):
-        distance = book.divergence(book.codevectors, book.codevectors)
-        distance[book.labels[:, None] != book.labels[None, :]] = np.inf
-        np.fill_diagonal(distance, np.inf)
-        i, k = divmod(int(distance.argmin()), len(book))
-        book.merge(min(i, k), max(i, k))
-    return surplus

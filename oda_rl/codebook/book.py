@@ -207,9 +207,7 @@ class Codebook:
         step = np.ascontiguousarray(offset, dtype=np.float64)
         if step.shape != (self.n_features,):
             raise ValueError(f"offset must have shape ({self.n_features},), got {step.shape}.")
-        self.n_cells = events.split(
-            self.divergence.minimum, i, step, self.n_cells, *self._arrays, self.payload_kind
-        )
+        self.n_cells = events.split(self.divergence.minimum, i, step, self.n_cells, self.arrays)
         return self.n_cells - 1
 
     def merge(self, i: int, k: int) -> None:
@@ -218,12 +216,12 @@ class Codebook:
         self._check_index(k)
         if i == k:
             raise ValueError(f"a cell cannot be merged with itself (i = k = {i}).")
-        self.n_cells = events.merge(i, k, self.n_cells, *self._arrays, self.payload_kind)
+        self.n_cells = events.merge(i, k, self.n_cells, self.arrays)
 
     def remove(self, i: int) -> None:
         """Prune cell `i`; the last cell moves to its place. The other weights are left alone."""
         self._check_index(i)
-        self.n_cells = events.remove(i, self.n_cells, *self._arrays)
+        self.n_cells = events.remove(i, self.n_cells, self.arrays)
 
     def reorder(self, order: NDArray[np.int64]) -> None:
         """Put the cells in another order: cell `order[i]` comes to place i.
@@ -240,15 +238,13 @@ class Codebook:
         """
         if not np.array_equal(np.sort(order), np.arange(self.n_cells)):
             raise ValueError(f"order must be a permutation of the {self.n_cells} cells.")
-        for array in self._arrays:
+        for array in self.arrays[:-1]:
             array[..., : self.n_cells] = array[..., order]
 
     def merge_close(self, tolerance: float) -> int:
         """Merge cells of one label closer than `tolerance`, and return how many went."""
         before = self.n_cells
-        self.n_cells = events.merge_close(
-            self.divergence.kind, tolerance, before, *self._arrays, self.payload_kind
-        )
+        self.n_cells = events.merge_close(self.divergence.kind, tolerance, before, self.arrays)
         return before - self.n_cells
 
     def prune_idle(self, min_weight: float) -> int:
@@ -257,8 +253,54 @@ class Codebook:
         The weights then sum to one again.
         """
         before = self.n_cells
-        self.n_cells = events.prune_idle(min_weight, before, *self._arrays)
+        self.n_cells = events.prune_idle(min_weight, before, self.arrays)
         return before - self.n_cells
+
+    def split_critical(
+        self, temperature: float, max_cells: int, perturbation: float
+    ) -> NDArray[np.float64]:
+        """Split the cells that are critical at `temperature`, hottest first, up to `max_cells`.
+
+        Parameters
+        ----------
+        temperature : float
+            The temperature that comes next, in the units of the divergence.
+        max_cells : int
+            Cells that there may be then.
+        perturbation : float
+            Least offset of the children, in standard deviations of the cell.
+
+        Returns
+        -------
+        ndarray of shape (n_splits,)
+            The critical temperatures of the cells that have split.
+        """
+        before, met = self.n_cells, np.empty(self.n_cells)
+        room = min(max_cells - before, before)
+        self.reserve(before + max(0, room))
+        divergence = self.divergence
+        self.n_cells = events.split_critical(
+            divergence.kind,
+            divergence.minimum,
+            temperature,
+            room,
+            perturbation,
+            before,
+            self.arrays,
+            met,
+        )
+        return met[: self.n_cells - before]
+
+    def merge_surplus(self, max_cells: int) -> int:
+        """Merge the closest cells of one label until `max_cells` are left; return how many went."""
+        surplus = max(0, self.n_cells - max_cells)
+        for _ in range(surplus):
+            distance = self.divergence(self.codevectors, self.codevectors)
+            distance[self.labels[:, None] != self.labels[None, :]] = np.inf
+            np.fill_diagonal(distance, np.inf)
+            i, k = divmod(int(distance.argmin()), self.n_cells)
+            self.merge(min(i, k), max(i, k))
+        return surplus
 
     def insert_column(self, name: str, place: int) -> None:
         """Give the payload field `name`, which must be the last, one more number per cell: zeros."""
@@ -307,8 +349,11 @@ class Codebook:
         self.n_cells = k
 
     @property
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
-        return self.location, self.weight, self.label, self.axis, self.payload
+    def arrays(self) -> events.BookArrays:
+        """All arrays, as compiled kernels take them."""
+        return events.BookArrays(
+            self.location, self.weight, self.label, self.axis, self.payload, self.payload_kind
+        )
 
     def _check_index(self, i: int) -> None:
         if not 0 <= i < self.n_cells:

@@ -10,8 +10,7 @@ import numpy as np
 from numba.core.errors import NumbaExperimentalFeatureWarning
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl.codebook import hard_cells as batch
-from oda_rl.codebook import learning as kernels
+from oda_rl.codebook import association as kernels
 
 # What numba says of functions passed to compiled code; it is of no use to who passes a divergence.
 warnings.filterwarnings(
@@ -176,7 +175,7 @@ class Divergence:
         self.check(points, name)
         location = np.ascontiguousarray(np.atleast_2d(codevectors).T, dtype=np.float64)
         result = np.empty((len(points), location.shape[1]))
-        batch.all_divergences(self.kind, points, location, location.shape[1], result)
+        kernels.all_divergences(self.kind, points, location, location.shape[1], result)
         return result
 
     def scale(self, codevector: ArrayLike) -> NDArray[np.float64]:
@@ -213,6 +212,36 @@ class Divergence:
         root = self.scale(np.ravel(mean))
         whitened = root[:, None] * np.asarray(covariance, dtype=float) * root[None, :]
         return float(np.linalg.eigvalsh(whitened)[-1])
+
+    def moments(
+        self, samples: NDArray[np.float64], weight: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """What the samples would be as one cell.
+
+        Parameters
+        ----------
+        samples : ndarray of shape (n_samples, n_features)
+            Inside the domain.
+        weight : ndarray of shape (n_samples,)
+            Their weights.
+
+        Returns
+        -------
+        critical : float
+            The critical temperature (Theorem 5); 0 where samples differ by no more than rounding.
+        mean, axis, variances : ndarray of shape (n_features,)
+            The mean, the leading eigenvector of phi'' C with `critical` as its length, the variances.
+        """
+        mean = np.average(samples, axis=0, weights=weight)
+        d = samples.shape[1]
+        covariance = np.cov(samples, rowvar=False, aweights=weight, bias=True).reshape(d, d)
+        root = self.scale(mean)
+        values, vectors = np.linalg.eigh(root[:, None] * covariance * root[None, :])
+        rounding = np.finfo(float).eps * float(np.abs(root * mean).max())
+        critical = float(values[-1])
+        if critical <= rounding**2:
+            critical = 0.0
+        return critical, mean, critical * vectors[:, -1], np.diag(covariance).copy()
 
 
 DIVERGENCES = {

@@ -2,14 +2,19 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Compiled kernels: what happens to cells in their life. They split, merge and are pruned.
 
-The arrays are laid out as in `learning`; the payload of a cell goes along with it. Each event
-returns the new number of cells.
+`cells` are the `BookArrays` of a codebook; the payload of a cell goes along with it. Each event returns
+the new number of cells. Temperatures, tolerances and `minimum`, the lower bound of the domain, are in
+the units of the divergence and of the features.
 """
 
+import math
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from oda_rl._jit import kernel
-from oda_rl.codebook.learning import divergences
+from oda_rl.codebook.association import curvature, divergences
 
 # How a payload column behaves when its cell splits or merges.
 MEAN = 0
@@ -17,20 +22,47 @@ COUNT = 1
 IDENTITY = 2
 
 
+class BookArrays(NamedTuple):
+    """The arrays of a codebook, one column per cell, with room to grow.
+
+    `location` and `axis` are (n_features, capacity), `weight` and `label` (capacity,), `payload` is
+    (n_columns, capacity) and `payload_kind` (n_columns,): MEAN, COUNT or IDENTITY.
+    """
+
+    location: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    label: NDArray[np.int64]
+    axis: NDArray[np.float64]
+    payload: NDArray[np.float64]
+    payload_kind: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, n_features: int, capacity: int, payload_kind: tuple[int, ...] = ()) -> "BookArrays":
+        """Zeros everywhere."""
+        return cls(
+            np.zeros((n_features, capacity)),
+            np.zeros(capacity),
+            np.zeros(capacity, dtype=np.int64),
+            np.zeros((n_features, capacity)),
+            np.zeros((len(payload_kind), capacity)),
+            np.array(payload_kind, dtype=np.int64),
+        )
+
+
 @kernel
-def split(minimum, i, offset, n_cells, location, weight, label, axis, payload, payload_kind):
+def split(minimum, i, offset, n_cells, cells):
     """Split cell `i` into `i` and `n_cells`, at mu_i + offset and mu_i - offset.
 
     Both children inherit the payload; counts are shared between them. Of an identity c the new cell gets
     the mark -1 - c: it came out of c, and has no number of its own yet. No child goes more than nine
     tenths of the way towards `minimum`, the bound of the divergence's domain: the whole offset is made
     shorter, so that sums which all samples share (as on the simplex) are kept. Capacity for one more
-    cell must be there. Returns the new number of cells.
+    cell must be there.
     """
-    new = n_cells
-    weight[i] *= 0.5
-    weight[new] = weight[i]
-    label[new] = label[i]
+    location, payload, new = cells.location, cells.payload, n_cells
+    cells.weight[i] *= 0.5
+    cells.weight[new] = cells.weight[i]
+    cells.label[new] = cells.label[i]
     scale = 1.0
     if minimum > -np.inf:
         for j in range(location.shape[0]):
@@ -39,36 +71,79 @@ def split(minimum, i, offset, n_cells, location, weight, label, axis, payload, p
         step = scale * offset[j]
         location[j, new] = location[j, i] - step
         location[j, i] += step
-        axis[j, new] = axis[j, i]
+        cells.axis[j, new] = cells.axis[j, i]
     for c in range(payload.shape[0]):
-        if payload_kind[c] == COUNT:
+        if cells.payload_kind[c] == COUNT:
             payload[c, i] *= 0.5
         payload[c, new] = payload[c, i]
-        if payload_kind[c] == IDENTITY and payload[c, i] >= 0.0:
+        if cells.payload_kind[c] == IDENTITY and payload[c, i] >= 0.0:
             payload[c, new] = -1.0 - payload[c, i]
     return n_cells + 1
 
 
 @kernel
-def remove(i, n_cells, location, weight, label, axis, payload):
-    """Remove cell `i`; the last cell takes its place. Returns the new number of cells."""
+def split_critical(kind, minimum, temperature, room, perturbation, n_cells, cells, met):
+    """Split the cells that are critical at `temperature`, hottest first, while there is `room`.
+
+    The critical temperature of a cell is the length of its axis (Theorem 5). A pair begins where theory
+    expects it. Write z = phi''^(1/2) (x - mu); the variance of z along the leading direction is the
+    critical temperature T_c. Expand the free energy of a symmetric pair at +m and -m to fourth order:
+    for a Gaussian cell it is least at m^2 = T_c - T. (Two point masses come to three times that.) A pair
+    that starts there need not grow out of a small perturbation, which takes forever just below T_c.
+
+    `perturbation` is the least offset, in standard deviations of the cell. `met` (at least n_cells,)
+    gets the critical temperatures of the cells that have split.
+    """
+    axis, d = cells.axis, cells.location.shape[0]
+    offset, critical = np.empty(d), np.empty(n_cells)
+    for i in range(n_cells):
+        total = 0.0
+        for j in range(d):
+            total += axis[j, i] * axis[j, i]
+        critical[i] = math.sqrt(total)
+    before = n_cells
+    while n_cells - before < room:
+        i = np.argmax(critical)
+        hottest = critical[i]
+        if not hottest > temperature:
+            break
+        met[n_cells - before] = hottest
+        length = max(math.sqrt(hottest - temperature), perturbation * math.sqrt(hottest))
+        for j in range(d):
+            direction = axis[j, i] / hottest
+            offset[j] = length * direction / math.sqrt(curvature(kind, cells.location[j, i]))
+        new = n_cells
+        n_cells = split(minimum, i, offset, n_cells, cells)
+        # The pair accounts for length^2 of the variance along its direction; children keep what is left.
+        left = max(0.0, hottest - length * length) / hottest
+        for j in range(d):
+            axis[j, i] *= left
+            axis[j, new] *= left
+        critical[i] = 0.0
+    return n_cells
+
+
+@kernel
+def remove(i, n_cells, cells):
+    """Remove cell `i`; the last cell takes its place."""
     last = n_cells - 1
-    weight[i] = weight[last]
-    label[i] = label[last]
-    for j in range(location.shape[0]):
-        location[j, i] = location[j, last]
-        axis[j, i] = axis[j, last]
-    for c in range(payload.shape[0]):
-        payload[c, i] = payload[c, last]
+    cells.weight[i] = cells.weight[last]
+    cells.label[i] = cells.label[last]
+    for j in range(cells.location.shape[0]):
+        cells.location[j, i] = cells.location[j, last]
+        cells.axis[j, i] = cells.axis[j, last]
+    for c in range(cells.payload.shape[0]):
+        cells.payload[c, i] = cells.payload[c, last]
     return last
 
 
 @kernel
-def merge(i, k, n_cells, location, weight, label, axis, payload, payload_kind):
-    """Merge cell `k` into cell `i`: weighted means, counts add up. Returns the new number of cells.
+def merge(i, k, n_cells, cells):
+    """Merge cell `k` into cell `i`: weighted means, counts add up.
 
     The heavier cell's identity stays, but no mark of a cell without a number prevails over a number.
     """
+    location, weight, axis, payload = cells.location, cells.weight, cells.axis, cells.payload
     part = weight[k] / (weight[i] + weight[k])
     weight[i] += weight[k]
     for j in range(location.shape[0]):
@@ -77,9 +152,9 @@ def merge(i, k, n_cells, location, weight, label, axis, payload, payload_kind):
         for j in range(axis.shape[0]):
             axis[j, i] = axis[j, k]
     for c in range(payload.shape[0]):
-        if payload_kind[c] == COUNT:
+        if cells.payload_kind[c] == COUNT:
             payload[c, i] += payload[c, k]
-        elif payload_kind[c] == IDENTITY:
+        elif cells.payload_kind[c] == IDENTITY:
             named = payload[c, k] >= 0.0
             if named != (payload[c, i] >= 0.0):
                 payload[c, i] = max(payload[c, i], payload[c, k])
@@ -87,40 +162,38 @@ def merge(i, k, n_cells, location, weight, label, axis, payload, payload_kind):
                 payload[c, i] = payload[c, k]
         else:
             payload[c, i] += part * (payload[c, k] - payload[c, i])
-    return remove(k, n_cells, location, weight, label, axis, payload)
+    return remove(k, n_cells, cells)
 
 
 @kernel
-def merge_close(kind, tolerance, n_cells, location, weight, label, axis, payload, payload_kind):
-    """Merge cells of one label that are closer than `tolerance` (Algorithm 1: effective codevectors).
-
-    Returns the new number of cells.
-    """
-    distance = np.empty(n_cells)
-    x = np.empty(location.shape[0])
+def merge_close(kind, tolerance, n_cells, cells):
+    """Merge cells of one label that are closer than `tolerance` (Algorithm 1: effective codevectors)."""
+    location, label = cells.location, cells.label
+    distance, x = np.empty(n_cells), np.empty(location.shape[0])
     i = 0
     while i < n_cells - 1:
         for j in range(x.shape[0]):
             x[j] = location[j, i]
-        divergences(kind, x, location, n_cells, distance)
+        divergences(kind, x, location, 0, n_cells, distance)
         nearest = -1
         for k in range(i + 1, n_cells):
             closer = nearest < 0 or distance[k] < distance[nearest]
             if closer and label[k] == label[i] and distance[k] < tolerance:
                 nearest = k
         if nearest >= 0:
-            n_cells = merge(i, nearest, n_cells, location, weight, label, axis, payload, payload_kind)
+            n_cells = merge(i, nearest, n_cells, cells)
         else:
             i += 1
     return n_cells
 
 
 @kernel
-def prune_idle(min_weight, n_cells, location, weight, label, axis, payload):
+def prune_idle(min_weight, n_cells, cells):
     """Remove cells with less weight than `min_weight`, lightest first, but keep one of each label.
 
-    The weights are scaled to sum to one again. Returns the new number of cells.
+    The weights are scaled to sum to one again.
     """
+    weight, label = cells.weight, cells.label
     while True:
         lightest = -1
         for i in range(n_cells):
@@ -132,7 +205,7 @@ def prune_idle(min_weight, n_cells, location, weight, label, axis, payload):
                     lightest = i
         if lightest < 0:
             break
-        n_cells = remove(lightest, n_cells, location, weight, label, axis, payload)
+        n_cells = remove(lightest, n_cells, cells)
     total = 0.0
     for i in range(n_cells):
         total += weight[i]

@@ -42,7 +42,7 @@ class Identities:
     >>> identities = Identities(limit=4)
     >>> identities.restart(book)
     >>> _ = book.split(0, [1.0])
-    >>> identities.settle(book)
+    >>> identities.update(book)
     >>> identities.of(book), identities.births
     (array([0, 1]), [Birth(cell=1, parent=0)])
     """
@@ -67,7 +67,7 @@ class Identities:
         self.births.clear()
         self._next, self._living, self._free = k, list(range(k)), []
 
-    def settle(self, book: Codebook) -> None:
+    def update(self, book: Codebook) -> None:
         """Give numbers to the cells that have split off since, and take back those of cells gone."""
         row = book["identity"][0]
         kept = set(row[row >= 0].astype(int).tolist())

@@ -1,197 +1,81 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: divergences, associations, the learning rule, the loop at one temperature.
+"""Compiled kernels: the learning rule of cells, that of their local models, the loop at one temperature.
 
-Arrays that describe a codebook are stored column by column, one entry per cell, with room to grow: the
-first `n_cells` entries are in use. So `location` is (n_features, capacity) and `payload` is (n_columns,
-capacity), and every inner loop runs over cells, next to each other in memory.
-
-`kind` chooses the divergence: a number for those of the package, or a pair of first-class functions
-`(d(x, mu), phi''(mu))` of one coordinate for a user's own. Numba compiles a kernel once for the numbers
-and once for the pairs.
-
-Kernels validate nothing. The classes that call them do. They copy arrays in loops: assigning one slice
-to another makes numba compile the text of an error message, which takes longer than all the rest.
+Arrays are laid out as in `association`. `location`, `axis` and `reference` are (n_features, capacity),
+`weight`, `label` and `seen` (capacity,); `share` holds association probabilities (eq. 13). A local
+model is linear in its parameters: with q basis functions (1, or 1 and the inputs) the rows `c * q + j`
+of `theta` hold the coefficient of basis function j for output c, and the rows `j * q + k` of `gain` the
+inverse of the matrix of second moments of the basis functions, of each cell.
 
 References
 ----------
 Equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A
-Hierarchical and Progressive Learning Architecture", unless another paper is named.
+Hierarchical and Progressive Learning Architecture".
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
+from numpy.typing import NDArray
 
-from oda_rl._jit import LEAN, kernel, lean_kernel
+from oda_rl._jit import kernel, lean_kernel, vector_kernel
+from oda_rl.codebook.association import (
+    EXACT,
+    MIN_LOCATION,
+    _hessian,
+    add_distances,
+    associate,
+    divergences,
+)
 
-SQUARED_EUCLIDEAN = 0
-GENERALIZED_KL = 1
-ITAKURA_SAITO = 2
-
-# A share below exp(-36) of the largest is lost in a float64 anyway.
-EXACT = 36.0
 # Weights decay geometrically where no sample falls; they must stay positive numbers.
 MIN_WEIGHT = 1e-12
-# Codevectors of the KL and Itakura-Saito divergences must stay inside the open positive orthant.
-MIN_LOCATION = 1e-300
 # With a share in fewer than one cell in so many, the learning rule visits those cells one by one.
 SPARSE = 4
+# Rows of the running figures of local models: the mean squared distance of inputs from the nearest
+# cell, which sets how far cells overlap, and the mean squared error of predictions.
+INPUT_DISTORTION, ERROR, N_FIGURES = 0, 1, 2
+# Stepsize of the first.
+FORGETTING = 0.002
 
 
-def _add_coordinate(kind, xj, row, n_cells, out):
-    """Add the divergence along one coordinate to `out[:n_cells]`; compiled code only."""
+class Pace(NamedTuple):
+    """How samples are learned from at one temperature.
 
-
-@overload(_add_coordinate, jit_options=LEAN)
-def _overload_add_coordinate(kind, xj, row, n_cells, out):
-    if isinstance(kind, types.Integer):
-        return _add_known_coordinate
-    return _add_own_coordinate
-
-
-def _add_known_coordinate(kind, xj, row, n_cells, out):
-    if kind == SQUARED_EUCLIDEAN:
-        for i in range(n_cells):
-            difference = xj - row[i]
-            out[i] += difference * difference
-    elif kind == GENERALIZED_KL:
-        # x log x tends to 0 with x
-        own = xj * math.log(xj) - xj if xj > 0.0 else 0.0
-        for i in range(n_cells):
-            mu = max(row[i], MIN_LOCATION)
-            out[i] += own + mu - xj * math.log(mu)
-    else:
-        for i in range(n_cells):
-            ratio = xj / max(row[i], MIN_LOCATION)
-            out[i] += ratio - math.log(ratio) - 1.0
-
-
-def _add_own_coordinate(kind, xj, row, n_cells, out):
-    for i in range(n_cells):
-        out[i] += kind[0](xj, row[i])
-
-
-def _hessian(kind, mu):
-    """phi''(mu) at one coordinate; compiled code only."""
-
-
-@overload(_hessian, jit_options=LEAN)
-def _overload_hessian(kind, mu):
-    if isinstance(kind, types.Integer):
-        return _known_hessian
-    return _own_hessian
-
-
-def _known_hessian(kind, mu):
-    if kind == SQUARED_EUCLIDEAN:
-        return 2.0
-    inverse = 1.0 / max(mu, MIN_LOCATION)
-    return inverse if kind == GENERALIZED_KL else inverse * inverse
-
-
-def _own_hessian(kind, mu):
-    return kind[1](mu)
-
-
-def is_euclidean(kind):
-    """Whether the divergence is the squared Euclidean distance; compiled code only."""
-
-
-@overload(is_euclidean, jit_options=LEAN)
-def _overload_is_euclidean(kind):
-    if isinstance(kind, types.Integer):
-        return lambda kind: kind == SQUARED_EUCLIDEAN
-    return lambda kind: False
-
-
-@lean_kernel
-def divergences(kind, x, location, n_cells, out):
-    """Fill `out[:n_cells]` with d(x, mu_i) (Definition 1 and the examples after Theorem 2)."""
-    out[:n_cells] = 0.0
-    for j in range(x.shape[0]):
-        _add_coordinate(kind, x[j], location[j], n_cells, out)
-
-
-@lean_kernel
-def divergences_between(kind, x, location, begin, n_cells, out):
-    """Fill `out[:n_cells]` with d(x, mu_i) of the cells from `begin` on."""
-    for i in range(n_cells):
-        out[i] = 0.0
-    for j in range(x.shape[0]):
-        _add_coordinate(kind, x[j], location[j, begin : begin + n_cells], n_cells, out)
-
-
-@lean_kernel
-def curvature(kind, mu):
-    """Diagonal entry of the Hessian of the generator phi at one coordinate (eqs. 8 and 18)."""
-    return _hessian(kind, mu)
-
-
-@lean_kernel
-def decay(q):
-    """exp(-q) for q in [0, 40], to a relative error of 1e-13.
-
-    Written as the 256th power of a short Taylor series, because a loop over it becomes vector code,
-    which one over the library's function does not.
+    The temperature is in the units of the divergence; stepsizes are 1 / (a + b n). `begin` is the value
+    of n before the first sample of the temperature. Every `check_every` samples codevectors are
+    compared with where they were: the temperature is finished if they have moved by a divergence of
+    less than `tolerance`, or with n at `max_steps`.
     """
-    y = q * (1.0 / 256.0)
-    s = 1.0 - y * (1.0 / 10.0)
-    s = 1.0 - y * (1.0 / 9.0) * s
-    s = 1.0 - y * (1.0 / 8.0) * s
-    s = 1.0 - y * (1.0 / 7.0) * s
-    s = 1.0 - y * (1.0 / 6.0) * s
-    s = 1.0 - y * (1.0 / 5.0) * s
-    s = 1.0 - y * (1.0 / 4.0) * s
-    s = 1.0 - y * (1.0 / 3.0) * s
-    s = 1.0 - y * (1.0 / 2.0) * s
-    s = 1.0 - y * s
-    s *= s
-    s *= s
-    s *= s
-    s *= s
-    s *= s
-    s *= s
-    s *= s
-    return s * s
+
+    temperature: float
+    a: float
+    b: float
+    begin: int
+    check_every: int
+    tolerance: float
+    max_steps: int
 
 
-@lean_kernel
-def associate(distance, weight, label, n_cells, wanted, temperature, reach, out):
-    """Fill `out[:n_cells]` with the association probabilities p(mu_i | x) (eq. 13).
+class Models(NamedTuple):
+    """Local models on the faster timescale, and what they learn from.
 
-    Only cells whose label is `wanted` take part: the indicator s_i of the classifier. The exponent is
-    taken relative to the nearest of them, so that the sum is never 0. Cells more than `reach` (at most
-    `EXACT`) temperatures further away than the nearest get nothing. Returns the nearest cell, or -1
-    where no cell has the label.
+    A sample is a row of `n_inputs` scaled inputs and then the scaled outputs. Local models see the
+    inputs times `unscale` (n_inputs,) and the `outputs` (n_samples, n_outputs). Their cells overlap by
+    association probabilities along the inputs, at a temperature of `softness` times the mean squared
+    distance in `figures`. `theta` is (q * n_outputs, capacity), `gain` (q * q, capacity).
     """
-    nearest = -1
-    smallest = np.inf
-    for i in range(n_cells):
-        if distance[i] < smallest and label[i] == wanted:
-            smallest = distance[i]
-            nearest = i
-    if nearest < 0 or temperature <= 0.0:
-        out[:n_cells] = 0.0
-        if nearest >= 0:
-            out[nearest] = 1.0
-        return nearest
-    limit = reach * temperature
-    for i in range(n_cells):
-        excess = distance[i] - smallest
-        # Cells of other labels may be nearer, and any cell far away: keep to the range of `decay`.
-        q = min(max(excess / temperature, 0.0), EXACT)
-        part = weight[i] * decay(q)
-        out[i] = part if (excess < limit) & (label[i] == wanted) else 0.0
-    total = 0.0
-    for i in range(n_cells):
-        total += out[i]
-    scale = 1.0 / total
-    for i in range(n_cells):
-        out[i] *= scale
-    return nearest
+
+    outputs: NDArray[np.float64]
+    n_inputs: int
+    unscale: NDArray[np.float64]
+    theta: NDArray[np.float64]
+    gain: NDArray[np.float64]
+    seen: NDArray[np.float64]
+    softness: float
+    figures: NDArray[np.float64]
 
 
 @lean_kernel
@@ -257,15 +141,6 @@ def learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, scratch
             row[i] += gain[i] * difference
 
 
-@lean_kernel
-def critical_temperature(axis, i):
-    """The temperature below which cell `i` splits: the length of its axis (eq. 18)."""
-    total = 0.0
-    for j in range(axis.shape[0]):
-        total += axis[j, i] * axis[j, i]
-    return math.sqrt(total)
-
-
 @kernel
 def largest_shift(kind, n_cells, location, reference, distance):
     """The largest divergence of a codevector from where it was at `reference`."""
@@ -276,70 +151,158 @@ def largest_shift(kind, n_cells, location, reference, distance):
         for j in range(d):
             x[j] = location[j, i]
             before[j, 0] = reference[j, i]
-        divergences(kind, x, before, 1, distance)
+        divergences(kind, x, before, 0, 1, distance)
         largest = max(largest, distance[0])
     return largest
 
 
+@vector_kernel
+def predict_output(basis, share, n_cells, theta, output):
+    """The prediction of one output: sum_i p_i f_i(x)."""
+    q = basis.shape[0]
+    total = 0.0
+    for j in range(q):
+        row = theta[output * q + j]
+        part = 0.0
+        for i in range(n_cells):
+            part += share[i] * row[i]
+        total += basis[j] * part
+    return total
+
+
+@vector_kernel
+def towards(basis, share, weight, n_cells, gain, direction, size):
+    """Fill `direction` with P_i phi and `size` with the gains of recursive least squares; update P_i.
+
+    A cell's share is the weight of the sample for it.
+    """
+    q = basis.shape[0]
+    for j in range(q):
+        row = direction[j]
+        for i in range(n_cells):
+            row[i] = 0.0
+        for k in range(q):
+            entry = gain[j * q + k]
+            for i in range(n_cells):
+                row[i] += entry[i] * basis[k]
+    for i in range(n_cells):
+        size[i] = 0.0
+    for j in range(q):
+        row = direction[j]
+        for i in range(n_cells):
+            size[i] += basis[j] * row[i]
+    for i in range(n_cells):
+        part = weight * share[i]
+        size[i] = part / (1.0 + part * size[i])
+    for j in range(q):
+        row = direction[j]
+        for k in range(j, q):
+            other = direction[k]
+            entry = gain[j * q + k]
+            mirror = gain[k * q + j]
+            for i in range(n_cells):
+                updated = entry[i] - size[i] * row[i] * other[i]
+                entry[i] = updated
+                mirror[i] = updated
+
+
+@vector_kernel
+def correct(error, size, direction, n_cells, theta, output):
+    """theta_i <- theta_i + gain * error, for one output."""
+    q = direction.shape[0]
+    for j in range(q):
+        row = theta[output * q + j]
+        along = direction[j]
+        for i in range(n_cells):
+            row[i] += error * size[i] * along[i]
+
+
+@kernel
+def learn_models(y, basis, share, weight, n_cells, theta, gain, direction, size):
+    """One step of recursive least squares of all cells, driven by the error of their mixture.
+
+    Where p is 0 or 1 this is least squares within every cell (eq. 27 with the inverse second moments as
+    the stepsize). Where cells overlap, its fixed point is the least squares of sum_i p_i f_i(x) itself.
+    Returns the squared error before the step.
+    """
+    squared = 0.0
+    towards(basis, share, weight, n_cells, gain, direction, size)
+    for c in range(y.shape[0]):
+        error = y[c] - predict_output(basis, share, n_cells, theta, c)
+        squared += error * error
+        correct(error, size, direction, n_cells, theta, c)
+    return squared
+
+
 @kernel
 def anneal(
-    samples,
-    labels,
-    sample_weight,
-    kind,
-    temperature,
-    stepsize_a,
-    stepsize_b,
-    begin,
-    n,
-    distortion,
-    check_every,
-    tolerance,
-    max_steps,
-    n_cells,
-    location,
-    weight,
-    label,
-    axis,
-    reference,
-    spread,
-    scratch,
+    samples, labels, sample_weight, kind, pace, n, distortion, n_cells, cells, reference, spread, models
 ):
     """The inner loop of Algorithm 1: samples one after the other at one temperature.
 
-    Stops when the codevectors have moved less than `tolerance` between two checks, or after `max_steps`
-    samples at this temperature, or when `samples` are used up. `n` counts the samples at this
-    temperature from `begin` + 1 on; that is at least 1, so that the first stepsize does not erase the
-    warm start.
-    `distortion` is the mean divergence from the nearest codevector over these samples (eq. 1), and
-    `spread` the variance of the samples nearest to each cell along each feature, or has no rows.
-    `scratch` has room for five rows of cells.
+    `samples` is (n_samples, n_features), C-contiguous, with `labels` and `sample_weight` (n_samples,).
+    Stops as `pace` has it, or when the samples are used up. `n` is at least 1, so that the first
+    stepsize does not erase the warm start. `distortion` is the mean divergence from the nearest
+    codevector over the samples of this temperature (eq. 1), and `spread` (n_features, capacity) the
+    variance of the samples nearest to each cell along each feature, or has no rows. With `models`, None
+    or `Models`, the local models of the cells learn from a sample before the cells do (Algorithm 2).
 
     Returns (samples used, n, distortion, whether the temperature is finished).
     """
-    distance, share, rest = scratch[0], scratch[1], scratch[2:]
+    location, weight, label, axis = cells.location, cells.weight, cells.label, cells.axis
+    scratch = np.empty((5, weight.shape[0]))
+    distance, share, products = scratch[0], scratch[1], scratch[2:]
+    if models is not None:
+        q = 1 if models.gain.shape[0] == 1 else models.n_inputs + 1
+        direction, size, basis = np.empty((q, n_cells)), np.empty(n_cells), np.ones(q)
     for t in range(samples.shape[0]):
         x = samples[t]
-        divergences(kind, x, location, n_cells, distance)
-        nearest = associate(distance, weight, label, n_cells, labels[t], temperature, EXACT, share)
+        if models is not None:
+            for j in range(q - 1):
+                basis[1 + j] = x[j] * models.unscale[j]
+            for i in range(n_cells):
+                distance[i] = 0.0
+            add_distances(x, 0, models.n_inputs, location, n_cells, distance)
+            figures, seen = models.figures, models.seen
+            gate = models.softness * figures[INPUT_DISTORTION]
+            nearest = associate(distance, None, None, n_cells, 0, gate, EXACT, share)
+            figures[INPUT_DISTORTION] += FORGETTING * (distance[nearest] - figures[INPUT_DISTORTION])
+            squared = learn_models(
+                models.outputs[t],
+                basis,
+                share,
+                sample_weight[t],
+                n_cells,
+                models.theta,
+                models.gain,
+                direction,
+                size,
+            )
+            figures[ERROR] += (squared - figures[ERROR]) / (n - pace.begin)
+            for i in range(n_cells):
+                seen[i] += sample_weight[t] * share[i]
+            add_distances(x, models.n_inputs, x.shape[0], location, n_cells, distance)
+        else:
+            divergences(kind, x, location, 0, n_cells, distance)
+        nearest = associate(distance, weight, label, n_cells, labels[t], pace.temperature, EXACT, share)
         if nearest >= 0:
-            stepsize = min(1.0, sample_weight[t] / (stepsize_a + stepsize_b * n))
+            stepsize = min(1.0, sample_weight[t] / (pace.a + pace.b * n))
             touched = 0
             for i in range(n_cells):
                 touched += share[i] > 0.0
             if SPARSE * touched < n_cells:
                 learn(kind, x, share, stepsize, n_cells, location, weight, axis)
             else:
-                learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, rest)
-            distortion += (distance[nearest] - distortion) / (n - begin)
+                learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, products)
+            distortion += (distance[nearest] - distortion) / (n - pace.begin)
             gain = min(1.0, stepsize / max(weight[nearest], MIN_WEIGHT))
             for j in range(spread.shape[0]):
                 difference = x[j] - location[j, nearest]
                 spread[j, nearest] += gain * (difference * difference - spread[j, nearest])
         n += 1
-        if n % check_every == 0:
+        if n % pace.check_every == 0:
             shift = largest_shift(kind, n_cells, location, reference, distance)
-            if shift < tolerance or n >= max_steps:
+            if shift < pace.tolerance or n >= pace.max_steps:
                 return t + 1, n, distortion, True
             for j in range(location.shape[0]):
                 for i in range(n_cells):

@@ -1,9 +1,18 @@
-"""The limit of temperature zero when the samples are at hand: a hard quantizer out of a soft one."""
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""The limit of temperature zero: hard cells and their means, moves of whole codevectors, one by one.
+
+Arrays are laid out as in `association`: `location` is (n_features, capacity), `samples` (n_samples,
+n_features), and `sample_weight`, `nearest`, `closest` and `second` have one entry per sample.
+
+Equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing".
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.codebook import hard_cells as batch
+from oda_rl._jit import kernel
+from oda_rl.codebook.association import assign, divergences, index_of_smallest
 from oda_rl.codebook.divergences import Divergence
 
 Array = NDArray[np.float64]
@@ -13,6 +22,168 @@ TRIAL_TURNS, TRIAL_TOLERANCE = 8, 1e-3
 MAX_TURNS, TOLERANCE = 300, 1e-5
 # Fruitless moves of a single codevector, to other samples each time, after which there are no more.
 SINGLE_MOVES = 3
+
+
+@kernel
+def mean_divergence(sample_weight, closest):
+    """The mean divergence of the samples from their codevectors (eq. 1)."""
+    total = 0.0
+    mass = 0.0
+    for t in range(closest.shape[0]):
+        total += sample_weight[t] * closest[t]
+        mass += sample_weight[t]
+    return total / mass
+
+
+@kernel
+def move_to_means(samples, sample_weight, free, nearest, closest, n_cells, location, mass):
+    """Move every codevector to the mean of its cell (eq. 10 for hard cells); `mass` gets their weights.
+
+    The codevector of an empty cell goes to the sample that is represented worst, if it may go anywhere
+    (`free`); else it stays.
+    """
+    mean = np.zeros((n_cells, samples.shape[1]))
+    mass[:n_cells] = 0.0
+    for t in range(samples.shape[0]):
+        mass[nearest[t]] += sample_weight[t]
+        row = mean[nearest[t]]
+        for j in range(samples.shape[1]):
+            row[j] += sample_weight[t] * samples[t, j]
+    for i in range(n_cells):
+        if mass[i] > 0.0:
+            for j in range(samples.shape[1]):
+                location[j, i] = mean[i, j] / mass[i]
+        elif free:
+            worst = 0
+            for t in range(samples.shape[0]):
+                if sample_weight[t] * closest[t] > sample_weight[worst] * closest[worst]:
+                    worst = t
+            closest[worst] = 0.0
+            for j in range(samples.shape[1]):
+                location[j, i] += 0.999 * (samples[worst, j] - location[j, i])
+
+
+@kernel
+def cell_moments(samples, sample_weight, nearest, n_cells, location, mass, spread):
+    """Fill `mass` with the cells' shares of the weight, `spread` with the variances about codevectors.
+
+    `spread` is (n_features, n_cells); a cell without samples gets zeros.
+    """
+    mass[:n_cells] = 0.0
+    spread[:, :n_cells] = 0.0
+    total = 0.0
+    for t in range(samples.shape[0]):
+        i = nearest[t]
+        mass[i] += sample_weight[t]
+        total += sample_weight[t]
+        for j in range(samples.shape[1]):
+            spread[j, i] += sample_weight[t] * (samples[t, j] - location[j, i]) ** 2
+    for i in range(n_cells):
+        if mass[i] > 0.0:
+            for j in range(samples.shape[1]):
+                spread[j, i] /= mass[i]
+        mass[i] /= total
+
+
+@kernel
+def quench(
+    kind,
+    samples,
+    labels,
+    sample_weight,
+    centred,
+    tolerance,
+    max_turns,
+    n_cells,
+    location,
+    label,
+    nearest,
+    closest,
+    second,
+):
+    """The limit of temperature zero with the samples at hand: cells and means in turn, K fixed.
+
+    Ends when a turn lowers the distortion by less than `tolerance` of it, or after `max_turns`. The last
+    three arrays then belong to the codevectors as they stand; `labels`, `label` and `centred` are as for
+    `assign`. Returns (distortion, turns).
+    """
+    mass = np.empty(n_cells)
+    assign(kind, samples, labels, centred, location, label, n_cells, nearest, closest, second)
+    best = mean_divergence(sample_weight, closest)
+    for turn in range(max_turns):
+        free = labels is None
+        move_to_means(samples, sample_weight, free, nearest, closest, n_cells, location, mass)
+        assign(kind, samples, labels, centred, location, label, n_cells, nearest, closest, second)
+        value = mean_divergence(sample_weight, closest)
+        if not best - value > tolerance * best:
+            return value, turn + 1
+        best = value
+    return best, max_turns
+
+
+@kernel
+def relocate(samples, sample_weight, nearest, closest, second, n_cells, location, n_moves, draws):
+    """Move the most dispensable codevectors into the cells with the most distortion.
+
+    Without its codevector, the samples of a cell go to their second best: what the distortion gains by
+    that is what the cell is worth. It moves to a sample of the receiving cell, drawn by its share of
+    that cell's distortion with one of `draws` (uniform in [0, 1)). Returns the moves made.
+    """
+    worth = np.zeros(n_cells)
+    error = np.zeros(n_cells)
+    for t in range(samples.shape[0]):
+        i = nearest[t]
+        worth[i] += sample_weight[t] * (second[t] - closest[t])
+        error[i] += sample_weight[t] * closest[t]
+    made = 0
+    for move in range(n_moves):
+        giver = np.argmin(worth)
+        error[giver] = -1.0
+        taker = np.argmax(error)
+        if not worth[giver] < error[taker]:
+            break
+        threshold = draws[move] * error[taker]
+        worth[giver] = np.inf
+        worth[taker] = np.inf
+        error[taker] = -1.0
+        chosen = -1
+        for t in range(samples.shape[0]):
+            if nearest[t] == taker and sample_weight[t] * closest[t] > 0.0:
+                chosen = t
+                threshold -= sample_weight[t] * closest[t]
+                if threshold < 0.0:
+                    break
+        if chosen < 0:
+            break
+        # Just short of the sample, which may lie on the border of the divergence's domain.
+        for j in range(samples.shape[1]):
+            location[j, giver] = location[j, taker] + 0.999 * (samples[chosen, j] - location[j, taker])
+        made += 1
+    return made
+
+
+@kernel
+def quantize(kind, samples, sample_weight, stepsize_a, stepsize_b, n_cells, location, count, spread):
+    """Stochastic vector quantization (Definition 1 of "ODA for Classification and Clustering").
+
+    The nearest codevector moves to the sample by the stepsize 1 / (a + b v), v the weight of the samples
+    that have moved it before, which is `count`. `spread` follows the variances of the cells. Returns the
+    sum of weight times divergence from the nearest codevector, as the samples came.
+    """
+    distance = np.empty(n_cells)
+    total = 0.0
+    for t in range(samples.shape[0]):
+        divergences(kind, samples[t], location, 0, n_cells, distance)
+        nearest = index_of_smallest(distance, n_cells)
+        total += sample_weight[t] * distance[nearest]
+        stepsize = min(1.0, sample_weight[t] / (stepsize_a + stepsize_b * count[nearest]))
+        count[nearest] += sample_weight[t]
+        gain = min(1.0, sample_weight[t] / count[nearest])
+        for j in range(samples.shape[1]):
+            location[j, nearest] += stepsize * (samples[t, j] - location[j, nearest])
+            difference = samples[t, j] - location[j, nearest]
+            spread[j, nearest] += gain * (difference * difference - spread[j, nearest])
+    return total
 
 
 class Quench:
@@ -55,9 +226,9 @@ class Quench:
         max_trials: int = 60,
     ) -> None:
         # Squared distances of centred data may be computed by products without losing digits.
-        centred = divergence.name == "squared_euclidean"
-        self._shift = samples.mean(axis=0) if centred else np.zeros(samples.shape[1])
-        self._samples = samples - self._shift if centred else samples
+        self._centred = divergence.name == "squared_euclidean"
+        self._shift = samples.mean(axis=0) if self._centred else np.zeros(samples.shape[1])
+        self._samples = samples - self._shift if self._centred else samples
         self._weight = sample_weight
         self._divergence = divergence
         self._rng = rng
@@ -96,23 +267,26 @@ class Quench:
         """The mean divergence of the samples from the nearest codevector."""
         location = np.ascontiguousarray((codevectors - self._shift).T)
         k = location.shape[1]
-        batch.assign_all(self._divergence.kind, self._samples, location, k, *self._cells)
-        return float(batch.distortion(self._weight, self._cells[1]))
+        kind = self._divergence.kind
+        assign(kind, self._samples, None, self._centred, location, None, k, *self._cells)
+        return float(mean_divergence(self._weight, self._cells[1]))
 
     def _turn(self, location: Array, tolerance: float, turns: int) -> tuple[float, int]:
         k = location.shape[1]
-        distortion, spent = batch.quench(
+        value, spent = quench(
             self._divergence.kind,
             self._samples,
+            None,
             self._weight,
-            k,
-            location,
+            self._centred,
             tolerance,
             turns,
+            k,
+            location,
+            None,
             *self._cells,
-            np.empty(k),
         )
-        return float(distortion), int(spent)
+        return float(value), int(spent)
 
     def _move(self, location: Array, distortion: float, trials: int) -> Array:
         k = location.shape[1]
@@ -121,7 +295,7 @@ class Quench:
         while chances > 0 and trials > 0:
             trial = location.copy()
             draws = self._rng.random(n_moves)
-            if not batch.relocate(self._samples, self._weight, *cells, k, trial, n_moves, draws):
+            if not relocate(self._samples, self._weight, *cells, k, trial, n_moves, draws):
                 break
             found, spent = self._turn(trial, TRIAL_TOLERANCE, TRIAL_TURNS)
             trials -= spent

@@ -1,6 +1,26 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Temperatures and stepsizes: what falls, and how fast."""
 
 from dataclasses import dataclass
+
+from oda_rl._jit import lean_kernel
+
+# The first temperature, in critical temperatures of the data; the last, in first temperatures.
+FIRST_TEMPERATURE = 1.1
+LAST_TEMPERATURE = 1e-4
+
+
+def _cool(temperature, factor, by_lambda):
+    """The temperature that follows, where T or lambda is multiplied by `factor`; see `Cooling`."""
+    if not by_lambda:
+        return factor * temperature
+    fraction = factor * temperature / (1.0 + temperature)
+    return fraction / (1.0 - fraction)
+
+
+# The same for compiled code.
+cool = lean_kernel(_cool)
 
 
 @dataclass(frozen=True)
@@ -39,25 +59,20 @@ class Cooling:
 
     def __call__(self, temperature: float) -> float:
         """The temperature that follows `temperature`."""
-        if self.parameter == "temperature":
-            return self.factor * temperature
-        fraction = self.factor * temperature / (1.0 + temperature)
-        return fraction / (1.0 - fraction)
+        return float(_cool(temperature, self.factor, self.parameter == "lambda"))
 
 
 @dataclass(frozen=True)
 class Stepsize:
-    """Stepsizes (a + b n)^-power of a stochastic approximation.
+    """Stepsizes 1 / (a + b n) of a stochastic approximation.
 
     They satisfy the conditions of Robbins and Monro (the sum diverges, the sum of squares does not) for
-    b > 0 and a power in (1/2, 1]; b = 0 is a constant stepsize.
+    b > 0; b = 0 is a constant stepsize.
 
     Parameters
     ----------
     a, b : float, default=1
         Offset and growth. `a` is at least 1, so that no stepsize is above 1; `b` is not negative.
-    power : float, default=1
-        In (0, 1].
 
     Raises
     ------
@@ -72,26 +87,37 @@ class Stepsize:
 
     a: float = 1.0
     b: float = 1.0
-    power: float = 1.0
 
     def __post_init__(self) -> None:
         if self.a < 1.0:
             raise ValueError(f"a must be at least 1, got {self.a}.")
         if self.b < 0.0:
             raise ValueError(f"b must not be negative, got {self.b}.")
-        if not 0.0 < self.power <= 1.0:
-            raise ValueError(f"power must be in (0, 1], got {self.power}.")
 
     def __call__(self, n: float) -> float:
         """The stepsize at update `n`; the first update is n = 1."""
-        return float((self.a + self.b * n) ** -self.power)
+        return 1.0 / (self.a + self.b * n)
 
-    def is_slower_than(self, other: "Stepsize") -> bool:
-        """Whether this stepsize over `other`'s tends to 0, as the slow timescale needs.
 
-        (Theorem 2 of Mavridis and Baras, "Annealing Optimization for Progressive Learning with
-        Stochastic Approximation": beta(n) / alpha(n) -> 0.)
-        """
-        own = self.power if self.b > 0 else 0.0
-        others = other.power if other.b > 0 else 0.0
-        return own > others
+def first_and_last_temperature(
+    t_max: float | str, t_min: float | str, critical: float
+) -> tuple[float, float]:
+    """The temperatures between which to anneal.
+
+    Parameters
+    ----------
+    t_max, t_min : float or "auto"
+        As given by the user.
+    critical : float
+        The critical temperature of the data as one cell. Where it is 0 all samples are the same, and
+        there is one cell at every temperature: 1 is as good as any.
+
+    Returns
+    -------
+    tuple of two floats
+    """
+    if not critical > 0.0:
+        return 1.0, 1.0
+    first = FIRST_TEMPERATURE * critical if t_max == "auto" else float(t_max)
+    last = LAST_TEMPERATURE * first if t_min == "auto" else float(t_min)
+    return (max(first, last) if t_max == "auto" else first), last

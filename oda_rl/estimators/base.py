@@ -13,8 +13,9 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from oda_rl.codebook import hard_cells as batch
+from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
+from oda_rl.codebook.lloyd import cell_moments, mean_divergence
 from oda_rl.estimators.density import log_density
 
 Array = NDArray[np.float64]
@@ -81,7 +82,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         """
         samples = self._check_again(X)
         weight = _check_sample_weight(sample_weight, samples, dtype=np.float64)
-        return -float(batch.distortion(weight, self._assign(samples)[1]))
+        return -float(mean_divergence(weight, self._assign(samples)[1]))
 
     def score_samples(self, X: ArrayLike) -> Array:
         """Logarithm of the density at every sample, by the histogram over the cells.
@@ -123,7 +124,8 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
         points = self._scaled(samples)
-        batch.assign(self._divergence.kind, points, location, len(location.T), nearest, closest, second)
+        kind, k = self._divergence.kind, len(self.codevectors_)
+        assign(kind, points, None, False, location, None, k, nearest, closest, second)
         return nearest, closest
 
     def _scaled(self, points: Array) -> Array:
@@ -169,7 +171,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         nearest, _ = self._assign(samples)
         location = np.ascontiguousarray(codevectors.T)
         mass, spread = np.empty(len(codevectors)), np.empty_like(location)
-        batch.cell_moments(samples, sample_weight, nearest, len(codevectors), location, mass, spread)
+        cell_moments(samples, sample_weight, nearest, len(codevectors), location, mass, spread)
         self.weights_, self.spreads_ = mass, np.ascontiguousarray(spread.T)
         self.labels_ = nearest
 

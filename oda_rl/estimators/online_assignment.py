@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.codebook import hard_cells as batch
+from oda_rl.codebook.association import number_cells
 from oda_rl.codebook.identities import Birth, Identities
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.session import Settings
@@ -96,7 +96,7 @@ class LiveCells:
         if len(self._found) < stop - start:
             self._found = np.empty(stop - start, dtype=np.int64)
         found = self._found
-        reached = batch.number_cells(
+        reached = number_cells(
             self._kind,
             self._lowest,
             rows,

@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._validation import check_scale
-from oda_rl.codebook import hard_cells as batch
+from oda_rl.codebook.annealer import PathPoint
+from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import CodebookEstimator
-from oda_rl.estimators.session import PathPoint, Run, Settings
+from oda_rl.estimators.session import Run, Settings
 from oda_rl.estimators.session_files import read_run, restore, write_run
 from oda_rl.storage import PathOrFile
 
@@ -285,17 +286,8 @@ class ODAPartition(CodebookEstimator):
         k = self.n_codevectors_
         result = np.empty((len(samples), k))
         location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
-        label = np.zeros(k, dtype=np.int64)
-        batch.all_associations(
-            self._divergence.kind,
-            samples,
-            location,
-            self.weights_,
-            label,
-            k,
-            self.temperature_,
-            result,
-        )
+        kind, temperature = self._divergence.kind, self.temperature_
+        all_associations(kind, samples, location, self.weights_, k, temperature, result)
         return result
 
     @property

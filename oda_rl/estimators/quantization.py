@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
-from oda_rl.codebook import competitive
+from oda_rl.codebook.annealer import PathPoint
 from oda_rl.codebook.batch_annealing import anneal_batch
 from oda_rl.codebook.divergences import Divergence
+from oda_rl.codebook.lloyd import quantize
 from oda_rl.codebook.schedule import Cooling, Stepsize
 from oda_rl.estimators.base import CodebookEstimator
 from oda_rl.estimators.lvq import LVQ
-from oda_rl.estimators.session import PathPoint, check_temperatures
+from oda_rl.estimators.session import check_temperatures
 
 Array = NDArray[np.float64]
 
@@ -207,7 +208,7 @@ class StochasticVQ(CodebookEstimator):
 
     def _learn(self, samples: Array, weight: Array) -> float:
         self.n_samples_seen_ += len(samples)
-        return competitive.quantize(
+        return quantize(
             self._divergence.kind,
             samples,
             weight,

@@ -8,18 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._validation import check_at_least, check_non_negative
-from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.annealer import Annealer, PathPoint
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.lloyd import Quench
-from oda_rl.codebook.schedule import Cooling, Stepsize
+from oda_rl.codebook.schedule import Cooling, Stepsize, first_and_last_temperature
 
 Array = NDArray[np.float64]
 
-# The first temperature, in critical temperatures of the whole data; the last, in first temperatures.
-FIRST_TEMPERATURE = 1.1
-LAST_TEMPERATURE = 1e-4
 # Codebooks along the path are quenched on so many samples per codevector, and no fewer than that many.
 PATH_SAMPLES = 200
 MIN_PATH_SAMPLES = 20_000
@@ -27,23 +24,6 @@ MIN_PATH_SAMPLES = 20_000
 # random walk only after many; a covariance is averaged over all temperatures of a single cell.
 MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000}
 MIN_ORDER = 200
-
-
-class PathPoint(NamedTuple):
-    """What was learned at one temperature: a record of `ODAPartition.history_`.
-
-    `distortion` is the mean divergence from the nearest of `codevectors`, the codebook of that
-    temperature; `seconds` have been spent since the fit began; `critical_temperatures` are those of the
-    cells that split on the way to the next temperature.
-    """
-
-    temperature: float
-    n_codevectors: int
-    distortion: float
-    n_samples_seen: int
-    seconds: float
-    critical_temperatures: tuple[float, ...]
-    codevectors: Array
 
 
 class Settings(NamedTuple):
@@ -94,15 +74,6 @@ def check_temperatures(**values: float | str) -> None:
     for name, value in values.items():
         if not (value == "auto" or (not isinstance(value, str) and 0.0 < value < np.inf)):
             raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}.")
-
-
-def first_and_last_temperature(
-    t_max: float | str, t_min: float | str, critical: float
-) -> tuple[float, float]:
-    """The temperatures between which to anneal data with a critical temperature."""
-    first = FIRST_TEMPERATURE * critical if t_max == "auto" else float(t_max)
-    last = LAST_TEMPERATURE * first if t_min == "auto" else float(t_min)
-    return (max(first, last) if t_max == "auto" else first), last
 
 
 class Run:
@@ -159,9 +130,7 @@ class Run:
     def codebook(self) -> tuple[Array, Array, Array]:
         """Codevectors, weights and variances as the stream has left them."""
         if self.annealer is None:
-            _, mean, _, variances = critical_temperature(
-                self.settings.divergence, self.buffer, self.buffer_weight
-            )
+            _, mean, _, variances = self.settings.divergence.moments(self.buffer, self.buffer_weight)
             return mean[None, :], np.ones(1), variances[None, :]
         book = self.annealer.codebook
         weights = book.weights
@@ -236,7 +205,7 @@ class Run:
             samples, weight = samples[taken:], weight[taken:]
             if len(self.buffer) < wanted:
                 break
-            if critical_temperature(self.settings.divergence, self.buffer, self.buffer_weight)[0] > 0.0:
+            if self.settings.divergence.moments(self.buffer, self.buffer_weight)[0] > 0.0:
                 self.begin(self.buffer, self.buffer_weight)
                 samples = np.concatenate([self.buffer, samples])
                 weight = np.concatenate([self.buffer_weight, weight])
@@ -264,17 +233,12 @@ class Run:
         """One cell at the mean, with the leading direction of the data as its axis."""
         settings = self.settings
         d = samples.shape[1]
-        critical, mean, axis, variances = critical_temperature(settings.divergence, samples, weight)
+        critical, mean, axis, variances = settings.divergence.moments(samples, weight)
         book = Codebook(d, {"spread": (d, "mean"), **self.payload}, settings.divergence)
         book.add(mean)
         book.axis[:, 0] = axis
         book["spread"][:, 0] = variances
-        # Where all samples are the same there is one cell at every temperature.
-        t_max, t_min = (
-            first_and_last_temperature(settings.t_max, settings.t_min, critical)
-            if critical > 0.0
-            else (1.0, 1.0)
-        )
+        t_max, t_min = first_and_last_temperature(settings.t_max, settings.t_min, critical)
         self.annealer = self.annealer_type(
             book,
             t_max=t_max,
@@ -347,22 +311,3 @@ class _BatchPath:
             quench = Quench(self._samples, self._weight, run.settings.divergence, run.rng, 0)
             return quench(start)[0]
         return start
-
-
-def critical_temperature(
-    divergence: Divergence, samples: Array, weight: Array
-) -> tuple[float, Array, Array, Array]:
-    """Critical temperature of the data as one cell (Theorem 5), their mean, axis and variances.
-
-    Differences within rounding of the mean count as none.
-    """
-    mean = np.average(samples, axis=0, weights=weight)
-    d = samples.shape[1]
-    covariance = np.cov(samples, rowvar=False, aweights=weight, bias=True).reshape(d, d)
-    root = divergence.scale(mean)
-    values, vectors = np.linalg.eigh(root[:, None] * covariance * root[None, :])
-    rounding = np.finfo(float).eps * float(np.abs(root * mean).max())
-    critical = float(values[-1])
-    if critical <= rounding**2:
-        critical = 0.0
-    return critical, mean, critical * vectors[:, -1], np.diag(covariance).copy()

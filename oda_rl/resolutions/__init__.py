@@ -1,16 +1,10 @@
 """Feature maps from coarse to fine: what the layers of `MultiResolutionODA` read."""
 
 from oda_rl.resolutions.maps import FeatureMap, as_map
-from oda_rl.resolutions.projection import Projection
-from oda_rl.resolutions.pyramids import (
-    pca_pyramid,
-    projection_pyramid,
-    scattering_pyramid,
-    wavelet_pyramid,
-)
-from oda_rl.resolutions.scattering import Scattering
+from oda_rl.resolutions.projection import Projection, pca_pyramid, projection_pyramid
+from oda_rl.resolutions.scattering import Scattering, scattering_pyramid
 from oda_rl.resolutions.states import get_state, restore
-from oda_rl.resolutions.wavelets import WaveletPyramid
+from oda_rl.resolutions.wavelets import WaveletPyramid, wavelet_pyramid
 
 __all__ = [
     "FeatureMap",

@@ -11,9 +11,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from oda_rl.resolutions._signals import points
-from oda_rl.resolutions.projection import Projection, principal
-from oda_rl.resolutions.states import Arrays, get_state, is_known
+from oda_rl.resolutions.projection import Projection, points, principal
+from oda_rl.resolutions.states import get_state, is_known
 from oda_rl.resolutions.wavelets import WaveletPyramid
 
 Array = NDArray[np.float64]
@@ -173,16 +172,14 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def get_state(self) -> tuple[dict[str, Any], Arrays]:
-        """The map for a model file: JSON and arrays, for `oda_rl.resolutions.restore`.
+    def get_state(self) -> dict[str, Any]:
+        """The map for a model file, for `oda_rl.resolutions.restore`.
 
         Returns
         -------
-        config : dict
-            What JSON can hold. Callables, and classes that `oda_rl.resolutions.get_state` does not
+        dict
+            Plain values and arrays. Callables, and classes that `oda_rl.resolutions.get_state` does not
             know, are only named, and have to be given again to `restore`.
-        arrays : dict of str to ndarray
-            Plain arrays.
         """
         try:
             return get_state(self)
@@ -190,17 +187,17 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             own = self.spec
             what = repr(own) if hasattr(own, "fit") else f"the callable {getattr(own, '__name__', own)}"
             sizes = {key: int(getattr(self, key, 0)) for key in ("n_features_in_", "n_features_out_")}
-            return {"user": what, "name": self.name, **sizes}, {}
+            return {"user": what, "name": self.name, **sizes}
 
     @classmethod
-    def of_users(cls, given: Any, config: dict[str, Any]) -> Self:
+    def of_users(cls, given: Any, state: dict[str, Any]) -> Self:
         """A map around what the user gives again at load, with the sizes that were stored.
 
         Parameters
         ----------
         given : callable or fitted transformer
             Used as it is, not fitted.
-        config : dict
+        state : dict
             From `get_state`.
 
         Returns
@@ -212,7 +209,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         ValueError
             If it is a transformer that is not fitted.
         """
-        made = cls(given, name=config["name"])
+        made = cls(given, name=state["name"])
         if not hasattr(given, "transform"):
             made.map_ = _build(given, made.name)
         else:
@@ -221,8 +218,8 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             except NotFittedError as error:
                 raise ValueError(f"{made.name} must be given fitted, as it was: {error}") from error
             made.map_ = given
-        made.n_features_in_ = config["n_features_in_"]
-        made.n_features_out_ = config["n_features_out_"]
+        made.n_features_in_ = state["n_features_in_"]
+        made.n_features_out_ = state["n_features_out_"]
         return made
 
     def _apply(self, samples: Array) -> Array:

@@ -1,6 +1,7 @@
-"""Projections: chosen columns, given directions, or principal components."""
+"""Projections: chosen columns, given directions, or principal components; growing lists of them."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -8,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
-
-from oda_rl.resolutions._signals import points
 
 Array = NDArray[np.float64]
 
@@ -211,3 +210,84 @@ def _directions(matrix: ArrayLike, n_features: int) -> Array:
     if not np.isfinite(directions).all():
         raise ValueError("matrix must be finite; it holds NaN or infinity.")
     return directions
+
+
+def projection_pyramid(columns: Sequence[int | Sequence[int] | slice | None]) -> list[BaseEstimator]:
+    """Growing sets of coordinates.
+
+    Parameters
+    ----------
+    columns : sequence of int, list of int, slice or None
+        For every resolution, coarse to fine: the first so many columns, these columns, or all of them.
+
+    Returns
+    -------
+    list of Projection
+
+    Examples
+    --------
+    >>> projection_pyramid([1, None])
+    [Projection(columns=slice(0, 1, None)), Projection()]
+    """
+    check_not_empty("columns", columns)
+    return [
+        Projection(slice(0, int(chosen)) if isinstance(chosen, int | np.integer) else chosen)
+        for chosen in columns
+    ]
+
+
+def pca_pyramid(
+    n_components: Sequence[int | float | None] = (2, 8, None), whiten: bool = False
+) -> list[BaseEstimator]:
+    """Growing numbers of principal components.
+
+    Parameters
+    ----------
+    n_components : sequence of int, float or None, default=(2, 8, None)
+        For every resolution, coarse to fine: how many components, the share of the variance that they
+        are to keep, in (0, 1), or None for the data as they are.
+    whiten : bool, default=False
+        Whether components are scaled to unit variance.
+
+    Returns
+    -------
+    list of sklearn.decomposition.PCA, and Projection for None
+
+    Examples
+    --------
+    >>> pca_pyramid([2, None])
+    [PCA(n_components=2, random_state=0), Projection()]
+    """
+    check_not_empty("n_components", n_components)
+    return [Projection() if n is None else principal(n, whiten) for n in n_components]
+
+
+def points(X: ArrayLike, n_components: int) -> Array:
+    """Features to be mapped back, checked.
+
+    Raises
+    ------
+    ValueError
+        If they have another shape than (n_samples, n_components).
+    """
+    found = np.asarray(X, dtype=np.float64)
+    if found.ndim != 2 or found.shape[1] != n_components:
+        raise ValueError(f"X must have the shape (n_samples, {n_components}), got {found.shape}.")
+    return found
+
+
+def check_not_empty(name: str, values: Sequence[Any]) -> None:
+    """Raise a ValueError if a list of resolutions is empty."""
+    if len(values) == 0:
+        raise ValueError(f"{name} must name at least one resolution, got none.")
+
+
+def check_falling(name: str, values: Sequence[int], least: int, most: int, shape: object) -> None:
+    """Raise a ValueError unless whole numbers fall from coarse to fine, between two bounds."""
+    check_not_empty(name, values)
+    falling = all(a > b for a, b in pairwise(values))
+    if not falling or not all(least <= value <= most for value in values):
+        raise ValueError(
+            f"{name} must fall from coarse to fine and lie between {least} and {most} for the shape "
+            f"{shape!r}, got {list(values)}."
+        )

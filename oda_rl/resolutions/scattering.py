@@ -8,10 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions._signals import numbered, signal_shape
+from oda_rl.resolutions.projection import check_falling, principal
+from oda_rl.resolutions.wavelets import numbered, side_lengths, signal_shape
 
 Array = NDArray[np.float64]
 AVERAGES = ("local", "global")
@@ -216,3 +219,65 @@ def _kymatio(shape: tuple[int, ...], J: int, order: int, detail: int) -> Any:
     if len(shape) == 1:
         return module.ScatteringNumPy1D(J=J, shape=shape, Q=detail, max_order=order)
     return module.ScatteringNumPy2D(J=J, shape=shape, L=detail, max_order=order)
+
+
+def scattering_pyramid(
+    shape: int | Sequence[int],
+    windows: Sequence[int] | None = None,
+    *,
+    n_components: int | float | None = 0.999,
+    discriminant: bool = False,
+    **settings: Any,
+) -> list[BaseEstimator]:
+    """Scattering coefficients averaged over windows that become smaller.
+
+    Parameters
+    ----------
+    shape : int, (length,) or (height, width)
+        Of the signal or image in a row of features.
+    windows : sequence of int, optional
+        J for every resolution, coarse to fine: averages over windows of 2^J points. By default the two
+        largest that fit: 3 and 2 for 8 x 8, 4 and 3 for 16 x 16.
+    n_components : int, float or None, default=0.999
+        Principal components that are kept of the coefficients, many of which say the same: how many, or
+        the share of the variance that they are to keep, in (0, 1). None keeps all coefficients.
+    discriminant : bool, default=False
+        Whether linear discriminant analysis follows, one feature fewer than there are classes: far
+        cheaper distances, in which classes are round. Needs labels at `fit`, hence for classifiers only.
+    **settings
+        As for `Scattering`, such as `order` or `compression`.
+
+    Returns
+    -------
+    list of Scattering, or of sklearn.pipeline.Pipeline of Scattering and what follows it
+        Coarse to fine.
+
+    Raises
+    ------
+    ValueError
+        If `windows` do not fall, or are too wide for `shape`.
+
+    Notes
+    -----
+    Coefficients differ much in size and within a class they go together, so that estimators should scale
+    them: `scale="within"` for `ODAClassifier`. With `discriminant=True` that has been done
+    (`scale=None`), and `compression="log"` helps where images are mostly empty.
+
+    Examples
+    --------
+    >>> [map.J for map in scattering_pyramid((8, 8), n_components=None)]
+    [3, 2]
+    """
+    widest = int(np.log2(min(side_lengths(shape, 2))))
+    chosen = list(range(widest, max(0, widest - 2), -1)) if windows is None else list(windows)
+    check_falling("windows", chosen, 1, widest, shape)
+    return [_followed(Scattering(shape, J, **settings), n_components, discriminant) for J in chosen]
+
+
+def _followed(scattering: Scattering, n_components: int | float | None, discriminant: bool) -> Any:
+    steps: list[tuple[str, Any]] = [("scattering", scattering)]
+    if n_components is not None:
+        steps.append(("pca", principal(n_components)))
+    if discriminant:
+        steps.append(("discriminant", LinearDiscriminantAnalysis()))
+    return Pipeline(steps) if len(steps) > 1 else scattering

@@ -1,4 +1,4 @@
-"""Fitted maps as JSON and plain arrays, and back: model files hold no pickles."""
+"""Fitted maps as plain values and arrays, and back: model files hold no pickles."""
 
 import json
 from collections.abc import Callable
@@ -6,10 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-
-Arrays = dict[str, NDArray[Any]]
 
 # What may be stored and made anew from a file, and where it lives. Reading a file makes nothing else.
 KNOWN = {
@@ -31,8 +28,8 @@ KNOWN = {
 }
 
 
-def get_state(estimator: BaseEstimator) -> tuple[dict[str, Any], Arrays]:
-    """A map, fitted or not, as JSON and arrays.
+def get_state(estimator: BaseEstimator) -> dict[str, Any]:
+    """A map, fitted or not, as a model file can hold it.
 
     Parameters
     ----------
@@ -42,10 +39,8 @@ def get_state(estimator: BaseEstimator) -> tuple[dict[str, Any], Arrays]:
 
     Returns
     -------
-    config : dict
-        What JSON can hold.
-    arrays : dict of str to ndarray
-        Plain arrays. `restore` takes both.
+    dict
+        Plain values and arrays, for `restore`.
 
     Raises
     ------
@@ -57,23 +52,18 @@ def get_state(estimator: BaseEstimator) -> tuple[dict[str, Any], Arrays]:
     >>> import numpy as np
     >>> from sklearn.decomposition import PCA
     >>> X = np.random.default_rng(0).normal(size=(20, 3))
-    >>> config, arrays = get_state(PCA(2).fit(X))
-    >>> restore(config, arrays).transform(X).shape
+    >>> restore(get_state(PCA(2).fit(X))).transform(X).shape
     (20, 2)
     """
-    arrays: Arrays = {}
-    config = _encode(estimator, "", arrays)
-    return dict(config), arrays
+    return dict(_encode(estimator))
 
 
-def restore(config: dict[str, Any], arrays: Arrays, given: Any = None) -> Any:
+def restore(state: dict[str, Any], given: Any = None) -> Any:
     """The map that `get_state` was asked about.
 
     Parameters
     ----------
-    config : dict
-        From `get_state`.
-    arrays : dict of str to ndarray
+    state : dict
         From `get_state`.
     given : callable or fitted transformer, optional
         The user's own map, if the resolution was one that a file cannot hold.
@@ -86,17 +76,16 @@ def restore(config: dict[str, Any], arrays: Arrays, given: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If the map was the user's own and is not given, or the config is not one of `get_state`.
+        If the map was the user's own and is not given, or the state is not one of `get_state`.
     """
-    user = config.get("user")
-    if user is not None:
-        if given is None:
-            raise ValueError(
-                f"{config['name']} was {user}, which a model file cannot hold: give it again at load."
-            )
-        module = import_module(KNOWN["FeatureMap"])
-        return module.FeatureMap.of_users(given, config)
-    return _decode(config, arrays)
+    user = state.get("user")
+    if user is None:
+        return _decode(state)
+    if given is None:
+        raise ValueError(
+            f"{state['name']} was {user}, which a model file cannot hold: give it again at load."
+        )
+    return import_module(KNOWN["FeatureMap"]).FeatureMap.of_users(given, state)
 
 
 def is_known(value: Any) -> bool:
@@ -105,25 +94,23 @@ def is_known(value: Any) -> bool:
     return name in KNOWN and getattr(import_module(KNOWN[name]), name) is type(value)
 
 
-def _encode(value: Any, path: str, arrays: Arrays) -> Any:
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.generic):
-        return _encode(value.item(), path, arrays)
-    if isinstance(value, np.ndarray):
-        if value.dtype == object and all(isinstance(item, str) for item in value.ravel()):
-            return {"names": value.tolist()}
-        if value.dtype.hasobject:
-            raise TypeError(f"{path} holds Python objects; only numbers and texts are stored.")
-        arrays[path] = value
-        return {"array": path}
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return value
+    if isinstance(value, np.ndarray) and all(isinstance(item, str) for item in value.ravel()):
+        return {"names": value.tolist()}
     if isinstance(value, slice):
-        return {"slice": [_encode(part, path, arrays) for part in (value.start, value.stop, value.step)]}
-    if isinstance(value, list | tuple | range):
-        kind = "list" if isinstance(value, list | range) else "tuple"
-        return {kind: [_encode(item, _under(path, i), arrays) for i, item in enumerate(value)]}
+        return {"slice": [_encode(part) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(item) for item in value]}
+    if isinstance(value, list | range):
+        return [_encode(item) for item in value]
     if isinstance(value, dict):
-        return {"dict": [[k, _encode(item, f"{path}/{k}", arrays)] for k, item in value.items()]}
+        return {"dict": [[key, _encode(item)] for key, item in value.items()]}
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None  # has done its part in `fit`
     if is_known(value):
@@ -131,44 +118,33 @@ def _encode(value: Any, path: str, arrays: Arrays) -> Any:
         fitted = {key: item for key, item in vars(value).items() if key not in parameters}
         return {
             "class": type(value).__name__,
-            "parameters": {k: _encode(v, _under(path, k), arrays) for k, v in parameters.items()},
-            "fitted": {k: _encode(v, _under(path, k), arrays) for k, v in fitted.items()},
+            "parameters": {key: _encode(item) for key, item in parameters.items()},
+            "fitted": {key: _encode(item) for key, item in fitted.items()},
         }
     raise TypeError(f"{value!r} cannot be stored in a model file.")
 
 
-def _under(path: str, key: object) -> str:
-    return f"{path}/{key}" if path else str(key)
-
-
-def _decode(value: Any, arrays: Arrays) -> Any:
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
     if not isinstance(value, dict):
         return value
     if "class" in value:
-        return _made(value, arrays)
-    (kind, content), *more = value.items()
-    if kind == "array" and not more:
-        return arrays[content]
-    if kind == "names":
-        return np.array(content, dtype=object)
-    if kind == "dict":
-        return {key: _decode(item, arrays) for key, item in content}
+        name = value["class"]
+        if name not in KNOWN:
+            raise ValueError(f"{name} is no feature map that a model file may hold: {', '.join(KNOWN)}.")
+        parameters = {key: _decode(item) for key, item in value["parameters"].items()}
+        made = getattr(import_module(KNOWN[name]), name)(**parameters)
+        for key, item in value["fitted"].items():
+            setattr(made, key, _decode(item))
+        return made
     makers: dict[str, Callable[[list[Any]], Any]] = {
-        "list": list,
         "tuple": tuple,
         "slice": lambda parts: slice(*parts),
+        "dict": dict,
+        "names": lambda names: np.array(names, dtype=object),
     }
-    if kind not in makers:
-        raise ValueError(f"{json.dumps(value)[:80]} is no state of a feature map.")
-    return makers[kind]([_decode(item, arrays) for item in content])
-
-
-def _made(config: dict[str, Any], arrays: Arrays) -> Any:
-    name = config["class"]
-    if name not in KNOWN:
-        raise ValueError(f"{name} is no feature map that a model file may hold: {', '.join(KNOWN)}.")
-    parameters = {key: _decode(item, arrays) for key, item in config["parameters"].items()}
-    made = getattr(import_module(KNOWN[name]), name)(**parameters)
-    for key, item in config["fitted"].items():
-        setattr(made, key, _decode(item, arrays))
-    return made
+    kind = next(iter(value), None)
+    if len(value) != 1 or kind not in makers:
+        raise ValueError(f"{json.dumps(value, default=str)[:80]} is no state of a feature map.")
+    return makers[kind](_decode(value[kind]))

@@ -1,4 +1,4 @@
-"""Wavelets of signals and images at one resolution (PyWavelets)."""
+"""Wavelets of signals and images at one resolution (PyWavelets), and lists from coarse to fine."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions._signals import numbered, points, signal_shape
+from oda_rl.resolutions.projection import check_falling, points
 
 Array = NDArray[np.float64]
 KINDS = ("approximation", "coefficients", "modulus")
@@ -248,3 +248,101 @@ def _pywt() -> Any:
             "WaveletPyramid needs PyWavelets, which is not installed: "
             "pip install 'oda_rl[multiresolution]' or pip install PyWavelets."
         ) from error
+
+
+def wavelet_pyramid(
+    shape: int | Sequence[int],
+    levels: Sequence[int] | int | None = None,
+    *,
+    wavelet: str = "haar",
+    mode: str = "periodization",
+    kind: str = "approximation",
+    channels: int = 1,
+) -> list[BaseEstimator]:
+    """A signal or image at resolutions each twice as fine as the one before.
+
+    Parameters
+    ----------
+    shape : int, (length,) or (height, width)
+        Of the signal or image in a row of features.
+    levels : sequence of int or int, optional
+        How often the resolution is halved, coarse to fine; a number stands for itself down to 0. By
+        default from what leaves at least two points per axis down to 0, but at most the last three: 2, 1
+        and 0 for 8 x 8 or 28 x 28.
+    wavelet, mode, kind, channels
+        As for `WaveletPyramid`.
+
+    Returns
+    -------
+    list of WaveletPyramid
+        Coarse to fine.
+
+    Raises
+    ------
+    ValueError
+        If `levels` do not fall, or a level is too high for `shape`.
+
+    Examples
+    --------
+    >>> [map.level for map in wavelet_pyramid((8, 8))]
+    [2, 1, 0]
+    """
+    smallest = min(side_lengths(shape, 2))
+    if levels is None:
+        levels = min(2, max(0, int(np.log2(smallest)) - 1))
+    chosen = list(range(int(levels), -1, -1)) if isinstance(levels, int | np.integer) else list(levels)
+    check_falling("levels", chosen, 0, int(np.log2(smallest)), shape)
+    return [
+        WaveletPyramid(shape, level, wavelet=wavelet, mode=mode, kind=kind, channels=channels)
+        for level in chosen
+    ]
+
+
+def signal_shape(shape: int | Sequence[int] | None, channels: int, n_features: int) -> tuple[int, ...]:
+    """The shape of one signal or image that is stored in a row of `n_features`.
+
+    Parameters
+    ----------
+    shape : int, (length,), (height, width) or None
+        As the user gives it; None is a signal as long as the row.
+    channels : int
+        Numbers per point.
+    n_features : int
+        Length of the rows.
+
+    Returns
+    -------
+    tuple of one or two ints
+
+    Raises
+    ------
+    ValueError
+        If they do not go together.
+    """
+    check_at_least(1, channels=channels)
+    if shape is None:
+        if n_features % channels:
+            raise ValueError(f"{n_features} feature(s) are no signal of {channels} channels.")
+        return (n_features // channels,)
+    found = side_lengths(shape)
+    if int(np.prod(found)) * channels != n_features:
+        raise ValueError(
+            f"shape={shape!r} with {channels} channel(s) makes {int(np.prod(found)) * channels} "
+            f"features, the data have {n_features} feature(s)."
+        )
+    return found
+
+
+def numbered(prefix: str, shape: Sequence[int]) -> list[str]:
+    """Names of the elements of an array: `prefix[row,column]`."""
+    return [f"{prefix}[{','.join(map(str, place))}]" for place in np.ndindex(*shape)]
+
+
+def side_lengths(shape: int | Sequence[int], least: int = 1) -> tuple[int, ...]:
+    """The shape of a signal or image as a tuple; raises a ValueError if a side is below `least`."""
+    lengths = np.atleast_1d(np.asarray(shape))
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or lengths.size not in (1, 2):
+        raise ValueError(f"shape must be the length of a signal or (height, width), got {shape!r}.")
+    if lengths.min() < least:
+        raise ValueError(f"shape must be at least {least} along every axis, got {shape!r}.")
+    return tuple(lengths.tolist())

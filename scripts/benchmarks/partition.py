@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
 from oda_rl import Codebook, ODAPartition, datasets
-from oda_rl.codebook import learning as kernels
+from oda_rl.codebook.learning import Pace, anneal
 
 Array = NDArray[np.float64]
 
@@ -93,32 +93,12 @@ def sample_seconds(k: int, d: int, temperature: float, n: int = 20_000) -> float
         book.add(codevector, 1.0 / k)
     book.axis[:] = rng.normal(size=book.axis.shape)
     samples = rng.normal(size=(n, d))
-    scratch, spread = np.empty((5, k)), np.empty((0, k))
+    pace = Pace(float(temperature), 10.0 * k, 1.0, 0, 10**9, 0.0, 10**9)
+    labels, weight, spread = np.zeros(n, dtype=np.int64), np.ones(n), np.empty((0, k))
 
     def run() -> None:
-        kernels.anneal(
-            samples,
-            np.zeros(n, dtype=np.int64),
-            np.ones(n),
-            book.divergence.kind,
-            temperature,
-            10.0 * k,
-            1.0,
-            0,
-            1,
-            0.0,
-            10**9,
-            0.0,
-            10**9,
-            k,
-            book.location,
-            book.weight,
-            book.label,
-            book.axis,
-            book.location.copy(),
-            spread,
-            scratch,
-        )
+        kind, reference = book.divergence.kind, book.location.copy()
+        anneal(samples, labels, weight, kind, pace, 1, 0.0, k, book.arrays, reference, spread, None)
 
     run()
     return best_seconds(run) / n

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from oda_rl import Annealer, Codebook, Cooling, Stepsize
+from oda_rl import Annealer, Codebook, Cooling
 
 
 def make_annealer(samples, **options):
@@ -153,7 +153,6 @@ def test_samples_are_not_changed():
         ({"tol_merge": -1.0}, "tol_merge"),
         ({"perturbation": 0.0}, "perturbation"),
         ({"max_codevectors": 0}, "max_codevectors"),
-        ({"stepsize": Stepsize(power=0.7)}, "power 1"),
     ],
 )
 def test_bad_parameters(options, message):

@@ -64,7 +64,7 @@ def test_children_share_the_variance_of_their_parent():
     book = Codebook(2)
     book.add([1.0, 1.0])
     book.axis[:, 0] = [4.0, 0.0]
-    met = bifurcation.split_critical(book, temperature=3.0, room=5, perturbation=0.01)
+    met = book.split_critical(temperature=3.0, max_cells=6, perturbation=0.01)
     np.testing.assert_array_equal(met, [4.0])
     # z = sqrt(2) x; m^2 = T_c - T = 1
     np.testing.assert_allclose(np.sort(book.codevectors[:, 0]), 1.0 + np.array([-1, 1]) / np.sqrt(2))
@@ -76,7 +76,7 @@ def test_no_more_splits_than_there_is_room():
     for x in range(4):
         book.add([10.0 * x], 0.25)
     book.axis[0, :4] = [2.0, 5.0, 4.0, 3.0]
-    met = bifurcation.split_critical(book, temperature=1.0, room=2, perturbation=0.1)
+    met = book.split_critical(temperature=1.0, max_cells=6, perturbation=0.1)
     np.testing.assert_array_equal(met, [5.0, 4.0])
     assert len(book) == 6
 

@@ -24,7 +24,7 @@ def test_a_split_keeps_one_number_and_gives_a_new_one():
     book, identities = make(k=2)
     book.split(0, [1.0])
     assert identities.of(book).tolist() == [0, 1, 0]  # not numbered yet: it counts as its parent
-    identities.settle(book)
+    identities.update(book)
     assert where(book, identities) == {0: 1.0, 1: 10.0, 2: -1.0}
     assert identities.births == [Birth(2, 0)]
 
@@ -33,7 +33,7 @@ def test_the_heavier_of_two_that_merge_keeps_its_number():
     book, identities = make(k=3)
     book.weight[:3] = [0.2, 0.5, 0.3]
     book.merge(0, 1)  # the last cell moves to the gap
-    identities.settle(book)
+    identities.update(book)
     assert set(where(book, identities)) == {1, 2}
     assert where(book, identities)[2] == 20.0
 
@@ -43,7 +43,7 @@ def test_children_that_merge_again_leave_no_trace():
     new = book.split(0, [1.0])
     book.weight[new] = 5.0
     book.merge(0, new)
-    identities.settle(book)
+    identities.update(book)
     assert identities.of(book).tolist() == [0]
     assert identities.births == []
 
@@ -52,7 +52,7 @@ def test_a_child_goes_on_as_its_parent_if_that_is_gone():
     book, identities = make(k=2)
     book.split(0, [1.0])
     book.remove(0)
-    identities.settle(book)
+    identities.update(book)
     assert where(book, identities) == {0: -1.0, 1: 10.0}
     assert identities.births == []
 
@@ -60,14 +60,14 @@ def test_a_child_goes_on_as_its_parent_if_that_is_gone():
 def test_numbers_are_used_again_only_when_there_are_no_others():
     book, identities = make(limit=4, k=3)
     book.remove(1)
-    identities.settle(book)
+    identities.update(book)
     book.split(0, [1.0])
-    identities.settle(book)
+    identities.update(book)
     assert set(identities.of(book)) == {0, 2, 3}
     book.remove(0)
-    identities.settle(book)
+    identities.update(book)
     book.split(0, [1.0])
-    identities.settle(book)
+    identities.update(book)
     assert identities.births[-1].cell == 1  # gone longer than 0
     assert identities.n_given == 4
 

@@ -435,9 +435,8 @@ STORED = {
 @pytest.mark.parametrize("name", STORED)
 def test_a_model_file_gives_the_map_back(images, labels, name, tmp_path):
     fitted = as_map(STORED[name], "resolution 0").fit(images, labels)
-    config, arrays = fitted.get_state()
-    path = storage.save(tmp_path / "map", "FeatureMap", config, arrays)
-    back = restore(*storage.load(path, "FeatureMap"))
+    path = storage.save(tmp_path / "map", "FeatureMap", fitted.get_state())
+    back = restore(storage.load(path, "FeatureMap"))
     np.testing.assert_array_equal(back.transform(images), fitted.transform(images))
     np.testing.assert_array_equal(back.get_feature_names_out(), fitted.get_feature_names_out())
     assert back.name == "resolution 0"
@@ -448,7 +447,7 @@ def test_a_model_file_gives_the_map_back(images, labels, name, tmp_path):
 
 
 def test_a_map_that_is_not_fitted_can_be_stored_too():
-    back = restore(*get_state(Scattering((8, 8), 3, average="global")))
+    back = restore(get_state(Scattering((8, 8), 3, average="global")))
     assert back.get_params() == Scattering((8, 8), 3, average="global").get_params()
 
 
@@ -459,28 +458,27 @@ def squares(X):
 @pytest.mark.parametrize("own", [squares, KernelPCA(2, kernel="rbf")], ids=["callable", "transformer"])
 def test_the_users_own_maps_are_given_again(images, own):
     fitted = as_map(own, "resolution 1").fit(images)
-    config, arrays = json.loads(json.dumps(fitted.get_state()))
-    assert arrays == {}
+    state = json.loads(json.dumps(fitted.get_state()))
     with pytest.raises(ValueError, match=r"resolution 1 was .*(squares|KernelPCA).* give it again"):
-        restore(config, arrays)
+        restore(state)
     given = squares if own is squares else KernelPCA(2, kernel="rbf").fit(images)
-    back = restore(config, arrays, given)
+    back = restore(state, given)
     np.testing.assert_allclose(back.transform(images), fitted.transform(images))
     if own is not squares:
         with pytest.raises(ValueError, match="resolution 1 must be given fitted"):
-            restore(config, arrays, KernelPCA(2))
+            restore(state, KernelPCA(2))
 
 
 def test_what_cannot_be_stored_and_what_is_no_state():
     with pytest.raises(TypeError, match=r"KernelPCA.* cannot be stored"):
         get_state(KernelPCA())
-    with pytest.raises(TypeError, match="columns holds Python objects"):
+    with pytest.raises(TypeError, match="cannot be stored"):
         get_state(Projection(np.array([object()])))
-    config, arrays = get_state(PCA(2))
+    state = get_state(PCA(2))
     with pytest.raises(ValueError, match="DictVectorizer is no feature map that a model file may hold"):
-        restore(config | {"class": "DictVectorizer"}, arrays)
+        restore(state | {"class": "DictVectorizer"})
     with pytest.raises(ValueError, match="no state of a feature map"):
-        restore({"anything": 1}, {})
+        restore({"anything": 1})
 
 
 # -- pyramids --------------------------------------------------------------------------------------
@@ -530,10 +528,11 @@ def test_pyramids_say_what_is_wrong():
 
 def test_scattering_tells_translated_digits_apart_where_pixels_do_not():
     X, y = make_translated_digits(12, seed=100)
-    pixels, maps = as_map(None), as_map(scattering_pyramid((12, 12), [2])[0])
+    pixels = as_map(None)
+    maps = as_map(scattering_pyramid((12, 12), [2], n_components=80, orientations=4)[0])
     scores = []
     for one in (pixels, maps):
         model = make_pipeline(one, LinearDiscriminantAnalysis()).fit(X[:900], y[:900])
-        scores.append(model.score(X[900:], y[900:]))
+        scores.append(model.score(X[900:1200], y[900:1200]))
     assert scores[0] < 0.6
     assert scores[1] > 0.9

@@ -12,14 +12,6 @@ def test_first_stepsize_keeps_the_warm_start():
     assert Stepsize(1.0, 1.0)(1) == 0.5
 
 
-def test_slower_means_a_vanishing_ratio():
-    fast, slow = Stepsize(1.0, 1.0, power=2 / 3), Stepsize(1.0, 1.0)
-    assert slow.is_slower_than(fast)
-    assert not fast.is_slower_than(slow)
-    assert slow(10**9) / fast(10**9) < 1e-2 * slow(1) / fast(1)
-    assert slow.is_slower_than(Stepsize(10.0, 0.0))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -27,7 +19,6 @@ def test_slower_means_a_vanishing_ratio():
         (lambda: Cooling(0.9, "gamma"), "parameter"),
         (lambda: Stepsize(a=0.5), "a must"),
         (lambda: Stepsize(b=-1.0), "b must"),
-        (lambda: Stepsize(power=0.0), "power"),
     ],
 )
 def test_bad_parameters(make, message):

@@ -260,7 +260,7 @@ def catch_up(state, branch):
 
 @lean_kernel
 def fade_all(state, env, factor):
-    """Catch up with all branches, and multiply the traces of an environment by `factor`; 0 forgets them."""
+    """Catch up with all branches, and multiply an environment's traces by `factor`; 0 forgets them."""
     branches, ledger = open_branches(state), open_ledger(state)
     numbers, scratch = open_numbers(state), open_scratch(state)
     n_rows = scratch.sums.shape[0]
@@ -318,7 +318,8 @@ def read_block(state, k):
     n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
     branch = scratch.found[k]
     block = branches.payload[branch]
-    for env in range(ledger.owed.shape[0]):
+    # Without a tree none is ever missing, but for a moment of which another thread may read.
+    for env in range(ledger.owed.shape[0] if scratch.block.shape[0] > 0 else 0):
         step = ledger.owed[env] - ledger.paid[env, branch]
         if ledger.alive[env, branch] and step != 0.0:
             own, first = scratch.block[k], first_trace(env, n_actions, n_rows)

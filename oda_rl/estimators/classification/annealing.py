@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
+from oda_rl.codebook.schedule import first_and_last_temperature
 from oda_rl.estimators.classification.book import (
     Cells,
     ClassBook,
@@ -17,7 +18,7 @@ from oda_rl.estimators.classification.book import (
 )
 from oda_rl.estimators.classification.fine_tuning import anneal_lvq, fine_tune
 from oda_rl.estimators.feature_scaling import Scaling
-from oda_rl.estimators.session import Run, Settings, critical_temperature, first_and_last_temperature
+from oda_rl.estimators.session import Run, Settings
 from oda_rl.estimators.targets import Data
 
 Array = NDArray[np.float64]
@@ -189,10 +190,8 @@ def anneal(
     parts = data.parts()
     capacity = capacities([len(part.weight) for part in parts], settings.max_codevectors)
     divergence = settings.divergence
-    critical = max(critical_temperature(divergence, p.samples, p.weight)[0] for p in parts)
+    critical = max(divergence.moments(p.samples, p.weight)[0] for p in parts)
     first, last = first_and_last_temperature(settings.t_max, settings.t_min, critical)
-    if first <= 0.0:  # all samples of a class are the same
-        first = last = 1.0
     temperature = first
     for _ in range(0 if level is None else level):
         temperature = max(settings.cooling(temperature), last)

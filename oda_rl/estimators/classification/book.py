@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.codebook import hard_cells as batch
 from oda_rl.codebook.divergences import Divergence
+from oda_rl.codebook.lloyd import cell_moments, quench
 from oda_rl.estimators.classification import kernels
 
 Array = NDArray[np.float64]
@@ -90,9 +90,9 @@ def hard_cells(
     location = np.ascontiguousarray(codevectors.T)
     nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
     mass, spread = np.empty(k), np.empty_like(location)
-    kind = divergence.kind
-    batch.quench(kind, samples, weight, k, location, 1e-4, turns, nearest, closest, second, mass)
-    batch.cell_moments(samples, weight, nearest, k, location, mass, spread)
+    kind, found = divergence.kind, (nearest, closest, second)
+    quench(kind, samples, None, weight, True, 1e-4, turns, k, location, None, *found)
+    cell_moments(samples, weight, nearest, k, location, mass, spread)
     return Cells(location.T.copy(), mass, float(weight @ closest), spread.T.copy(), nearest)
 
 

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from oda_rl._jit import kernel
-from oda_rl.codebook.learning import EXACT, associate, divergences
+from oda_rl.codebook.association import EXACT, associate, divergences, index_of_smallest
 
 # A share below exp(-700) of the largest is 0 in a float64.
 NO_SHARE = 700.0
@@ -74,11 +74,8 @@ def lvq1(kind, minimum, samples, labels, sample_weight, location, label, count):
     n_cells = location.shape[1]
     distance = np.empty(n_cells)
     for t in range(samples.shape[0]):
-        divergences(kind, samples[t], location, n_cells, distance)
-        i = 0
-        for k in range(n_cells):
-            if distance[k] < distance[i]:
-                i = k
+        divergences(kind, samples[t], location, 0, n_cells, distance)
+        i = index_of_smallest(distance, n_cells)
         step = min(MAX_STEP, sample_weight[t] / (OFFSET + count[i]))
         count[i] += sample_weight[t]
         if label[i] != labels[t]:
@@ -111,10 +108,9 @@ def soft_lvq(
     """
     n_cells = location.shape[1]
     distance, share = np.empty(n_cells), np.empty(n_cells)
-    every = np.zeros(n_cells, dtype=np.int64)
     for t in range(samples.shape[0]):
-        divergences(kind, samples[t], location, n_cells, distance)
-        associate(distance, weight, every, n_cells, 0, temperature, EXACT, share)
+        divergences(kind, samples[t], location, 0, n_cells, distance)
+        associate(distance, weight, None, n_cells, 0, temperature, EXACT, share)
         for i in range(n_cells):
             own = label[i] == labels[t]
             if share[i] < LEAST_SHARE or (own and repel_only):
@@ -141,7 +137,7 @@ def glvq(kind, samples, labels, sample_weight, step, location, label):
     distance = np.empty(n_cells)
     typical, n_used = 0.0, 0.0
     for t in range(samples.shape[0]):
-        divergences(kind, samples[t], location, n_cells, distance)
+        divergences(kind, samples[t], location, 0, n_cells, distance)
         own, other = -1, -1
         for i in range(n_cells):
             if label[i] == labels[t]:

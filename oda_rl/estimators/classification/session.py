@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.codebook import bifurcation
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import Choice, min_level_samples
 from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, cells_of, with_votes
@@ -121,7 +120,7 @@ class ClassSession:
             book = run.annealer.codebook
             run.annealer.max_codevectors = max(own.max_codevectors, 0 if over else len(book))
             if over and len(book) > own.max_codevectors:
-                bifurcation.merge_surplus(book, own.max_codevectors)
+                book.merge_surplus(own.max_codevectors)
                 run.annealer.reference = book.location.copy()
 
     # -- a stream --------------------------------------------------------------------------------

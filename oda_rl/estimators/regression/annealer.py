@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.association import add_distances
+from oda_rl.codebook.learning import ERROR, FORGETTING, INPUT_DISTORTION, N_FIGURES, Models
 from oda_rl.estimators.regression import kernels as compiled
 from oda_rl.estimators.regression.local_models import LocalModel
 
@@ -45,51 +47,31 @@ class ModelAnnealer(Annealer):
         """Tell which columns of the samples are inputs, and how cells overlap."""
         self.n_inputs = n_inputs
         self.unscale, self.softness, self.model = unscale, softness, model
-        self.figures = np.zeros(compiled.N_FIGURES)
-        self.figures[compiled.INPUT_DISTORTION] = width
+        self.figures = np.zeros(N_FIGURES)
+        self.figures[INPUT_DISTORTION] = width
 
     def _advance(
         self,
         samples: Array,
         labels: NDArray[np.int64],
         sample_weight: Array,
-        scratch: Array,
         looking: bool,
+        models: Models | None = None,
     ) -> tuple[int, bool]:
         if self.model is not None:
-            return self._advance_own(samples, labels, sample_weight, scratch, looking)
+            return self._advance_own(samples, labels, sample_weight, looking)
         book = self.codebook
-        outputs = self.outputs[len(self.outputs) - len(samples) :]
-        used, self.n, self.distortion, finished = compiled.anneal_models(
-            samples,
-            outputs,
-            sample_weight,
+        models = Models(
+            self.outputs[len(self.outputs) - len(samples) :],
             self.n_inputs,
             self.unscale,
-            0.0 if self.done and self.harden else self.temperature,
-            self.stepsize.a,
-            self.stepsize.b,
-            self.level_begun - 1,
-            self.n,
-            self.distortion,
-            self.check_interval,
-            self.tol_converge * self.temperature,
-            0 if looking else self.level_length,
-            book.n_cells,
-            book.location,
-            book.weight,
-            book.label,
-            book.axis,
-            self.reference,
-            self._spread,
-            scratch,
             book.payload[book.rows("theta")],
             book.payload[book.rows("gain")],
             book.payload[book.rows("seen")][0],
-            self.softness,
+            float(self.softness),
             self.figures,
         )
-        return used, finished
+        return super()._advance(samples, labels, sample_weight, looking, models)
 
     def end_level(self) -> None:
         """As for the annealer; then models forget, as their cells are about to move."""
@@ -105,18 +87,16 @@ class ModelAnnealer(Annealer):
         seen /= factor
 
     def _advance_own(
-        self, samples: Array, labels: Any, sample_weight: Array, scratch: Array, looking: bool
+        self, samples: Array, labels: Any, sample_weight: Array, looking: bool
     ) -> tuple[int, bool]:
         """The same for a model of the user's own: one sample at a time, in Python."""
         outputs = self.outputs[len(self.outputs) - len(samples) :]
         for t in range(len(samples)):
             count = self.n - self.level_begun + 1
             squared = self._learn_own(samples[t, : self.n_inputs], outputs[t], float(sample_weight[t]))
-            self.figures[compiled.ERROR] += (squared - self.figures[compiled.ERROR]) / count
+            self.figures[ERROR] += (squared - self.figures[ERROR]) / count
             one = slice(t, t + 1)
-            _, finished = super()._advance(
-                samples[one], labels[one], sample_weight[one], scratch, looking
-            )
+            _, finished = super()._advance(samples[one], labels[one], sample_weight[one], looking)
             if finished:
                 return t + 1, True
         return len(samples), False
@@ -124,11 +104,11 @@ class ModelAnnealer(Annealer):
     def _learn_own(self, inputs: Array, y: Array, weight: float) -> float:
         assert self.model is not None
         book, x = self.codebook, inputs * self.unscale
-        distance, share = np.empty(len(book)), np.empty((1, len(book)))
-        compiled.input_distances(inputs, self.n_inputs, book.location, len(book), distance)
-        width = self.figures[compiled.INPUT_DISTORTION]
+        distance, share = np.zeros(len(book)), np.empty((1, len(book)))
+        add_distances(inputs, 0, self.n_inputs, book.location, len(book), distance)
+        width = self.figures[INPUT_DISTORTION]
         compiled.associations(inputs[None, :], book.location, len(book), self.softness * width, share)
-        self.figures[compiled.INPUT_DISTORTION] += compiled.FORGETTING * (distance.min() - width)
+        self.figures[INPUT_DISTORTION] += FORGETTING * (distance.min() - width)
         theta = book["theta"]
         predicted = np.zeros(len(y))
         for i in np.flatnonzero(share[0] > LEAST_SHARE):

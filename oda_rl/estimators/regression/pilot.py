@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl.codebook.association import add_distances
 from oda_rl.estimators.regression import kernels as compiled
 from oda_rl.estimators.regression.refit import fit_mixture
 from oda_rl.estimators.session import Run, Settings
@@ -132,7 +133,7 @@ class Pilot:
 def input_distances(inputs: Array, codevectors: Array) -> Array:
     """Squared distances (n_samples, n_codevectors)."""
     location = np.ascontiguousarray(codevectors.T)
-    out = np.empty((len(inputs), len(codevectors)))
+    out = np.zeros((len(inputs), len(codevectors)))
     for t in range(len(inputs)):
-        compiled.input_distances(inputs[t], inputs.shape[1], location, len(codevectors), out[t])
+        add_distances(inputs[t], 0, inputs.shape[1], location, len(codevectors), out[t])
     return out

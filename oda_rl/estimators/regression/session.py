@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.learning import ERROR, INPUT_DISTORTION
 from oda_rl.codebook.lloyd import Quench
 from oda_rl.estimators.regression import kernels as compiled
 from oda_rl.estimators.regression import refit as _refit
@@ -97,7 +98,7 @@ class RegressionRun(Run):
     @property
     def gating_temperature(self) -> float:
         """How far cells overlap for predictions, in the units of the distance."""
-        return self.softness * float(self.figures[compiled.INPUT_DISTORTION])
+        return self.softness * float(self.figures[INPUT_DISTORTION])
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -118,8 +119,8 @@ class RegressionRun(Run):
 
     def _remember(self, distortion: float, codevectors: Array) -> None:
         super()._remember(distortion, codevectors)
-        self.unexplained.append(float(self.figures[compiled.ERROR]) / self.n_outputs)
-        self.figures[compiled.ERROR] = 0.0
+        self.unexplained.append(float(self.figures[ERROR]) / self.n_outputs)
+        self.figures[ERROR] = 0.0
 
     def fit_all(self, samples: Array, weight: Array) -> None:
         """Learn from all samples at hand, raw inputs and outputs."""
@@ -138,7 +139,7 @@ class RegressionRun(Run):
             book.location[:, : len(book)] = self._quench(scaled, weight, book.codevectors).T
         distance = input_distances(scaled[:, :d], book.codevectors[:, :d])
         width = float(np.average(distance.min(axis=1), weights=weight))
-        self.figures[compiled.INPUT_DISTORTION] = max(width, 1e-300)
+        self.figures[INPUT_DISTORTION] = max(width, 1e-300)
         if self.settings.finish and self.own is not None:
             self._refit_own(standard, weight)
         elif self.settings.finish:
@@ -175,7 +176,7 @@ class RegressionRun(Run):
         inputs, outputs = standard[:, :d] * metric, standard[:, d:]
         codevectors = book.codevectors[:, :d]
         ridge = None if self.models.ridge == "auto" else float(self.models.ridge)
-        width = float(self.figures[compiled.INPUT_DISTORTION])
+        width = float(self.figures[INPUT_DISTORTION])
 
         def fit(softness: float) -> _refit.Mixture:
             return _refit.fit_mixture(

@@ -161,8 +161,7 @@ def _restore_bud(learned: Learned, state: dict[str, Any], arrays: Arrays, prefix
 def _maps(features: Features, arrays: Arrays) -> list[dict[str, Any]]:
     states = []
     for i, one in enumerate(features.maps):
-        config, own = ({}, {}) if one is None else one.get_state()
-        arrays |= {f"map/{i}/{name}": array for name, array in own.items()}
+        config = {} if one is None else one.get_state()
         arrays |= {f"scaling/{i}/{k}": part for k, part in enumerate(features.scalings[i])}
         states.append({"map": config, "n_features": features.n_features(i), "n_raw": features.n_raw})
     return states
@@ -175,10 +174,8 @@ def _features(
 
     maps = []
     for i, state in enumerate(states):
-        prefix = f"map/{i}/"
-        own = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
         again = given[i] if given is not None and i < len(given) else None
-        maps.append(restore(state["map"], own, again) if state["map"] else None)
+        maps.append(restore(state["map"], again) if state["map"] else None)
     scalings = [Scaling(*(arrays[f"scaling/{i}/{k}"] for k in range(3))) for i in range(len(states))]
     sizes = [state["n_features"] for state in states]
     return Features(maps, scalings, states[0]["n_raw"], sizes), [

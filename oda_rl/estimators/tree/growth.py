@@ -8,7 +8,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from oda_rl.estimators.session import LAST_TEMPERATURE, Settings
+from oda_rl.codebook.events import BookArrays
+from oda_rl.codebook.growth import GrowthRule, grow
+from oda_rl.codebook.schedule import LAST_TEMPERATURE
+from oda_rl.estimators.session import Settings
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.layers import Layer
 from oda_rl.estimators.tree.tasks import Partition
@@ -75,57 +78,49 @@ def anneal_region(settings: Settings, layer: Layer, sprout: Sprout) -> Region:
     samples, labels, weight = sprout.samples, sprout.labels, sprout.weight
     n, d = samples.shape
     room = max(int((np.bincount(labels) > 0).sum()), sprout.room)
-    capacity = room + 2
-    location, axis = np.zeros((d, capacity)), np.zeros((d, capacity))
-    mass, label = np.zeros(capacity), np.zeros(capacity, dtype=np.int64)
-    t_min = -LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min)
-    k, temperature, seen, _, rest = kernels.grow(
-        settings.divergence.kind,
-        settings.divergence.minimum,
-        samples,
-        labels,
-        weight,
-        sprout.order,
-        sprout.n_inputs,
-        sprout.by_labels,
-        0.0 if isinstance(settings.t_max, str) else float(settings.t_max),
-        t_min,
-        settings.cooling.factor,
-        settings.cooling.parameter == "lambda",
-        settings.stepsize.a,
-        settings.stepsize.b,
-        room,
-        UNLIMITED if layer.max_samples is None else layer.max_samples,
-        settings.samples_per_cell,
-        MIN_LEVEL_SAMPLES,
-        settings.tol_converge,
-        settings.tol_merge,
-        settings.min_weight,
-        settings.perturbation,
-        float(layer.min_improvement or 0.0),
-        location,
-        mass,
-        label,
-        axis,
+    cells = BookArrays.empty(d, room + 2)
+    rule = GrowthRule(
+        t_max=0.0 if isinstance(settings.t_max, str) else float(settings.t_max),
+        t_min=-LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min),
+        cooling=float(settings.cooling.factor),
+        by_lambda=settings.cooling.parameter == "lambda",
+        a=float(settings.stepsize.a),
+        b=float(settings.stepsize.b),
+        max_codevectors=room,
+        max_samples=int(UNLIMITED if layer.max_samples is None else layer.max_samples),
+        samples_per_cell=int(settings.samples_per_cell),
+        min_samples=MIN_LEVEL_SAMPLES,
+        tol_converge=float(settings.tol_converge),
+        tol_merge=float(settings.tol_merge),
+        min_weight=float(settings.min_weight),
+        perturbation=float(settings.perturbation),
+        n_inputs=sprout.n_inputs,
+        by_labels=sprout.by_labels,
+        min_improvement=float(layer.min_improvement or 0.0),
     )
-    return region_of(location[:, :k], mass[:k], label[:k], rest, sprout.n_inputs, temperature, seen, n)
+    divergence = settings.divergence
+    k, temperature, seen, _, within = grow(
+        divergence.kind, divergence.minimum, samples, labels, weight, sprout.order, rule, cells
+    )
+    return region_of(cells, k, within, sprout.n_inputs, temperature, seen, n)
 
 
 def region_of(
-    location: Array,
-    mass: Array,
-    label: Labels,
-    rest: float,
+    cells: BookArrays,
+    k: int,
+    within: float,
     n_inputs: int,
     temperature: float,
     n_seen: int,
     n_samples: int,
 ) -> Region:
-    """Codevectors with the width of their mixture: twice the divergence within cells per freedom."""
-    total, k = mass.sum(), len(mass)
+    """Codevectors with the width of their mixture: twice the divergence `within` cells per freedom."""
+    mass = cells.weight[:k]
+    total = mass.sum()
     free = max(n_samples - k, 0.25 * n_samples) / n_samples
-    width = max(2.0 * rest / (total * free * n_inputs), LEAST_WIDTH)
-    return Region(location[:n_inputs], label, mass / total, width, temperature, n_seen)
+    width = max(2.0 * within / (total * free * n_inputs), LEAST_WIDTH)
+    location, label = cells.location[:n_inputs, :k], cells.label[:k]
+    return Region(location, label, mass / total, width, temperature, n_seen)
 
 
 class Grower:

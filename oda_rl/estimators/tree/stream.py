@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
-from oda_rl.estimators.session import LAST_TEMPERATURE, Settings
-from oda_rl.estimators.tree import kernels
+from oda_rl.codebook.events import BookArrays
+from oda_rl.codebook.growth import begin, to_means
+from oda_rl.codebook.schedule import FIRST_TEMPERATURE, LAST_TEMPERATURE
+from oda_rl.estimators.session import Settings
 from oda_rl.estimators.tree.growth import Grower, Region, region_of
 from oda_rl.estimators.tree.layers import Layer
 from oda_rl.estimators.tree.tasks import Partition, Prior
@@ -172,16 +174,14 @@ class Sprouting:
         if self.task.by_labels and len(np.unique(labels)) == 1:
             return
         d = samples.shape[1]
-        location, axis = np.zeros((d, n_labels)), np.zeros((d, n_labels))
-        mass, label = np.zeros(n_labels), np.zeros(n_labels, dtype=np.int64)
-        kind = self.tree.divergence.kind
-        k, critical = kernels.begin(kind, samples, labels, weight, location, mass, label, axis)
+        cells = BookArrays.empty(d, n_labels)
+        k, critical = begin(self.tree.divergence.kind, samples, labels, weight, cells)
         if not critical > 0.0:
             return
         book = Codebook(d, {}, self.tree.divergence)
         for i in range(k):
-            book.add(location[:, i], float(mass[i]), int(label[i]))
-            book.axis[:, i] = axis[:, i]
+            book.add(cells.location[:, i], float(cells.weight[i]), int(cells.label[i]))
+            book.axis[:, i] = cells.axis[:, i]
         # Seeded by the name of the cell, since leaves are trained in no fixed order.
         seed = np.random.default_rng([self.grower.entropy, *self.tree.numbers(cell)])
         bud.annealer = self.annealer_for(book, critical, bud.layer, seed)
@@ -193,7 +193,7 @@ class Sprouting:
         """An annealer for a codebook that has just begun, in data with a critical temperature."""
         settings = self.settings
         automatic = isinstance(settings.t_max, str)
-        t_max = kernels.FIRST_TEMPERATURE * critical if automatic else float(settings.t_max)
+        t_max = FIRST_TEMPERATURE * critical if automatic else float(settings.t_max)
         t_min = LAST_TEMPERATURE * t_max if layer.t_min in (None, "auto") else float(layer.t_min)
         return Annealer(
             book,
@@ -269,20 +269,17 @@ class Sprouting:
         samples, labels, weight = self._seen_by(bud, cell.layer)
         assert bud.annealer is not None
         book = bud.annealer.codebook
-        k = len(book)
         present = np.isin(book.labels, labels)
-        location = np.ascontiguousarray(book.location[:, :k][:, present])
-        label, mass = book.labels[present], np.zeros(int(present.sum()))
-        scratch = np.empty(len(mass))
-        kind = self.tree.divergence.kind
-        rest = kernels.settle(kind, samples, labels, weight, len(mass), location, mass, label, scratch)
-        n_inputs = self.tree.features.n_features(cell.layer)
+        k = int(present.sum())
+        cells = BookArrays.empty(book.n_features, k)
+        cells.location[:] = book.codevectors[present].T
+        cells.label[:] = book.labels[present]
+        within = to_means(self.tree.divergence.kind, samples, labels, weight, k, cells)
         return region_of(
-            location,
-            mass,
-            label,
-            float(rest),
-            n_inputs,
+            cells,
+            k,
+            float(within),
+            self.tree.features.n_features(cell.layer),
             bud.annealer.temperature,
             bud.n_seen,
             len(labels),

@@ -1,4 +1,4 @@
-"""Compiled kernels against their NumPy twins."""
+"""Divergences, associations and nearest cells against their NumPy twins."""
 
 import naive
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oda_rl.codebook import learning as kernels
+from oda_rl.codebook import association as kernels
 
 KINDS = {
     "squared_euclidean": kernels.SQUARED_EUCLIDEAN,
@@ -32,7 +32,7 @@ def test_divergences_equal_their_definition(name, seed, k, d):
     out = np.full(k + 2, np.nan)
     location = np.zeros((d, k + 2))
     location[:, :k] = codevectors.T
-    kernels.divergences(KINDS[name], x, location, k, out)
+    kernels.divergences(KINDS[name], x, location, 0, k, out)
     expected = [naive.divergence(name, x, mu) for mu in codevectors]
     np.testing.assert_allclose(out[:k], expected, rtol=1e-10, atol=1e-12)
     assert np.isnan(out[k:]).all()
@@ -46,41 +46,25 @@ def test_divergences_equal_their_definition(name, seed, k, d):
     n_labels=st.integers(1, 3),
     temperature=st.floats(0.01, 100.0),
 )
-def test_one_step_equals_the_learning_rule(name, seed, k, n_labels, temperature):
-    d, stepsize = 3, 0.2
+def test_associations_equal_their_definition(name, seed, k, n_labels, temperature):
+    d = 3
     codevectors, weights, labels = make_codebook(seed, k, d, n_labels)
     wanted = int(labels[0])
     x = np.random.default_rng(seed + 1).uniform(0.1, 2.0, d)
-    location, weight = codevectors.T.copy(), weights.copy()
+    location = codevectors.T.copy()
     distance, share = np.empty(k), np.empty(k)
-    kernels.divergences(KINDS[name], x, location, k, distance)
-    nearest = kernels.associate(distance, weight, labels, k, wanted, temperature, kernels.EXACT, share)
+    kernels.divergences(KINDS[name], x, location, 0, k, distance)
+    nearest = kernels.associate(distance, weights, labels, k, wanted, temperature, kernels.EXACT, share)
     p = naive.associations(name, x, codevectors, weights, labels, wanted, temperature)
     np.testing.assert_allclose(share, p, rtol=1e-9, atol=1e-15)
     assert labels[nearest] == wanted
     assert distance[nearest] == distance[labels == wanted].min()
 
-    kernels.learn(KINDS[name], x, share, stepsize, k, location, weight, np.zeros((d, k)))
-    mu, rho = naive.learning_rule(x, p, stepsize, codevectors, weights)
-    np.testing.assert_allclose(location.T, mu, rtol=1e-9)
-    np.testing.assert_allclose(weight, rho, rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10_000), k=st.integers(1, 12), d=st.integers(1, 6))
-def test_both_orders_of_the_learning_rule_are_one(name, seed, k, d):
-    """Cell by cell or coordinate by coordinate: the same arithmetic, to rounding."""
-    rng = np.random.default_rng(seed)
-    codevectors, weights, _ = make_codebook(seed, k, d)
-    share = rng.dirichlet(np.ones(k)) * (rng.random(k) < 0.7)
-    x, axis = rng.uniform(0.1, 2.0, d), rng.normal(size=(d, k))
-    one = [codevectors.T.copy(), weights.copy(), axis.copy()]
-    all_ = [codevectors.T.copy(), weights.copy(), axis.copy()]
-    kernels.learn(KINDS[name], x, share, 0.3, k, *one)
-    kernels.learn_all(KINDS[name], x, share, 0.3, k, *all_, np.empty((3, k)))
-    for left, right in zip(one, all_, strict=True):
-        np.testing.assert_allclose(left, right, rtol=1e-14)
+    nearest = kernels.associate(distance, None, None, k, 0, temperature, kernels.EXACT, share)
+    alike = np.zeros(k, dtype=np.int64)
+    p = naive.associations(name, x, codevectors, np.ones(k), alike, 0, temperature)
+    np.testing.assert_allclose(share, p, rtol=1e-9, atol=1e-15)
+    assert nearest == distance.argmin()
 
 
 def test_decay_is_the_exponential():
@@ -113,28 +97,44 @@ def test_unknown_label_associates_with_nothing():
     np.testing.assert_array_equal(share, 0.0)
 
 
+def test_cells_further_away_than_the_reach_have_no_share():
+    distance, share = np.array([0.0, 1.0, 7.9, 8.1]), np.empty(4)
+    kernels.associate(distance, None, None, 4, 0, 1.0, 8.0, share)
+    expected = np.exp(-distance) * [1.0, 1.0, 1.0, 0.0]
+    np.testing.assert_allclose(share, expected / expected.sum())
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=11))
+def test_the_first_of_the_smallest_is_found(numbers):
+    array = np.array([*numbers, -9], dtype=float)  # the last is not asked for
+    assert kernels.smallest(array, len(numbers)) == min(numbers)
+    assert kernels.index_of_smallest(array, len(numbers)) == int(np.argmin(numbers))
+
+
+def make_samples(seed=0, n=300, d=3, k=5):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(0.1, 2.0, (n, d)), rng.uniform(0.1, 2.0, (k, d))
+
+
 @pytest.mark.parametrize("name", KINDS)
-def test_axis_finds_the_leading_eigenvector(name):
-    """The axis of a single cell converges to the leading eigenpair of phi'' C (Theorem 5)."""
-    rng = np.random.default_rng(0)
-    samples = np.exp(rng.normal(size=(20_000, 3)) * [0.1, 0.4, 0.2]) * [1.0, 2.0, 0.5]
-    location, weight = samples[0][:, None].copy(), np.ones(1)
-    axis = np.full((3, 1), 1e-12)
-    for n, x in enumerate(samples, start=1):
-        kernels.learn(KINDS[name], x, np.ones(1), 1 / (n + 1), 1, location, weight, axis)
-    mean = samples.mean(axis=0)
-    np.testing.assert_allclose(location[:, 0], mean, rtol=0.01)
-    hessian = {"squared_euclidean": np.full(3, 2.0), "kl": 1 / mean, "itakura_saito": mean**-2.0}[name]
-    whitened = np.sqrt(hessian)[:, None] * np.cov(samples.T) * np.sqrt(hessian)[None, :]
-    values, vectors = np.linalg.eigh(whitened)
-    length = np.linalg.norm(axis)
-    assert length == pytest.approx(values[-1], rel=0.05)
-    assert abs(axis[:, 0] @ vectors[:, -1]) / length > 0.99
+@pytest.mark.parametrize("k", [1, 5])
+def test_cells(name, k):
+    samples, codevectors = make_samples(k=k)
+    n = len(samples)
+    found = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
+    location = np.ascontiguousarray(codevectors.T)
+    kernels.assign(KINDS[name], samples, None, False, location, None, k, *found)
+    for array, expected in zip(found, naive.cells(name, samples, codevectors), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_cells_without_a_share_keep_their_place():
-    location = np.array([[0.0, 1e3]])
-    weight = np.array([0.5, 0.5])
-    kernels.learn(0, np.array([1.0]), np.array([1.0, 0.0]), 0.1, 2, location, weight, np.ones((1, 2)))
-    assert location[0, 1] == 1e3
-    np.testing.assert_allclose(weight, [0.55, 0.45])
+def test_cells_by_products():
+    samples, codevectors = make_samples(n=500, d=20, k=7)
+    samples, codevectors = samples - 1.0, codevectors - 1.0
+    n = len(samples)
+    found = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
+    location = np.ascontiguousarray(codevectors.T)
+    kernels.assign(0, samples, None, True, location, None, 7, *found)
+    expected = naive.cells("squared_euclidean", samples, codevectors)
+    for array, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(array, right, rtol=1e-10)

@@ -1,20 +1,14 @@
-"""Kernels for data at hand, and the quench made of them."""
+"""Temperature zero: hard cells, their means, moves of codevectors, one sample at a time."""
 
 import naive
 import numpy as np
 import pytest
 
-from oda_rl.codebook import competitive
-from oda_rl.codebook import hard_cells as batch
-from oda_rl.codebook import learning as kernels
+from oda_rl.codebook import association, lloyd
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.lloyd import Quench
 
-KINDS = {
-    "squared_euclidean": kernels.SQUARED_EUCLIDEAN,
-    "kl": kernels.GENERALIZED_KL,
-    "itakura_saito": kernels.ITAKURA_SAITO,
-}
+KINDS = ["squared_euclidean", "kl", "itakura_saito"]
 
 
 def make(seed=0, n=300, d=3, k=5):
@@ -26,39 +20,19 @@ def assignment(n):
     return np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("k", [1, 5])
-def test_cells(name, k):
-    samples, codevectors = make(k=k)
-    found = assignment(len(samples))
-    batch.assign(KINDS[name], samples, np.ascontiguousarray(codevectors.T), k, *found)
-    for array, expected in zip(found, naive.cells(name, samples, codevectors), strict=True):
-        np.testing.assert_allclose(array, expected, rtol=1e-9, atol=1e-12)
-
-
-def test_cells_by_products():
-    samples, codevectors = make(n=500, d=20, k=7)
-    samples, codevectors = samples - 1.0, codevectors - 1.0
-    found = assignment(len(samples))
-    batch.assign_by_products(samples, np.ascontiguousarray(codevectors.T), 7, *found)
-    expected = naive.cells("squared_euclidean", samples, codevectors)
-    for array, right in zip(found, expected, strict=True):
-        np.testing.assert_allclose(array, right, rtol=1e-10)
-
-
 def test_means_and_variances_of_cells():
     samples, codevectors = make()
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(samples))
     nearest, closest, _ = naive.cells("squared_euclidean", samples, codevectors)
     location, mass = np.ascontiguousarray(codevectors.T), np.empty(5)
-    batch.move_to_means(samples, weight, nearest, closest, 5, location, mass)
+    lloyd.move_to_means(samples, weight, True, nearest, closest, 5, location, mass)
     spread = np.empty((3, 5))
     for i in range(5):
         of_cell, weights = samples[nearest == i], weight[nearest == i]
         mean = np.average(of_cell, axis=0, weights=weights)
         np.testing.assert_allclose(location[:, i], mean)
         assert mass[i] == pytest.approx(weights.sum())
-    batch.cell_moments(samples, weight, nearest, 5, location, mass, spread)
+    lloyd.cell_moments(samples, weight, nearest, 5, location, mass, spread)
     assert mass.sum() == pytest.approx(1.0)
     for i in range(5):
         difference = samples[nearest == i] - location[:, i]
@@ -70,7 +44,7 @@ def test_an_empty_cell_goes_to_the_worst_sample():
     samples = np.array([[0.0], [1.0], [9.0]])
     location, mass = np.array([[2.0, -50.0]]), np.empty(2)
     nearest, closest = np.zeros(3, dtype=np.int64), np.array([4.0, 1.0, 49.0])
-    batch.move_to_means(samples, np.ones(3), nearest, closest, 2, location, mass)
+    lloyd.move_to_means(samples, np.ones(3), True, nearest, closest, 2, location, mass)
     assert location[0, 1] == pytest.approx(9.0, abs=0.1)
 
 
@@ -79,10 +53,20 @@ def test_moves_take_from_the_cheapest_and_give_to_the_worst():
     samples = np.array([[0.0], [0.1], [5.0], [5.1], [9.0], [9.1]])
     location = np.array([[0.0, 0.1, 7.0]])
     cells = assignment(6)
-    batch.assign(0, samples, location, 3, *cells)
-    moves = batch.relocate(samples, np.ones(6), *cells, 3, location, 1, np.array([0.5]))
+    association.assign(0, samples, None, False, location, None, 3, *cells)
+    moves = lloyd.relocate(samples, np.ones(6), *cells, 3, location, 1, np.array([0.5]))
     assert moves == 1
     assert (location[0, :2] > 4.0).sum() == 1
+
+
+def test_labelled_samples_move_cells_of_their_own_only():
+    samples, labels = np.array([[0.0], [2.0], [9.0], [11.0]]), np.array([0, 0, 1, 1])
+    location, label = np.array([[8.0, 0.0, 50.0]]), np.array([0, 1, 1])
+    cells = assignment(4)
+    value, _ = lloyd.quench(0, samples, labels, np.ones(4), False, 0.0, 10, 3, location, label, *cells)
+    np.testing.assert_array_equal(location, [[1.0, 10.0, 50.0]])  # a cell without samples stays
+    np.testing.assert_array_equal(cells[0], [0, 0, 1, 1])
+    assert value == 1.0
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -117,7 +101,7 @@ def test_quench_leaves_its_arguments_alone():
 def test_stochastic_vector_quantization():
     samples, codevectors = make(n=200)
     location, count, spread = np.ascontiguousarray(codevectors.T), np.zeros(5), np.zeros((3, 5))
-    competitive.quantize(0, samples, np.ones(200), 1.0, 1.0, 5, location, count, spread)
+    lloyd.quantize(0, samples, np.ones(200), 1.0, 1.0, 5, location, count, spread)
     expected, moved = naive.vector_quantization(samples, codevectors, 1.0, 1.0)
     np.testing.assert_allclose(location.T, expected, rtol=1e-9)
     np.testing.assert_array_equal(count, moved)

@@ -1,0 +1,338 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""Compiled kernels: how far samples are from codevectors, which is nearest, and who has which share.
+
+Arrays that describe a codebook are stored column by column, one entry per cell, with room to grow: the
+first `n_cells` entries are in use. So `location` is (n_features, capacity) and `weight` (capacity,),
+and every inner loop runs over cells, next to each other in memory. `x` is a sample (n_features,), and
+`distance` (capacity,) its divergences from the codevectors, in the units of the divergence.
+
+`kind` chooses the divergence: a number for those of the package, or a pair of first-class functions
+`(d(x, mu), phi''(mu))` of one coordinate for a user's own. Numba compiles a kernel once for the numbers
+and once for the pairs.
+
+Kernels validate nothing. The classes that call them do. They copy arrays in loops: assigning one slice
+to another makes numba compile the text of an error message, which takes longer than everything else.
+
+References
+----------
+Equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A
+Hierarchical and Progressive Learning Architecture", unless another paper is named.
+"""
+
+import math
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from oda_rl._jit import LEAN, kernel, lean_kernel, vector_kernel
+
+SQUARED_EUCLIDEAN = 0
+GENERALIZED_KL = 1
+ITAKURA_SAITO = 2
+
+# A share below exp(-36) of the largest is lost in a float64 anyway.
+EXACT = 36.0
+# From so many features on, squared distances are cheaper as matrix products, of so many rows at a time.
+PRODUCT_FEATURES = 12
+BLOCK = 128
+# Codevectors of the KL and Itakura-Saito divergences must stay inside the open positive orthant.
+MIN_LOCATION = 1e-300
+
+
+def _add_coordinate(kind, xj, row, n_cells, out):
+    """Add the divergence along one coordinate to `out[:n_cells]`; compiled code only."""
+
+
+@overload(_add_coordinate, jit_options=LEAN)
+def _overload_add_coordinate(kind, xj, row, n_cells, out):
+    if isinstance(kind, types.Integer):
+        return _add_known_coordinate
+    return _add_own_coordinate
+
+
+def _add_known_coordinate(kind, xj, row, n_cells, out):
+    if kind == SQUARED_EUCLIDEAN:
+        for i in range(n_cells):
+            difference = xj - row[i]
+            out[i] += difference * difference
+    elif kind == GENERALIZED_KL:
+        # x log x tends to 0 with x
+        own = xj * math.log(xj) - xj if xj > 0.0 else 0.0
+        for i in range(n_cells):
+            mu = max(row[i], MIN_LOCATION)
+            out[i] += own + mu - xj * math.log(mu)
+    else:
+        for i in range(n_cells):
+            ratio = xj / max(row[i], MIN_LOCATION)
+            out[i] += ratio - math.log(ratio) - 1.0
+
+
+def _add_own_coordinate(kind, xj, row, n_cells, out):
+    for i in range(n_cells):
+        out[i] += kind[0](xj, row[i])
+
+
+def _hessian(kind, mu):
+    """phi''(mu) at one coordinate; compiled code only."""
+
+
+@overload(_hessian, jit_options=LEAN)
+def _overload_hessian(kind, mu):
+    if isinstance(kind, types.Integer):
+        return _known_hessian
+    return _own_hessian
+
+
+def _known_hessian(kind, mu):
+    if kind == SQUARED_EUCLIDEAN:
+        return 2.0
+    inverse = 1.0 / max(mu, MIN_LOCATION)
+    return inverse if kind == GENERALIZED_KL else inverse * inverse
+
+
+def _own_hessian(kind, mu):
+    return kind[1](mu)
+
+
+def is_euclidean(kind):
+    """Whether the divergence is the squared Euclidean distance; compiled code only."""
+
+
+@overload(is_euclidean, jit_options=LEAN)
+def _overload_is_euclidean(kind):
+    if isinstance(kind, types.Integer):
+        return lambda kind: kind == SQUARED_EUCLIDEAN
+    return lambda kind: False
+
+
+@lean_kernel
+def divergences(kind, x, location, first, n_cells, out):
+    """Fill `out[:n_cells]` with d(x, mu_i) of so many cells, the `first` of them and those after it.
+
+    (Definition 1 and the examples after Theorem 2.)
+    """
+    for i in range(n_cells):
+        out[i] = 0.0
+    for j in range(x.shape[0]):
+        _add_coordinate(kind, x[j], location[j, first : first + n_cells], n_cells, out)
+
+
+@vector_kernel
+def add_distances(x, first, last, location, n_cells, out):
+    """Add to `out` the squared distances along the coordinates from `first` to `last`."""
+    for j in range(first, last):
+        row = location[j]
+        xj = x[j]
+        for i in range(n_cells):
+            difference = xj - row[i]
+            out[i] += difference * difference
+
+
+@lean_kernel
+def curvature(kind, mu):
+    """Diagonal entry of the Hessian of the generator phi at one coordinate (eqs. 8 and 18)."""
+    return _hessian(kind, mu)
+
+
+@vector_kernel
+def smallest(numbers, n):
+    """The smallest of the first `n` numbers; four at a time, so that none waits for the one before."""
+    first, second, third, fourth = np.inf, np.inf, np.inf, np.inf
+    i = 0
+    while i + 4 <= n:
+        first = min(first, numbers[i])
+        second = min(second, numbers[i + 1])
+        third = min(third, numbers[i + 2])
+        fourth = min(fourth, numbers[i + 3])
+        i += 4
+    while i < n:
+        first = min(first, numbers[i])
+        i += 1
+    return min(min(first, second), min(third, fourth))
+
+
+@lean_kernel
+def index_of_smallest(numbers, n):
+    """The first index at which the smallest of the first `n` numbers stands: the nearest cell."""
+    least = smallest(numbers, n)
+    i = 0
+    while numbers[i] > least:
+        i += 1
+    return i
+
+
+@lean_kernel
+def decay(q):
+    """exp(-q) for q in [0, 40], to a relative error of 1e-13.
+
+    Written as the 256th power of a short Taylor series, because a loop over it becomes vector code,
+    which one over the library's function does not.
+    """
+    y = q * (1.0 / 256.0)
+    s = 1.0 - y * (1.0 / 10.0)
+    s = 1.0 - y * (1.0 / 9.0) * s
+    s = 1.0 - y * (1.0 / 8.0) * s
+    s = 1.0 - y * (1.0 / 7.0) * s
+    s = 1.0 - y * (1.0 / 6.0) * s
+    s = 1.0 - y * (1.0 / 5.0) * s
+    s = 1.0 - y * (1.0 / 4.0) * s
+    s = 1.0 - y * (1.0 / 3.0) * s
+    s = 1.0 - y * (1.0 / 2.0) * s
+    s = 1.0 - y * s
+    s *= s
+    s *= s
+    s *= s
+    s *= s
+    s *= s
+    s *= s
+    s *= s
+    return s * s
+
+
+@lean_kernel
+def associate(distance, weight, label, n_cells, wanted, temperature, reach, out):
+    """Fill `out[:n_cells]` with the association probabilities p(mu_i | x) (eq. 13).
+
+    Only cells whose `label` is `wanted` take part: the indicator s_i of the classifier; without labels
+    (None) all do. Without weights (None) all cells count the same (eq. 6). The exponent is taken
+    relative to the nearest of them, so that the sum is never 0. Cells more than `reach` (at most
+    `EXACT`) temperatures further away than the nearest get nothing; at a temperature of 0 the nearest
+    gets all. Returns the nearest cell, or -1 where no cell has the label.
+    """
+    if label is None:
+        nearest = index_of_smallest(distance, n_cells)
+        least = distance[nearest]
+    else:
+        nearest = -1
+        least = np.inf
+        for i in range(n_cells):
+            if distance[i] < least and label[i] == wanted:
+                least = distance[i]
+                nearest = i
+    if nearest < 0 or temperature <= 0.0:
+        for i in range(n_cells):
+            out[i] = 0.0
+        if nearest >= 0:
+            out[nearest] = 1.0
+        return nearest
+    limit = reach * temperature
+    for i in range(n_cells):
+        excess = distance[i] - least
+        # Cells of other labels may be nearer, and any cell far away: keep to the range of `decay`.
+        q = min(max(excess / temperature, 0.0), EXACT)
+        part = decay(q)
+        if weight is not None:
+            part *= weight[i]
+        if label is None:
+            out[i] = part if excess < limit else 0.0
+        else:
+            out[i] = part if (excess < limit) & (label[i] == wanted) else 0.0
+    total = 0.0
+    for i in range(n_cells):
+        total += out[i]
+    scale = 1.0 / total
+    for i in range(n_cells):
+        out[i] *= scale
+    return nearest
+
+
+@kernel
+def all_divergences(kind, samples, location, n_cells, out):
+    """Fill `out` (n_samples, n_cells) with d(x, mu_i)."""
+    for t in range(samples.shape[0]):
+        divergences(kind, samples[t], location, 0, n_cells, out[t])
+
+
+@kernel
+def all_associations(kind, samples, location, weight, n_cells, temperature, out):
+    """Fill `out` (n_samples, n_cells) with p(mu_i | x) (eq. 13), without regard to labels."""
+    distance = np.empty(n_cells)
+    for t in range(samples.shape[0]):
+        divergences(kind, samples[t], location, 0, n_cells, distance)
+        associate(distance, weight, None, n_cells, 0, temperature, EXACT, out[t])
+
+
+@lean_kernel
+def nearest_two(distance, label, wanted, n_cells):
+    """The nearest cell, the first of equals, with its divergence and that of the next best.
+
+    With labels, or None, only cells whose label is `wanted` count.
+    """
+    best, runner_up, nearest = np.inf, np.inf, 0
+    for i in range(n_cells):
+        if label is not None and label[i] != wanted:
+            continue
+        if distance[i] < best:
+            runner_up = best
+            best = distance[i]
+            nearest = i
+        elif distance[i] < runner_up:
+            runner_up = distance[i]
+    return nearest, best, runner_up
+
+
+@kernel
+def assign(kind, samples, labels, centred, location, label, n_cells, nearest, closest, second):
+    """Find the cell of every sample: the nearest codevector (below Theorem 4).
+
+    `nearest`, `closest` and `second` (n_samples,) get the cell, the divergence from its codevector, and
+    from the next best one. With `labels` and `label`, or None, only cells of a sample's own label count.
+    Where the samples are `centred`, squared Euclidean distances of many features are found as matrix
+    products.
+    """
+    if centred and is_euclidean(kind) and samples.shape[1] >= PRODUCT_FEATURES:
+        _assign_by_products(samples, labels, location, label, n_cells, nearest, closest, second)
+        return
+    distance = np.empty(n_cells)
+    for t in range(samples.shape[0]):
+        divergences(kind, samples[t], location, 0, n_cells, distance)
+        wanted = 0 if labels is None else labels[t]
+        nearest[t], closest[t], second[t] = nearest_two(distance, label, wanted, n_cells)
+
+
+@kernel
+def _assign_by_products(samples, labels, location, label, n_cells, nearest, closest, second):
+    """`assign` with |x|^2 - 2 x mu + |mu|^2, which loses digits unless the mean of x is near zero.
+
+    The distances returned are computed anew for the cell that was found.
+    """
+    codevectors = location[:, :n_cells].copy()
+    norm = np.zeros(n_cells)
+    for j in range(codevectors.shape[0]):
+        for i in range(n_cells):
+            norm[i] += codevectors[j, i] * codevectors[j, i]
+    for start in range(0, samples.shape[0], BLOCK):
+        block = samples[start : start + BLOCK]
+        product = np.dot(block, codevectors)
+        for t in range(block.shape[0]):
+            row = product[t]
+            for i in range(n_cells):
+                row[i] = norm[i] - 2.0 * row[i]
+            wanted = 0 if labels is None else labels[start + t]
+            cell, best, runner_up = nearest_two(row, label, wanted, n_cells)
+            exact = 0.0
+            for j in range(block.shape[1]):
+                exact += (block[t, j] - codevectors[j, cell]) ** 2
+            nearest[start + t] = cell
+            closest[start + t] = exact
+            second[start + t] = exact + (runner_up - best)
+
+
+@kernel
+def number_cells(kind, lowest, rows, start, stop, scale, location, n_cells, ids, distance, found):
+    """Divide the rows from `start` to `stop` by `scale`, and find the numbers `ids` of their cells.
+
+    `found` gets them from its beginning on; `distance` has room for all cells. Returns the first row
+    with a coordinate that is not finite or below `lowest`, or `stop`.
+    """
+    for t in range(start, stop):
+        x = rows[t]
+        for j in range(x.shape[0]):
+            x[j] /= scale[j]
+            if not lowest <= x[j] < np.inf:
+                return t
+        divergences(kind, x, location, 0, n_cells, distance)
+        found[t - start] = ids[index_of_smallest(distance, n_cells)]
+    return stop
