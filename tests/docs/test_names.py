@@ -66,7 +66,7 @@ def told_of(thing, name):
 
 
 def has(cls, name):
-    """Whether a class has an attribute, or says in its docstring that its objects have it."""
+    """Whether a class has an attribute, or its docstring tells that its objects have it."""
     return hasattr(cls, name) or any(told_of(base, name) is not None for base in cls.__mro__)
 
 

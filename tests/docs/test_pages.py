@@ -1,4 +1,4 @@
-"""The pages of the documentation and the README say what works: code, commands, pictures."""
+"""The pages of the documentation and the README tell what works: code, commands, pictures."""
 
 import contextlib
 import functools
