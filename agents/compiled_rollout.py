@@ -44,7 +44,7 @@ class _SharedType(types.StructRef):
     """The type of a `Shared`, as numba knows it."""
 
 
-class Shared(structref.StructRefProxy):  # type: ignore[misc]
+class Shared(structref.StructRefProxy):
     """A namedtuple `arrays` that compiled code takes by reference; `share` makes one.
 
     A call with dozens of arrays costs as much as the step that it makes, or more; with this it does not.

@@ -112,8 +112,9 @@ def make_opener(group: type[Any], first: int) -> Any:
         return made(TABLE), generate
 
     # A kernel that opens a group must be compiled anew when the group changes.
-    open_group.declared_in = group.__module__
-    return open_group
+    opener: Any = open_group
+    opener.declared_in = group.__module__
+    return opener
 
 
 def _make_array(context, builder, kind, address, shape):
@@ -131,4 +132,8 @@ def _make_array(context, builder, kind, address, shape):
 
 def _array_types(group: type[Any]) -> list[Any]:
     hints = get_type_hints(group, include_extras=True)
-    return [types.Array(*hints[name].__metadata__[0], "C") for name in group._fields]
+    found = []
+    for name in group._fields:
+        dtype, n_dimensions = hints[name].__metadata__[0]
+        found.append(types.Array(dtype, n_dimensions, "C"))
+    return found
