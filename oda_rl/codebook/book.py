@@ -117,8 +117,8 @@ class Codebook:
         return self.payload[rows, : self.n_cells]
 
     def rows(self, name: str) -> slice:
-        """The rows of `payload` that hold the field `name`."""
-        return self._rows[name]
+        """The rows of `payload` that hold the field `name`; none where there is no such field."""
+        return self._rows.get(name, slice(0, 0))
 
     @property
     def capacity(self) -> int:
