@@ -8,11 +8,9 @@ from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOutputFormat
 
-from oda_rl.plotting.planes import make_plane
-from oda_rl.plotting.views import View, telling_dimensions
-
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+    from oda_rl.plotting.views import View
 
 # What the HParams tab shows of a run, if it has been logged
 METRICS = ("rollout/ep_rew_mean", "time/fps")
@@ -55,6 +53,8 @@ class Board:
 
     def write_pictures(self) -> None:
         """Greedy actions with the codebook, values, and cells against temperature."""
+        from oda_rl.plotting.views import telling_dimensions
+
         if self.dimensions is None:
             view = self.model.view()
             self.dimensions = telling_dimensions(view, view.n_valued or view.n_features)
@@ -167,6 +167,7 @@ def cell_origins(learner: Any) -> tuple[str, list[int]]:
 def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[str, NDArray[np.uint8]]:
     """By name, the pictures of `Board.write_pictures`, each of shape (height, width, 3)."""
     from oda_rl.plotting import plot_annealing, plot_policy_map, plot_value_map
+    from oda_rl.plotting.planes import make_plane
 
     view: View = model.view()
     place = make_plane(view, dimensions, None, most=view.n_valued).at
