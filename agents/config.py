@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from operator import ge
 from typing import Literal
 
-from oda_rl.agents.hyperparameters import Config, hyperparameters, setting
+from oda_rl.agents.hyperparameters import Config, documented, setting
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class RangeConfig(Config):
     """Hyperparameters of the learners that take observations as parts of their ranges.
 
@@ -55,7 +56,8 @@ class RangeConfig(Config):
             )
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class TwoTimescaleConfig(Config):
     """Hyperparameters of `TwoTimescaleQ`; each is a keyword argument of it.
 

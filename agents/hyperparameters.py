@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, dataclass_transform, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -41,12 +41,10 @@ def with_default(config_class: Any, name: str, default: Any) -> Any:
     return field(default=default, metadata=config_class.__dataclass_fields__[name].metadata)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(setting, with_default))
-def hyperparameters(cls: type[T]) -> type[T]:
-    """Make a frozen dataclass of a `Config`, and document its fields in its docstring."""
-    made: Any = dataclass(frozen=True)(cls)
-    made.__doc__ = add_parameters(made.__doc__, describe_fields(made))
-    return made  # type: ignore[no-any-return]
+def documented(config_class: type[T]) -> type[T]:
+    """Put the fields of a `Config` into its docstring."""
+    config_class.__doc__ = add_parameters(config_class.__doc__, describe_fields(config_class))
+    return config_class
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
 """The hyperparameters of kernel Q-learning."""
 
+from dataclasses import dataclass
+
 from oda_rl.agents.config import RangeConfig
-from oda_rl.agents.hyperparameters import hyperparameters, setting, with_default
+from oda_rl.agents.hyperparameters import documented, setting, with_default
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class KernelQConfig(RangeConfig):
     """Hyperparameters of `KernelQ`; each is a keyword argument of it.
 

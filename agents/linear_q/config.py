@@ -3,15 +3,17 @@
 The defaults were chosen by trials on CartPole, MountainCar and Acrobot with seeds 100 to 111.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium as gym
 
 from oda_rl.agents.config import RangeConfig
-from oda_rl.agents.hyperparameters import hyperparameters, setting, with_default
+from oda_rl.agents.hyperparameters import documented, setting, with_default
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class LinearConfig(RangeConfig):
     """Hyperparameters that all baselines share; each is a keyword argument of them.
 
@@ -62,7 +64,8 @@ class LinearConfig(RangeConfig):
             )
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class SparseConfig(LinearConfig):
     """Hyperparameters of the baselines that have a few active features at a time."""
 
@@ -83,7 +86,8 @@ class SparseConfig(LinearConfig):
     learning_rate_power: float = setting(0.8, "Power of that fall.", "[0, 1]")
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class UniformGridConfig(SparseConfig):
     """Hyperparameters of `UniformGridQ`; each is a keyword argument of it."""
 
@@ -97,7 +101,8 @@ class UniformGridConfig(SparseConfig):
     )
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class SOMConfig(SparseConfig):
     """Hyperparameters of `SOMQ`; each is a keyword argument of it."""
 
@@ -135,7 +140,8 @@ class SOMConfig(SparseConfig):
     )
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class TileCodingConfig(SparseConfig):
     """Hyperparameters of `TileCodingSarsa`; each is a keyword argument of it."""
 
@@ -152,7 +158,8 @@ class TileCodingConfig(SparseConfig):
     )
 
 
-@hyperparameters
+@documented
+@dataclass(frozen=True)
 class FourierConfig(LinearConfig):
     """Hyperparameters of `FourierSarsa`; each is a keyword argument of it."""
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.hyperparameters import Config
 from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.learner import Learner
 from oda_rl.agents.linear_q.config import (
@@ -126,7 +127,7 @@ class LinearAlgorithm(OnlineAlgorithm):
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"LinearPolicy": CodebookPolicy}
-    config_class = LinearConfig
+    config_class: ClassVar[type[Config]] = LinearConfig
     learner: "LinearLearner"
 
     @classmethod
