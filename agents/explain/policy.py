@@ -191,8 +191,8 @@ def _rows_of_linear(learner: LinearLearner) -> list[tuple[int, Any]]:
     """Cells of a grid or a map, without those whose values nobody has ever moved."""
     weights = learner.weights
     touched = np.flatnonzero((weights != learner.initial_value).any(axis=1))
-    counted = learner.visits is not None
-    shares = _shares(learner.visits.sum(axis=1)) if counted else np.full(len(weights), np.nan)
+    visits = learner.visits
+    shares = np.full(len(weights), np.nan) if visits is None else _shares(visits.sum(axis=1))
     return [(int(i), (None, *_best(weights[i]), shares[i])) for i in touched]
 
 

@@ -69,7 +69,7 @@ class TwoTimescaleQ(OnlineAlgorithm):
     Section IV, Algorithm 2 and Theorem 6; with rewards and a maximum in place of costs and a minimum.
     `codebook="per_action"`, `softness=0` and `growth_steps=0` are nearest to the paper. The tree is that
     of "Multi-Resolution Online Deterministic Annealing", Section V and Algorithm 5, as
-    `oda_rl.agents.codebook_rl.tree.partition.BranchTree` explains.
+    `oda_rl.agents.codebook_rl.branches.BranchTree` explains.
 
     Examples
     --------
@@ -91,9 +91,8 @@ class TwoTimescaleQ(OnlineAlgorithm):
     @classmethod
     def _learner_class(cls, config: Any) -> type[Learner]:
         from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-        from oda_rl.agents.codebook_rl.tree.learner import TreeLearner
 
-        return TreeLearner if config.tree else TwoTimescaleLearner
+        return TwoTimescaleLearner
 
     def decode(self, env: int, action: int) -> Any:
         """What environment `env` takes: a numbered action, or the point that was chosen."""
