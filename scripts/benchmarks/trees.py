@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
 from benchmarks.trees_resolutions import show_resolutions
 from benchmarks.trees_splits import Splits, show_splits
+from common.tables import show_table
+from common.timing import repeated_seconds
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
 from oda_rl.datasets import make_gaussian_classes
 
@@ -90,12 +91,7 @@ def makers(seed: int) -> dict[str, Callable[[], Any]]:
 
 def least_seconds(function: Callable[[], object], repeats: int) -> float:
     """Least processor time of a call, in seconds: other programs that run do not count."""
-    found = np.inf
-    for _ in range(repeats):
-        begun = time.thread_time()
-        function()
-        found = min(found, time.thread_time() - begun)
-    return found
+    return min(repeated_seconds(function, repeats=repeats, clock=time.thread_time))
 
 
 def fitted(make: Callable[[], Any], data: Problem, repeats: int) -> tuple[Any, Fitted]:
@@ -124,22 +120,17 @@ def show_gaussians(args: Trees, console: Console, splits: Splits) -> None:
             found.setdefault(name, []).append(result)
             if name == TREE:
                 splits.note("classification, batch", model)
-    title = f"Two classes of Gaussians in the plane, {N_TRAINING} training samples: medians"
-    table = Table(title=title, title_justify="left")
-    for column in ("", "K", "all cells", "presented", "ms", "training error, %", "test error, %"):
-        table.add_column(column, justify="right")
     middle = {name: Fitted(*np.median(rows, axis=0)) for name, rows in found.items()}
-    for name, row in middle.items():
-        table.add_row(
-            name,
-            f"{row.n_codevectors:g}",
-            f"{row.n_cells:g}",
-            f"{row.n_presented:,.0f}",
-            f"{row.milliseconds:.2f}",
-            f"{row.training_error:.2f}",
-            f"{row.test_error:.2f}",
-        )
-    console.print(table)
+    rows = [
+        [
+            *(name, f"{row.n_codevectors:g}", f"{row.n_cells:g}", f"{row.n_presented:,.0f}"),
+            *(f"{row.milliseconds:.2f}", f"{row.training_error:.2f}", f"{row.test_error:.2f}"),
+        ]
+        for name, row in middle.items()
+    ]
+    title = f"Two classes of Gaussians in the plane, {N_TRAINING} training samples: medians"
+    columns = ("", "K", "all cells", "presented", "ms", "training error, %", "test error, %")
+    show_table(console, title, columns, rows, left=0)
     console.print(told(found, middle))
 
 
@@ -187,28 +178,26 @@ def tree_of(leaves: int) -> MultiResolutionODA:
 
 def show_prediction(args: Trees, console: Console) -> None:
     """Microseconds of predictions over leaves, and of flat codebooks of the same codevectors."""
-    title = f"Prediction in {N_FEATURES} dimensions, microseconds a sample"
-    table = Table(title=title, title_justify="left")
-    for column in ("codevectors", "layers", "many at once", "one at a time"):
-        table.add_column(column, justify="right")
     test = cloud(20_000, 1)
     models = {leaves: tree_of(leaves) for leaves in (100, args.leaves)}
-    costs = []
-    for model in models.values():
-        many = least_seconds(lambda model=model: model.predict(test), 5) / len(test)
-        single = least_seconds(lambda model=model: one_by_one(model.predict, test[:200]), 5) / 200
-        row = (f"{model.n_codevectors_:,} leaves", str(model.n_layers_))
-        costs.append((many, single))
-        table.add_row(*row, f"{1e6 * many:.2f}", f"{1e6 * single:.1f}")
     large = models[args.leaves]
+    # what predicts, samples at once, samples one at a time
+    cases = [
+        (f"{model.n_codevectors_:,} leaves", str(model.n_layers_), model.predict, 20_000, 200)
+        for model in models.values()
+    ]
     for name, predict in flat_searches(large.codevectors_).items():
-        many = least_seconds(lambda predict=predict: predict(test[:2000]), 5) / 2000
-        single = least_seconds(lambda predict=predict: one_by_one(predict, test[:50]), 5) / 50
-        costs.append((many, single))
-        label = f"{large.n_codevectors_:,} flat, {name}"
-        table.add_row(label, "1", f"{1e6 * many:.2f}", f"{1e6 * single:.1f}")
-    console.print(table)
-    (small, _), (big, _), (flat, _), _ = costs
+        cases.append((f"{large.n_codevectors_:,} flat, {name}", "1", predict, 2000, 50))
+    rows, costs = [], []
+    for name, layers, predict, n, n_single in cases:
+        many = min(repeated_seconds(predict, test[:n], clock=time.thread_time)) / n
+        alone = repeated_seconds(one_by_one, predict, test[:n_single], clock=time.thread_time)
+        costs.append(many)
+        rows.append([name, layers, f"{1e6 * many:.2f}", f"{1e6 * min(alone) / n_single:.1f}"])
+    title = f"Prediction in {N_FEATURES} dimensions, microseconds a sample"
+    columns = ("codevectors", "layers", "many at once", "one at a time")
+    show_table(console, title, columns, rows, left=0)
+    small, big, flat, _ = costs
     console.print(
         f"Many at once: {big / small:.1f} times the cost of the small tree (at most {MOST_TIMES_100:g}: "
         f"{answer(big <= MOST_TIMES_100 * small)}), {flat / big:.1f} times less than the flat "

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 from sklearn.base import clone, is_classifier, is_regressor
 
+from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.datasets import make_gaussian_classes, make_surface
 
@@ -102,16 +102,12 @@ def show_splits(seeds: Sequence[int], n_stream: int, console: Console, splits: S
             grow_at_once(f"{kind}, batch", model, problem(kind, N_BATCH, seed), splits)
             model.set_params(max_children=MAX_CHILDREN)
             grow_by_stream(f"{kind}, stream", model, problem(kind, n_stream, seed), splits)
-    title = "Largest rise of the training error when cells split, percentage points"
-    table = Table(title=title, title_justify="left")
-    for column in ("", "cells split", "in their cell", "on all data"):
-        table.add_column(column, justify="right")
+    rows = []
     for what, count in splits.counts.items():
-        whole = splits.of_all.get(what)
-        table.add_row(
-            what, f"{count:,}", f"{splits.of_cells[what]:+.2f}", "" if whole is None else f"{whole:+.2f}"
-        )
-    console.print(table)
+        whole = f"{splits.of_all[what]:+.2f}" if what in splits.of_all else ""
+        rows.append([what, f"{count:,}", f"{splits.of_cells[what]:+.2f}", whole])
+    title = "Largest rise of the training error when cells split, percentage points"
+    show_table(console, title, ("", "cells split", "in their cell", "on all data"), rows, left=0)
     worst = max(*splits.of_cells.values(), *splits.of_all.values())
     reached = "yes" if worst <= MOST_RISE else "no"
     console.print(

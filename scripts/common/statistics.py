@@ -1,8 +1,9 @@
-"""What tables and pictures say of many runs.
+"""Statistics over seeds and tasks.
 
 The interquartile mean with stratified bootstrap intervals and performance profiles follow R. Agarwal,
 M. Schwarzer, P. S. Castro, A. Courville and M. G. Bellemare: *Deep Reinforcement Learning at the Edge of
-the Statistical Precipice*, NeurIPS 2021, Section 4.
+the Statistical Precipice*, NeurIPS 2021, Section 4. A stratum holds the runs of one task: runs are drawn
+anew within each task, never across tasks.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,47 +11,30 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import bootstrap, trim_mean
 
 Array = NDArray[np.float64]
-# A statistic takes an array of values and the axis that it reduces.
-Statistic = Callable[..., Any]
 
 
-def interquartile_mean(values: ArrayLike, axis: int = -1) -> Any:
-    """Mean of the middle half (IQM), along an axis; of one row a plain float."""
-    ordered = np.sort(np.asarray(values, dtype=np.float64), axis=axis)
-    n = ordered.shape[axis]
-    cut = n // 4
-    means = np.take(ordered, np.arange(cut, n - cut), axis=axis).mean(axis=axis)
-    return float(means) if np.ndim(means) == 0 else means
+def interquartile_mean(values: ArrayLike, axis: int = 0) -> Any:
+    """Mean of the middle half (IQM), along an axis."""
+    return trim_mean(values, 0.25, axis)
 
 
-def bootstrap_interval(
-    values: ArrayLike,
-    statistic: Statistic = interquartile_mean,
-    level: float = 0.95,
-    resamples: int = 2000,
-) -> tuple[float, float]:
-    """Percentile bootstrap over seeds: the interval that the statistic falls in with this level."""
-    low, high = stratified_interval([values], statistic, level, resamples)
-    return float(low), float(high)
-
-
-def stratified_interval(
+def interval(
     strata: Sequence[ArrayLike],
-    statistic: Statistic = interquartile_mean,
+    statistic: Callable[..., Any] = interquartile_mean,
     level: float = 0.95,
     resamples: int = 2000,
 ) -> tuple[Any, Any]:
-    """Percentile bootstrap, stratified: runs are drawn anew within each task, never across tasks.
+    """The percentile bootstrap interval of a statistic of the runs of all tasks together.
 
     Parameters
     ----------
     strata : sequence of arrays
         For each task one value, or one row of values, per run; tasks may have different numbers of runs.
     statistic : callable, default=interquartile_mean
-        `statistic(values, axis=1)` of the values of all tasks together, shape (resamples, runs of all
-        tasks, ...).
+        `statistic(values, axis=...)`.
     level : float, default=0.95
         Share of the resamples inside the interval.
     resamples : int, default=2000
@@ -59,16 +43,28 @@ def stratified_interval(
     Returns
     -------
     low, high : float or array
-        Ends of the interval; arrays if runs have rows of values, with an interval for each column.
+        Ends of the interval; arrays if runs have rows of values. Where a task has one run alone there is
+        nothing to draw from, and both are the statistic itself.
     """
-    rng = np.random.default_rng(0)
-    drawn = []
-    for stratum in strata:
-        data = np.asarray(stratum, dtype=np.float64)
-        drawn.append(data[rng.integers(len(data), size=(resamples, len(data)))])
-    found = statistic(np.concatenate(drawn, axis=1), axis=1)
-    low, high = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2], axis=0)
-    return low, high
+    samples = [np.asarray(stratum, dtype=np.float64) for stratum in strata]
+
+    def pooled(*drawn: Array, axis: int) -> Any:
+        return statistic(np.concatenate(drawn, axis=axis), axis=axis)
+
+    if min(map(len, samples)) < 2:
+        value = pooled(*samples, axis=0)
+        return value, value
+    found = bootstrap(
+        samples,
+        pooled,
+        n_resamples=resamples,
+        axis=0,
+        confidence_level=level,
+        method="percentile",
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return found.low, found.high
 
 
 def performance_profile(
@@ -83,7 +79,7 @@ def performance_profile(
     thresholds : array of shape (n,)
         Scores to compare with.
     level, resamples
-        As for `stratified_interval`.
+        As for `interval`.
 
     Returns
     -------
@@ -91,8 +87,7 @@ def performance_profile(
     """
     tau = np.asarray(thresholds, dtype=np.float64)
     above = [np.asarray(scores, dtype=np.float64)[:, None] > tau for scores in strata]
-    low, high = stratified_interval(above, np.mean, level, resamples)
-    return np.concatenate(above).mean(axis=0), low, high
+    return np.concatenate(above).mean(axis=0), *interval(above, np.mean, level, resamples)
 
 
 def first_pass_and_hold(curve: Sequence[float], threshold: float) -> tuple[int | None, float]:

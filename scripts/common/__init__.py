@@ -1,0 +1,1 @@
+"""What the scripts share: tables, timing, statistics over seeds, pictures."""
