@@ -1,12 +1,17 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The environment's half of a compiled loop: play a step, turn to the next one.
+"""What Python and a compiled loop hand to each other, and the environment's half of the loop.
 
-An agent's own loop calls `play`, learns from what comes back, and calls `turn`. Between two calls of the
-loop everything that it needs to go on stands in `clock` and `played`.
+A learner's arrays travel as one `Shared`. An agent's own loop calls `play`, learns from what comes back,
+and calls `turn`. Between two calls of the loop everything that it needs to go on stands in a `Rollout`.
 """
 
-from oda_rl._jit import lean_kernel
+from typing import Any, NamedTuple
+
+from numba import types
+from numba.experimental import structref
+
+from oda_rl._jit import inline_kernel, kernel
 
 # Where a compiled run stands, int64
 ROW = 0
@@ -21,33 +26,77 @@ REWARD = 0
 RETURN = 1
 
 
-@lean_kernel
-def used_up(clock, block, starts):
+@structref.register
+class _SharedType(types.StructRef):
+    """The type of a `Shared`, as numba knows it."""
+
+
+class Shared(structref.StructRefProxy):  # type: ignore[misc]
+    """A namedtuple `arrays` that compiled code takes by reference; `share` makes one.
+
+    A call with dozens of arrays costs as much as the step that it makes, or more; with this it does not.
+    Entries that take one are a `kernel`: a `lean_kernel` cannot count its references.
+    """
+
+
+structref.define_proxy(Shared, _SharedType, ["arrays"])
+
+
+@kernel
+def share(arrays):
+    """The arrays (and numbers) of a namedtuple, of namedtuples too, as one argument, not copied."""
+    return Shared(arrays)
+
+
+class Rollout(NamedTuple):
+    """A compiled environment on its way.
+
+    `parameters`, `state` and `observation` are as `CompiledDynamics` describes them; `starts`
+    (n_starts, start_size) has the starts of the episodes to come; `clock` (N_CLOCK,) and `played` (2,)
+    are indexed by the names above; `returns` and `lengths` (n_starts,) are those of the episodes that
+    ended during the call, float64 and int64.
+    """
+
+    parameters: Any
+    starts: Any
+    clock: Any
+    played: Any
+    state: Any
+    observation: Any
+    returns: Any
+    lengths: Any
+
+
+@inline_kernel
+def used_up(rollout, block):
     """Whether the loop must go back to Python for random numbers or for starts of episodes."""
-    return clock[ROW] == block.shape[0] or clock[STARTS_USED] == starts.shape[0]
+    clock = rollout.clock
+    return clock[ROW] == block.shape[0] or clock[STARTS_USED] == rollout.starts.shape[0]
 
 
-@lean_kernel
-def play(env_step, parameters, time_limit, clock, played, state, action, observation):
+@inline_kernel
+def play(env_step, rollout, time_limit, action):
     """Make one step of the environment. Returns the reward, whether terminated, and whether ended."""
-    reward, terminated = env_step(parameters, state, action, observation)
-    clock[ELAPSED] += 1
-    played[REWARD] = reward
-    played[RETURN] += reward
-    return reward, terminated, terminated or clock[ELAPSED] >= time_limit
+    reward, terminated = env_step(rollout.parameters, rollout.state, action, rollout.observation)
+    rollout.clock[ELAPSED] += 1
+    rollout.played[REWARD] = reward
+    rollout.played[RETURN] += reward
+    return reward, terminated, terminated or rollout.clock[ELAPSED] >= time_limit
 
 
-@lean_kernel
-def turn(env_reset, parameters, starts, ended, clock, played, state, observation, returns, lengths):
+@inline_kernel
+def turn(env_reset, rollout, ended):
     """Count the random numbers of a step; if the episode `ended`, record it and begin the next."""
+    clock = rollout.clock
     clock[ROW] += 1
     clock[BEGINNING] = 0
     if ended:
-        returns[clock[EPISODES]] = played[RETURN]
-        lengths[clock[EPISODES]] = clock[ELAPSED]
-        env_reset(parameters, state, starts[clock[STARTS_USED]], observation)
+        rollout.returns[clock[EPISODES]] = rollout.played[RETURN]
+        rollout.lengths[clock[EPISODES]] = clock[ELAPSED]
+        start = rollout.starts[clock[STARTS_USED]]
+        env_reset(rollout.parameters, rollout.state, start, rollout.observation)
         clock[EPISODES] += 1
         clock[STARTS_USED] += 1
         clock[ELAPSED] = 0
         clock[BEGINNING] = 1
-        played[RETURN] = 0.0
+        rollout.played[RETURN] = 0.0

@@ -1,18 +1,98 @@
-"""The units in which distances between observations are measured."""
+"""What a warm-up tells about the observations: the scale or the range of each coordinate."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.envs.spaces import natural_scale
+from oda_rl.envs.spaces import LARGEST, natural_scale
+
+Array = NDArray[np.float64]
 
 # A coordinate that never moved has no spread to divide by.
 SMALLEST = 1e-8
+# What a coordinate does under random actions is not all that it will do.
+MARGIN = 0.1
 
 
-class ObservationScale:
+class WarmUp(ABC):
+    """Observations that are collected under random actions, and what follows from them.
+
+    Parameters
+    ----------
+    n_features : int
+        Size of an observation.
+    warmup_steps : int
+        Observations to collect.
+
+    Attributes
+    ----------
+    is_known : bool
+        Whether the warm-up is over.
+    seen : ndarray of shape (warmup_steps, n_features)
+        The observations, the first `n_seen` of which have been made; empty when it is over.
+    """
+
+    def __init__(self, n_features: int, warmup_steps: int) -> None:
+        self.is_known = False
+        self.warmup_steps = warmup_steps
+        self.n_features = n_features
+        WarmUp._prepare(self)
+
+    def observe(self, observation: NDArray[Any]) -> bool:
+        """Take one observation; returns whether there are as many as wanted."""
+        self.seen[self.n_seen] = observation
+        self.n_seen += 1
+        return self.n_seen == len(self.seen)
+
+    def freeze(self) -> Array:
+        """End the warm-up; returns its observations, in scaled units."""
+        seen = self.seen[: self.n_seen]
+        self._learn(seen)
+        self.is_known = True
+        self._prepare()
+        return self.scaled(seen)
+
+    @abstractmethod
+    def _learn(self, seen: Array) -> None:
+        """Fix what the observations tell."""
+
+    @abstractmethod
+    def scaled(self, observations: NDArray[Any]) -> Array:
+        """Observations of shape (n, n_features) in scaled units."""
+
+    @abstractmethod
+    def restore(self, scaled: Array) -> Array:
+        """Points in scaled units in the environment's own."""
+
+    @abstractmethod
+    def _learned(self) -> dict[str, Array]:
+        """The attributes that the warm-up fixes, by name."""
+
+    def get_state(self) -> dict[str, Any]:
+        """What is known, and the observations of an unfinished warm-up."""
+        learned = {name: array.copy() for name, array in self._learned().items()}
+        return {"is_known": self.is_known, "seen": self.seen[: self.n_seen].copy(), **learned}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from `get_state`."""
+        self.is_known = bool(state["is_known"])
+        for name in self._learned():
+            setattr(self, name, np.array(state[name], dtype=np.float64))
+        self._prepare()
+        if not self.is_known:
+            self.n_seen = len(state["seen"])
+            self.seen[: self.n_seen] = state["seen"]
+
+    def _prepare(self) -> None:
+        """Follow `is_known` and what has been learned."""
+        self.seen = np.empty((0 if self.is_known else self.warmup_steps, self.n_features))
+        self.n_seen = 0
+
+
+class ObservationScale(WarmUp):
     """Centre and scale of each coordinate: from the user, or learned in a warm-up and then frozen.
 
     Parameters
@@ -29,6 +109,11 @@ class ObservationScale:
     ----------
     centre, scale : ndarray of shape (n_features,)
         An observation is taken as (observation - centre) / scale.
+
+    Raises
+    ------
+    ValueError
+        If what is given does not fit the observations.
     """
 
     def __init__(
@@ -38,48 +123,142 @@ class ObservationScale:
         warmup_steps: int,
         given: Sequence[float] | None = None,
     ) -> None:
+        super().__init__(len(low), warmup_steps)
         self.low = np.asarray(low, dtype=np.float64)
         self.high = np.asarray(high, dtype=np.float64)
-        n_features = len(self.low)
         self.given = None if given is None else np.asarray(given, dtype=np.float64)
         if self.given is not None and (
-            self.given.shape != (n_features,) or not np.all(np.isfinite(self.given) & (self.given > 0))
+            self.given.shape != self.low.shape or not np.all(np.isfinite(self.given) & (self.given > 0))
         ):
             raise ValueError(
-                f"observation_scale must be {n_features} positive numbers, one for each coordinate of "
+                f"observation_scale must be {len(low)} positive numbers, one for each coordinate of "
                 f"an observation; got {given}."
             )
-        self.centre = np.zeros(n_features)
-        self.scale = np.ones(n_features)
-        self.warmup_steps = warmup_steps
-        self.seen = np.empty((warmup_steps, n_features))
-        self.n_seen = 0
+        self.centre = np.zeros(len(low))
+        self.scale = np.ones(len(low))
 
-    def observe(self, observation: NDArray[Any]) -> bool:
-        """Take one observation of the warm-up; returns whether it is complete."""
-        self.seen[self.n_seen] = observation
-        self.n_seen += 1
-        return self.n_seen == len(self.seen)
+    def scaled(self, observations: NDArray[Any]) -> Array:
+        """Observations of shape (n, n_features) in scaled units."""
+        found: Array = (observations - self.centre) / self.scale
+        return found
 
-    def freeze(self) -> NDArray[np.float64]:
-        """Fix centre and scale; returns the observations of the warm-up in scaled units."""
-        seen = self.seen[: self.n_seen]
-        self.centre = seen.mean(axis=0)
-        learned = natural_scale(seen, self.low, self.high)
-        self.scale = np.maximum(learned if self.given is None else self.given, SMALLEST)
-        self.seen = np.empty((0, len(self.centre)))
-        self.n_seen = 0
-        return (seen - self.centre) / self.scale
-
-    def restore(self, scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+    def restore(self, scaled: Array) -> Array:
         """Points in scaled units, of shape (n, n_features), in the environment's own."""
         return scaled * self.scale + self.centre
 
-    def set_state(
-        self, centre: NDArray[np.float64], scale: NDArray[np.float64], seen: NDArray[np.float64]
+    def _learn(self, seen: Array) -> None:
+        self.centre = seen.mean(axis=0)
+        learned = natural_scale(seen, self.low, self.high)
+        self.scale = np.maximum(learned if self.given is None else self.given, SMALLEST)
+
+    def _learned(self) -> dict[str, Array]:
+        return {"centre": self.centre, "scale": self.scale}
+
+
+class ObservationRange(WarmUp):
+    """Lower and upper end of each coordinate: from the user, from the space, or seen in a warm-up.
+
+    The warm-up takes place whether or not there is something unknown: it also tells the rewards.
+
+    Coordinates are the entries of an observation that belong to no angle, and then the angles.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n_features,)
+        Bounds of the observation space; may be infinite.
+    warmup_steps : int
+        Observations of the warm-up.
+    given_low, given_high : sequence of n_features floats, optional
+        The user's; an infinite one is none.
+    angles : sequence of pairs of int
+        Entries of an observation that are the cosine and the sine of an angle.
+
+    Attributes
+    ----------
+    source : ndarray of int, shape (n_coordinates, 2)
+        The entry of an observation, and -1; or those of cosine and sine.
+    is_angle : ndarray of bool, shape (n_coordinates,)
+        Which coordinates wrap around.
+    lower, upper : ndarray of shape (n_coordinates,)
+        The ends; infinite where they are not known yet.
+    low, inverse : ndarray of shape (n_coordinates,)
+        A coordinate is taken as (value - low) * inverse.
+
+    Raises
+    ------
+    ValueError
+        If what is given does not fit the observations.
+    """
+
+    def __init__(
+        self,
+        low: NDArray[Any],
+        high: NDArray[Any],
+        warmup_steps: int,
+        given_low: Sequence[float] | None = None,
+        given_high: Sequence[float] | None = None,
+        angles: Sequence[tuple[int, ...]] = (),
     ) -> None:
-        """Go on with a centre, a scale, and the observations of an unfinished warm-up."""
-        self.centre, self.scale = centre.copy(), scale.copy()
-        self.n_seen = len(seen)
-        self.seen = np.empty((self.warmup_steps, len(centre)))
-        self.seen[: self.n_seen] = seen
+        n = len(low)
+        super().__init__(n, warmup_steps)
+        in_angles = [i for pair in angles for i in pair]
+        if any(i >= n for i in in_angles):
+            raise ValueError(f"angles must be coordinates from 0 to {n - 1}, got {tuple(angles)}.")
+        self.source = np.array(
+            [(i, -1) for i in range(n) if i not in in_angles] + [tuple(pair) for pair in angles],
+            dtype=np.int64,
+        ).reshape(-1, 2)
+        self.is_angle = self.source[:, 1] >= 0
+        self._entries: Any = self.source[:, 0] if in_angles else slice(None)
+        self.lower = self._choose("observation_low", given_low, low)
+        self.upper = self._choose("observation_high", given_high, high)
+        plain = ~self.is_angle
+        if not np.all(self.lower[plain] < self.upper[plain]):
+            raise ValueError(
+                "observation_low must be below observation_high, or the space's bound, in each "
+                f"coordinate; got {self.lower[plain]} and {self.upper[plain]}."
+            )
+        self._prepare()
+
+    def scaled(self, observations: NDArray[Any]) -> Array:
+        """Observations of shape (n, n_features), without angles, in [0, 1] as far as within range."""
+        points = np.asarray(observations, dtype=np.float64)[:, self._entries]
+        return np.ascontiguousarray((points - self.low) * self.inverse)
+
+    def restore(self, scaled: Array) -> Array:
+        """Points in [0, 1], of shape (n, n_coordinates), in the environment's own units."""
+        return scaled / self.inverse + self.low
+
+    def _learn(self, seen: Array) -> None:
+        """The unknown ends are those of what was seen, and a margin."""
+        seen = seen[:, self._entries]
+        low, high = seen.min(axis=0), seen.max(axis=0)
+        margin = np.maximum(MARGIN * (high - low), SMALLEST)
+        self.lower = np.where(np.isfinite(self.lower), self.lower, low - margin)
+        self.upper = np.where(np.isfinite(self.upper), self.upper, high + margin)
+        # What was seen can be beyond an end that was given.
+        self.upper = np.maximum(self.upper, self.lower + SMALLEST)
+
+    def _learned(self) -> dict[str, Array]:
+        return {"lower": self.lower, "upper": self.upper}
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.low, self.inverse = np.zeros(len(self.lower)), np.ones(len(self.lower))
+        if self.is_known:
+            self.low, self.inverse = self.lower.copy(), 1.0 / (self.upper - self.lower)
+
+    def _choose(self, name: str, given: Sequence[float] | None, bound: NDArray[Any]) -> Array:
+        """The user's ends where there are some, and the space's elsewhere."""
+        ends = np.asarray(bound, dtype=np.float64)
+        ends = np.where(np.abs(ends) < LARGEST, ends, np.copysign(np.inf, ends))
+        if given is not None:
+            wanted = np.array(given, dtype=np.float64)
+            if wanted.shape != ends.shape:
+                raise ValueError(
+                    f"{name} must be {len(ends)} numbers, one for each coordinate of an observation; "
+                    f"got {tuple(given)}."
+                )
+            ends = np.where(np.isfinite(wanted), wanted, ends)
+        pi = -np.pi if name == "observation_low" else np.pi
+        return np.where(self.is_angle, pi, ends[self.source[:, 0]])

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Numbers are drawn in blocks: a call of the generator costs more than the kernel.
+# Rows drawn at once: a call of the generator costs more than a compiled step.
 BLOCK = 8192
 
 
-class DrawBlock:
+class RandomBlocks:
     """Uniform numbers in [0, 1), drawn ahead: one row for each choice of an action.
 
     The step-by-step loop takes row after row; a compiled loop is given the block and tells how far it
@@ -25,16 +25,14 @@ class DrawBlock:
     Attributes
     ----------
     block : ndarray of shape (BLOCK, width)
-        The numbers.
-    block_state : dict
-        The state of the generator before they were drawn.
+        The numbers; one array, which is filled again and again.
     row : int
         The row to be used next.
     """
 
     def __init__(self, rng: np.random.Generator, width: int) -> None:
         self._rng = rng
-        self._width = width
+        self.block = np.empty((BLOCK, width))
         self._draw_block()
 
     def draw(self) -> NDArray[np.float64]:
@@ -50,13 +48,17 @@ class DrawBlock:
             self._draw_block()
         return self.row
 
-    def resume(self, state: dict[str, Any], row: int) -> None:
-        """Go on drawing where the generator had this state before the block, and `row` was next."""
-        self._rng.bit_generator.state = state
+    def get_state(self) -> dict[str, Any]:
+        """The state of the generator before the block was drawn, and the row to be used next."""
+        return {"generator": self._state, "row": self.row}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from `get_state`."""
+        self._rng.bit_generator.state = state["generator"]
         self._draw_block()
-        self.row = row
+        self.row = state["row"]
 
     def _draw_block(self) -> None:
-        self.block_state = self._rng.bit_generator.state
-        self.block = self._rng.random((BLOCK, self._width))
+        self._state = self._rng.bit_generator.state
+        self._rng.random(out=self.block)
         self.row = 0

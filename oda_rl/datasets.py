@@ -275,7 +275,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Arr
         The mixture of Gaussians, Wisconsin breast cancer, Pima diabetes, Adult (numeric columns) or the
         handwritten digits.
     data_dir : path, optional
-        Where to look for `pima*.csv` and `adult*.csv`: a header, commas, the last column `label`.
+        Folder of `pima*.csv` and `adult*.csv`: a header, commas, the last column `label`.
         Without a file there, the set is fetched from OpenML through scikit-learn.
 
     Returns

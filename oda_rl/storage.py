@@ -21,49 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl._archive import (
-    HEADER,
-    MAX_BYTES,
-    Array,
-    Declared,
-    check_entries,
-    read_array,
-    read_plain,
-    write,
-)
+from oda_rl._archive import HEADER, MAX_BYTES, Declared, check_entries, read_array, read_plain, write
+from oda_rl._state import DTYPES, Array, pack, unpack
 
 FORMAT = "oda_rl"
 VERSION = 2
-ARRAY = "__array__"
 EARLIER = "an earlier version of oda_rl: learn the model again, or read it with that version"
-# Booleans, integers, floats, complex numbers and texts.
-DTYPES = "biufcU"
 # Of the parts that keep their arrays apart.
 CONFIG, ARRAYS = "__config__", "__arrays__"
 
 PathOrFile = str | os.PathLike[str] | io.BufferedIOBase
-
-
-class State(dict[str, Any]):
-    """What a model file holds. A value that is missing is an error of the file, not of the program.
-
-    Parameters
-    ----------
-    content : mapping
-        The values.
-    source : str
-        What messages call the file.
-    place : str
-        Where in the file the values are, such as "codebook"; empty for all of it.
-    """
-
-    def __init__(self, content: Mapping[str, Any], source: str, place: str = "") -> None:
-        super().__init__(content)
-        self.source, self.place = source, place
-
-    def __missing__(self, key: str) -> Any:
-        missing = _inside(self.place, key)
-        raise ValueError(f"{self.source} is damaged or was edited: it has no entry {missing!r}.")
 
 
 # -- writing -----------------------------------------------------------------------------------------
@@ -72,7 +39,7 @@ class State(dict[str, Any]):
 def save(
     path: PathOrFile, kind: str, state: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
 ) -> Path | None:
-    """Write a model file under a temporary name, then rename it: a reader never sees half a file.
+    """Write a model file under a temporary name, then rename it: there is never half a file.
 
     Parameters
     ----------
@@ -81,8 +48,8 @@ def save(
     kind : str
         What the file holds, the name of a class.
     state : mapping
-        Numbers, texts, booleans, None and arrays of numbers, in dictionaries with texts for keys and in
-        lists, as deep as need be. Tuples become lists, numbers of NumPy plain ones.
+        Numbers, texts, booleans, None and arrays of these, in dictionaries, lists, tuples and slices, as
+        deep as need be. Numbers of NumPy become plain ones.
     arrays : mapping of str to ndarray, optional
         Arrays beside the state, for parts that keep the two apart; `load` returns both then.
 
@@ -101,8 +68,7 @@ def save(
     if arrays is not None:
         state = {CONFIG: state, ARRAYS: arrays}
     found: dict[str, Array] = {}
-    plain = _take_arrays(state, "", found)
-    header = {"format": FORMAT, "version": VERSION, "kind": kind, "state": plain}
+    header = {"format": FORMAT, "version": VERSION, "kind": kind, "state": pack(state, "", found)}
     text = json.dumps(header).encode()
     if len(text) + sum(array.nbytes for array in found.values()) > MAX_BYTES:
         raise ValueError(f"a model file holds up to {MAX_BYTES} bytes of arrays, this {kind} has more.")
@@ -117,7 +83,7 @@ def save(
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write a file under a temporary name, which is then renamed: a reader never sees half of it.
+    """Write a file under a temporary name, which is then renamed: there is never half of it.
 
     Parameters
     ----------
@@ -156,32 +122,6 @@ def with_suffix(path: str | os.PathLike[str]) -> Path:
     return target if target.suffix else target.with_name(target.name + ".npz")
 
 
-def _take_arrays(value: Any, place: str, found: dict[str, Array]) -> Any:
-    """The value as JSON knows it; its arrays are collected in `found` by their places."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind not in DTYPES:
-            raise TypeError(f"{place!r} is an array of {value.dtype}; only plain numbers are stored.")
-        if place in found:
-            raise TypeError(f"two arrays have the place {place!r}.")
-        found[place] = value
-        return {ARRAY: [value.dtype.str, list(value.shape)]}
-    if isinstance(value, list | tuple):
-        return [_take_arrays(part, _inside(place, i), found) for i, part in enumerate(value)]
-    if isinstance(value, Mapping):
-        if ARRAY in value or not all(isinstance(key, str) for key in value):
-            raise TypeError(f"{place!r} must have texts for keys, other than {ARRAY!r}.")
-        return {key: _take_arrays(part, _inside(place, key), found) for key, part in value.items()}
-    raise TypeError(f"{place!r} is a {type(value).__name__}, which a model file cannot hold.")
-
-
-def _inside(place: str, key: object) -> str:
-    return f"{place}/{key}" if place else str(key)
-
-
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -208,8 +148,8 @@ def load(path: PathOrFile, kind: str) -> Any:
     Returns
     -------
     State
-        As given to `save`, with lists in place of tuples. A missing entry is a ValueError that names the
-        file.
+        As given to `save`. Dictionaries raise a ValueError that names the file for an entry that they do
+        not have.
 
     Raises
     ------
@@ -224,10 +164,10 @@ def load(path: PathOrFile, kind: str) -> Any:
         if header["kind"] != kind:
             raise ValueError(f"{name} holds a {header['kind']}, not a {kind}.")
         declared: Declared = {}
-        _list_arrays(header["state"], "", declared)
+        unpack(header["state"], "", name, lambda place, told: _check_array(place, told, declared))
         check_entries(archive, declared)
         arrays = {place: read_array(archive, place, *told) for place, told in declared.items()}
-        state = _put_arrays(header["state"], "", arrays, name)
+        state = unpack(header["state"], "", name, lambda place, told: arrays[place])
     return (state[CONFIG], dict(state[ARRAYS])) if CONFIG in state else state
 
 
@@ -312,29 +252,10 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     return header
 
 
-def _list_arrays(value: Any, place: str, declared: Declared) -> None:
-    """Collect the arrays that a header tells of."""
-    if isinstance(value, list):
-        for i, part in enumerate(value):
-            _list_arrays(part, _inside(place, i), declared)
-    elif isinstance(value, dict) and ARRAY in value:
-        dtype, shape = value[ARRAY]
-        sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
-        if place in declared or not sizes or np.dtype(dtype).kind not in DTYPES:
-            raise ValueError(f"its {HEADER} tells of an array {place} that cannot be")
-        declared[place] = (dtype, shape)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _list_arrays(part, _inside(place, key), declared)
-
-
-def _put_arrays(value: Any, place: str, arrays: Mapping[str, Array], source: str) -> Any:
-    """The state with its arrays in their places."""
-    if isinstance(value, list):
-        return [_put_arrays(part, _inside(place, i), arrays, source) for i, part in enumerate(value)]
-    if not isinstance(value, dict):
-        return value
-    if ARRAY in value:
-        return arrays[place]
-    parts = {key: _put_arrays(part, _inside(place, key), arrays, source) for key, part in value.items()}
-    return State(parts, source, place)
+def _check_array(place: str, told: Any, declared: Declared) -> None:
+    """Note the dtype and shape that a header tells of an array."""
+    dtype, shape = told
+    sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    if place in declared or not sizes or np.dtype(dtype).kind not in DTYPES:
+        raise ValueError(f"its {HEADER} tells of an array {place} that cannot be")
+    declared[place] = (dtype, shape)

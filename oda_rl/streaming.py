@@ -37,6 +37,10 @@ class Stream:
     `StreamClassifier` or `StreamClusterer`, which are registered as such. Before the first sample has
     been learned from, a regressor predicts 0.0, a classifier None and a clusterer 0, as river's do.
 
+    river's own `river.compat.convert_sklearn_to_river` (version 0.26) gives the same predictions for
+    regressors and classifiers of complete samples. It does not take clusterers, missing features or NaN,
+    weights, several outputs, or classes that are not known beforehand, which this does.
+
     Examples
     --------
     >>> from oda_rl import ODARegressor
@@ -49,7 +53,7 @@ class Stream:
     """
 
     _kind = ""
-    # What river asks its estimators.
+    # What river reads of its estimators.
     _supervised = True
     _multiclass = True
 

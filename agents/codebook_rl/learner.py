@@ -1,11 +1,11 @@
 """The two-timescale learner: Q-learning over aggregate states that an annealer makes finer."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
-from oda_rl.agents import compiled_rollout as playing
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import action_values as reading
 from oda_rl.agents.codebook_rl import behaviour
@@ -15,14 +15,12 @@ from oda_rl.agents.codebook_rl.sizes import Sizes
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.codebook_rl.td_error_monitor import CellErrors
 from oda_rl.agents.codebook_rl.workspace import Workspace
+from oda_rl.agents.compiled_rollout import ROW, Rollout
 from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.learner import BadTransitionError
 from oda_rl.agents.observation_scale import ObservationScale
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
-
-
-class BadTransitionError(ValueError):
-    """The environment returned something that nobody can learn from."""
 
 
 class TwoTimescaleLearner:
@@ -85,6 +83,20 @@ class TwoTimescaleLearner:
         self._figures = self.workspace.figures
         self._watch: CellErrors | None = None
         self.workspace.fill(config, self.horizon)
+
+    @classmethod
+    def smallest(cls, seed: int = 0) -> Self:
+        """A learner of one coordinate and two actions, to have its compiled code ready."""
+        config = TwoTimescaleConfig(
+            warmup_steps=4,
+            growth_steps=1,
+            growth_cells=2,
+            max_cells=2,
+            samples_per_cell=1,
+            tree=cls is not TwoTimescaleLearner,
+        )
+        actions = ActionCodec(spaces.Discrete(2))
+        return cls(1, actions, 1, np.full(1, -1.0), np.ones(1), config, seed)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -288,40 +300,28 @@ class TwoTimescaleLearner:
         action: int = self.compiled.step(
             env, observation, reward, terminated, ended, first, self.workspace.draw(), *self._plain
         )
-        self.settle(action, observation, reward)
+        self.finish_call(action, observation, reward)
         return action
 
     def play(
         self,
         env_step: Any,
         env_reset: Any,
-        parameters: NDArray[np.float64],
-        starts: NDArray[np.float64],
+        rollout: Rollout,
         time_limit: int,
         n_steps: int,
-        clock: NDArray[np.int64],
-        *playground: NDArray[Any],
     ) -> int:
         """Learn from up to `n_steps` of a compiled environment, in one call.
 
-        The arguments are those of `kernels.run`. Returns the steps made, or an error for `settle`, which
-        is to be called next.
+        The arguments are those of `kernels.run`. Returns the steps made, or an error for `finish_call`,
+        which is to be called next.
         """
         work = self.workspace
-        clock[playing.ROW] = work.ready_row()
+        rollout.clock[ROW] = work.ready_row()
         made: int = self.compiled.run(
-            env_step,
-            env_reset,
-            parameters,
-            starts,
-            time_limit,
-            n_steps,
-            clock,
-            *playground,
-            work.block,
-            *self._named,
+            env_step, env_reset, rollout, time_limit, n_steps, work.block, *self._named
         )
-        work.row = int(clock[playing.ROW])
+        work.row = int(rollout.clock[ROW])
         return made
 
     def next_action(self, env: int) -> int:
@@ -335,7 +335,7 @@ class TwoTimescaleLearner:
         row: NDArray[np.float64] = self.workspace.memory.command[env]
         return row
 
-    def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
+    def finish_call(self, code: int, observation: NDArray[Any], reward: float) -> None:
         """Do what a kernel leaves to Python: raise its error, or finish a temperature."""
         if code < 0:
             self._complain(code, observation, reward)
@@ -477,8 +477,8 @@ class TwoTimescaleLearner:
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def get_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """All that has been learned, as numbers for JSON and as arrays.
+    def get_state(self) -> dict[str, Any]:
+        """All that has been learned, as a dict of arrays, plain values, and dicts of them.
 
         Episodes under way are not part of it: their traces are zero when learning goes on.
         """
@@ -487,27 +487,20 @@ class TwoTimescaleLearner:
             "horizon": self.horizon,
             "counters": self._counters.tolist(),
             "figures": self._figures[: layout.N_FIGURES].tolist(),
-            "generator": self.workspace.block_state,
-            "row": self.workspace.row,
-        }
-        arrays = {
-            "scale/centre": self.scale.centre.copy(),
-            "scale/scale": self.scale.scale.copy(),
-            "scale/seen": self.scale.seen[: self.scale.n_seen].copy(),
+            "draws": self.workspace.get_state(),
         }
         annealing, codebook = self.slow.get_state(int(self._counters[layout.SLOW_STEPS]))
-        config.update(annealing)
-        arrays.update(codebook)
-        return config, arrays
+        return {**config, **annealing, "scale": self.scale.get_state(), "arrays": codebook}
 
-    def set_state(self, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def set_state(self, config: dict[str, Any]) -> None:
         """Go on from `get_state`; the number of environments may be another one."""
+        arrays = config["arrays"]
         self.horizon = config["horizon"]
         self._counters[:] = config["counters"]
         self._figures[: layout.N_FIGURES] = config["figures"]
         before = self.codebook.codevectors
-        self.workspace.resume(config["generator"], config["row"])
-        self.scale.set_state(arrays["scale/centre"], arrays["scale/scale"], arrays["scale/seen"])
+        self.workspace.set_state(config["draws"])
+        self.scale.set_state(config["scale"])
         self.workspace.fill(self.config, self.horizon)
         self.slow.set_state(config, arrays, self._counters[layout.PHASE] == layout.LEARNING)
         if self._watch:

@@ -342,16 +342,9 @@ def step(
 def run(
     env_step,
     env_reset,
-    parameters,
-    starts,
+    rollout,
     time_limit,
     n_steps,
-    clock,
-    played,
-    state,
-    observation,
-    returns,
-    lengths,
     block,
     settings,
     counters,
@@ -363,29 +356,26 @@ def run(
 ):
     """Up to `n_steps` of a compiled environment and of `observe`, as the loop in Python would make them.
 
-    Comes back early when a temperature is finished, or starts or random numbers are used up; `clock` and
-    `played` (the last reward, the return of the running episode) tell where, and are where it goes on.
-    Returns the steps made, or an error of `observe`.
+    Comes back early when a temperature is finished, or starts or random numbers are used up,
+    and goes on where `rollout` stands. Returns the steps made, or an error of `observe`.
     """
     t = 0
-    while t < n_steps and counters[LEVEL_DONE] == 0 and not used_up(clock, block, starts):
+    while t < n_steps and counters[LEVEL_DONE] == 0 and not used_up(rollout, block):
         reward = 0.0
         terminated = False
         ended = False
-        first = clock[BEGINNING] == 1
+        first = rollout.clock[BEGINNING] == 1
         if not first:
-            reward, terminated, ended = play(
-                env_step, parameters, time_limit, clock, played, state, memory.command[0], observation
-            )
+            reward, terminated, ended = play(env_step, rollout, time_limit, memory.command[0])
             t += 1
         code = observe(
             0,
-            observation,
+            rollout.observation,
             reward,
             terminated,
             ended,
             first,
-            block[clock[ROW]],
+            block[rollout.clock[ROW]],
             settings,
             counters,
             figures,
@@ -396,7 +386,7 @@ def run(
         )
         if code < 0:
             return code
-        turn(env_reset, parameters, starts, ended, clock, played, state, observation, returns, lengths)
+        turn(env_reset, rollout, ended)
     return t
 
 

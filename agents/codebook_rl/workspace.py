@@ -5,10 +5,10 @@ import numpy as np
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.sizes import Sizes
 from oda_rl.agents.config import TwoTimescaleConfig
-from oda_rl.agents.random_blocks import DrawBlock
+from oda_rl.agents.random_blocks import RandomBlocks
 
 
-class Workspace(DrawBlock):
+class Workspace(RandomBlocks):
     """Settings, counters, running figures, and what is remembered of each environment.
 
     Parameters

@@ -107,10 +107,10 @@ def learning_curve(model: "OnlineAlgorithm") -> tuple[Array, Array]:
     return steps[order], returns[order]
 
 
-def restore(model: "OnlineAlgorithm", config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+def restore(model: "OnlineAlgorithm", state: dict[str, Any]) -> Any:
     """A learner as `get_state` of the model's own saw it; that one is left alone."""
     learner = model._make_learner()
-    learner.set_state(config, arrays)
+    learner.set_state(state)
     return learner
 
 
@@ -132,9 +132,8 @@ def _cells(model: "OnlineAlgorithm", learner: Any) -> tuple[Array, Array, Any]:
         codevectors = learner.codevectors
     except AttributeError:
         return np.empty((0, n)), np.empty(0), None
-    visits = learner.workspace.visits
-    counted = len(visits) == len(codevectors) * learner.n_actions
-    weights = visits.reshape(len(codevectors), -1).sum(axis=1) if counted else np.ones(len(codevectors))
+    visits = learner.visits
+    weights = np.ones(len(codevectors)) if visits is None else visits.sum(axis=1)
     places = (codevectors - looks.low) * looks.inverse
     return codevectors, weights, lambda X: squared_distances((X - looks.low) * looks.inverse, places)
 

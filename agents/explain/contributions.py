@@ -9,7 +9,6 @@ from oda_rl.agents.codebook_rl import behaviour
 from oda_rl.agents.codebook_rl.association import associate, shares_of_all
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.rules.q_lambda import value_temperature
-from oda_rl.agents.linear_q import encoding
 from oda_rl.agents.linear_q.learner import LinearLearner
 
 Array = NDArray[np.float64]
@@ -99,12 +98,8 @@ def listen_to_pairs(learner: TwoTimescaleLearner, observation: Array, action: Ar
 
 def listen_to_linear(learner: LinearLearner, observation: Array) -> Voices:
     """The voice of the one cell of a grid or map that an observation lies in; no distances."""
-    work, looks = learner.workspace, learner.range
-    encoder = encoding.Encoder(looks.source, looks.low, looks.inverse, *learner.features.tables)
-    scratch = encoding.Scratch(work.u, work.next_index, work.next_feature, work.values, work.room)
-    encoding.encode(observation, learner.features.kind, encoder, scratch)
     share = np.zeros(learner.n_cells)
-    share[work.next_index[0]] = 1.0
+    share[learner.encode(observation)[1]] = 1.0
     return Voices(share, learner.weights.T.copy(), np.full(learner.n_cells, np.nan))
 
 

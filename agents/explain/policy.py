@@ -191,9 +191,8 @@ def _rows_of_linear(learner: LinearLearner) -> list[tuple[int, Any]]:
     """Cells of a grid or a map, without those whose values nobody has ever moved."""
     weights = learner.weights
     touched = np.flatnonzero((weights != learner.initial_value).any(axis=1))
-    counted = len(learner.workspace.visits) == weights.size
-    visits = learner.workspace.visits.reshape(weights.shape).sum(axis=1) if counted else np.zeros(0)
-    shares = _shares(visits) if counted else np.full(len(weights), np.nan)
+    counted = learner.visits is not None
+    shares = _shares(learner.visits.sum(axis=1)) if counted else np.full(len(weights), np.nan)
     return [(int(i), (None, *_best(weights[i]), shares[i])) for i in touched]
 
 
@@ -212,8 +211,8 @@ def _feature_names(model: OnlineAlgorithm) -> list[str]:
 
 
 def _point_of(learner: Any, seen: Array) -> Array:
-    if isinstance(learner, LinearLearner):  # `u` is where it was found to be
-        return learner.range.restore(learner.workspace.u[None])[0]
+    if isinstance(learner, LinearLearner):
+        return learner.range.restore(learner.encode(seen)[0][None])[0]
     return seen
 
 

@@ -1,14 +1,24 @@
-"""The features of each baseline: their sizes and tables, as the kernels read them."""
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""The features of each baseline: their sizes and tables, and the compiled code that reads them.
 
+Tiles (a uniform grid is one tiling) and the cells of a self-organising map give features of which a few
+are 1 and the others 0: their indices tell all. The Fourier basis is dense.
+
+Arguments of compiled code: `u` (n,) coordinates in [0, 1]; `source` (n, 2) and the other tables as in
+`Encoder`, whose arrays all are float64, but for `source`, `size` and `parent`, int64.
+"""
+
+import math
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import comb, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.linear_q import encoding
+from oda_rl._jit import lean_kernel
 from oda_rl.agents.linear_q.config import (
     FourierConfig,
     LinearConfig,
@@ -17,6 +27,9 @@ from oda_rl.agents.linear_q.config import (
     UniformGridConfig,
 )
 
+# Kinds of features
+TILES, MAP, FOURIER = 0, 1, 2
+
 # Of sparse features, by the memory that they take; of dense ones, by the time.
 MOST_CELLS = 5_000_000
 MOST_FUNCTIONS = 20_000
@@ -24,6 +37,39 @@ MOST_FUNCTIONS = 20_000
 USUAL_BINS, USUAL_CELLS = 12, 700
 USUAL_TILES, USUAL_TILE_CELLS = 10, 100_000
 USUAL_FUNCTIONS = 1000
+
+
+class Encoder(NamedTuple):
+    """From an observation to features.
+
+    `source` (n, 2) names the entry of the observation behind each coordinate and -1, or the cosine and
+    the sine of an angle; `low` and `inverse` (n,) map it to [0, 1]. Tiles: `scale` and `size` (n,),
+    tiles over the range and tiles stored; `offset` (tilings, n) in tiles. Fourier: `size[0]`, the order,
+    and `parent` (features, 3). Map: `location` (n, cells) and `lattice` (dimensions, cells).
+    """
+
+    source: Any
+    low: Any
+    inverse: Any
+    scale: Any
+    size: Any
+    offset: Any
+    parent: Any
+    location: Any
+    lattice: Any
+
+
+class Scratch(NamedTuple):
+    """Scratch arrays: the coordinates, features and `values` (n_actions,) of the next observation.
+
+    `spare` is (1, cells) for the distances of a map, (4, n) for the powers of the Fourier basis.
+    """
+
+    u: Any
+    index: Any
+    feature: Any
+    values: Any
+    spare: Any
 
 
 def _floats(*shape: int) -> NDArray[np.float64]:
@@ -36,12 +82,12 @@ def _integers(*shape: int) -> NDArray[np.int64]:
 
 @dataclass
 class Features:
-    """Tables of the kernels; see `encoding.Encoder`.
+    """Tables of the kernels; see `Encoder`.
 
     Attributes
     ----------
     kind : int
-        One of `encoding.TILES`, `MAP` and `FOURIER`.
+        One of `TILES`, `MAP` and `FOURIER`.
     n_features, n_active : int
         Features in all, and how many of them are not 0 at a time.
     norm : float
@@ -65,7 +111,7 @@ class Features:
     @property
     def is_dense(self) -> bool:
         """Whether all features speak at a time."""
-        return self.kind == encoding.FOURIER
+        return self.kind == FOURIER
 
     @property
     def tables(self) -> tuple[NDArray[Any], ...]:
@@ -115,7 +161,7 @@ def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], n
     odd = 2 * np.arange(len(tiles)) + 1
     offset = (np.arange(tilings)[:, None] * odd % tilings) / tilings
     return Features(
-        encoding.TILES,
+        TILES,
         cells,
         tilings,
         float(tilings),
@@ -136,7 +182,7 @@ def make_map(shape: int | tuple[int, ...], n_coordinates: int, rng: np.random.Ge
     else:
         location = rng.uniform(0.3, 0.7, (n_coordinates, cells))
     return Features(
-        encoding.MAP,
+        MAP,
         cells,
         1,
         1.0,
@@ -174,7 +220,7 @@ def make_fourier(order: int, coupled: int | None, n_coordinates: int) -> Feature
     # The square of a cosine is a half, on average.
     norm = 1.0 + 0.5 * float(gain[1:].sum())
     size = np.full(1, order, dtype=np.int64)
-    return Features(encoding.FOURIER, n, n, norm, gain=gain, size=size, parent=parent)
+    return Features(FOURIER, n, n, norm, gain=gain, size=size, parent=parent)
 
 
 def _even_sides(n_cells: int, n: int) -> tuple[int, ...]:
@@ -218,3 +264,88 @@ def _check_size(name: str, given: Any, n: int, what: str, most: int, hint: str =
         raise ValueError(
             f"{name}={given} gives {n:,} {what}; at most {most:,} are possible. Fewer {name} help{hint}."
         )
+
+
+# -- compiled ----------------------------------------------------------------------------------------
+
+
+@lean_kernel
+def nearest_cell(u, source, location, distance):
+    """The cell of the map that is nearest to `u`; the first of several. Angles wrap around."""
+    n_cells = location.shape[1]
+    for i in range(n_cells):
+        distance[i] = 0.0
+    for j in range(u.shape[0]):
+        if source[j, 1] >= 0:
+            for i in range(n_cells):
+                difference = u[j] - location[j, i]
+                difference -= math.floor(difference + 0.5)
+                distance[i] += difference * difference
+        else:
+            for i in range(n_cells):
+                difference = u[j] - location[j, i]
+                distance[i] += difference * difference
+    best = 0
+    for i in range(1, n_cells):
+        if distance[i] < distance[best]:
+            best = i
+    return best
+
+
+@lean_kernel
+def fourier_features(u, order, parent, spare, feature):
+    """Fill `feature` with cos(pi c . u), for every vector c of the basis.
+
+    A row of `parent` is another vector of the basis (an earlier one), the coordinate in which this one
+    differs, and its number there. exp(i pi c . u) is then that of the other times a power that all
+    share: a few multiplications in place of a cosine.
+    """
+    cosine, sine = spare[0], spare[1]
+    power_cosine, power_sine = spare[2], spare[3]
+    for j in range(u.shape[0]):
+        c, s = math.cos(math.pi * u[j]), math.sin(math.pi * u[j])
+        first = j * order
+        power_cosine[first] = c
+        power_sine[first] = s
+        for k in range(1, order):
+            at = first + k
+            power_cosine[at] = power_cosine[at - 1] * c - power_sine[at - 1] * s
+            power_sine[at] = power_sine[at - 1] * c + power_cosine[at - 1] * s
+    cosine[0] = 1.0
+    sine[0] = 0.0
+    feature[0] = 1.0
+    for f in range(1, parent.shape[0]):
+        p = parent[f, 0]
+        at = parent[f, 1] * order + parent[f, 2] - 1
+        cosine[f] = cosine[p] * power_cosine[at] - sine[p] * power_sine[at]
+        sine[f] = sine[p] * power_cosine[at] + cosine[p] * power_sine[at]
+        feature[f] = cosine[f]
+
+
+@lean_kernel
+def encode(observation, kind, encoder, scratch):
+    """Fill `scratch` with the features of an observation. Returns False if it is not finite."""
+    u, source = scratch.u, encoder.source
+    for j in range(u.shape[0]):
+        value = np.float64(observation[source[j, 0]])
+        if source[j, 1] >= 0:
+            # `float` would leave a number of single precision, and its angle, as it is.
+            value = math.atan2(np.float64(observation[source[j, 1]]), value)
+        if not math.isfinite(value):
+            return False
+        u[j] = min(max((value - encoder.low[j]) * encoder.inverse[j], 0.0), 1.0)
+    if kind == MAP:
+        scratch.index[0] = nearest_cell(u, source, encoder.location, scratch.spare[0])
+    elif kind == FOURIER:
+        fourier_features(u, encoder.size[0], encoder.parent, scratch.spare, scratch.feature)
+    else:
+        for t in range(encoder.offset.shape[0]):
+            flat = t
+            for j in range(u.shape[0]):
+                size = encoder.size[j]
+                i = int(u[j] * encoder.scale[j] + encoder.offset[t, j])
+                if i >= size:
+                    i = i - size if source[j, 1] >= 0 else size - 1
+                flat = flat * size + i
+            scratch.index[t] = flat
+    return True

@@ -1,286 +1,377 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels of the baselines: what an observation asks for, and the loop over many.
+"""Compiled code of the baselines: choosing, learning, the loop.
 
-What Python calls takes plain arrays, which numba unpacks quicker than anything else.
+All baselines are linear: Q(x, a) = w_a . phi(x). Of sparse features only the weights and traces that are
+touched cost anything; those of the Fourier basis are all touched at every step.
+
+Arguments that recur, besides the namedtuples:
+`env`, index of the environment; `observation` (n_features,) in its own units; `draws` (N_DRAWS,) uniform
+in [0, 1); `index` (active,) int64 and `feature` (n_features,) float64, the features of an observation.
 """
 
 import math
+from typing import Any, NamedTuple
 
-from oda_rl._jit import lean_kernel
+from oda_rl._jit import inline_kernel, kernel, lean_kernel
+from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
+from oda_rl.agents.codebook_rl.association import index_of_largest
 from oda_rl.agents.compiled_rollout import BEGINNING, ROW, play, turn, used_up
-from oda_rl.agents.linear_q.encoding import FOURIER, MAP, Encoder, Scratch, action_values, encode
-from oda_rl.agents.linear_q.learning import (
-    BAD_OBSERVATION,
-    BAD_REWARD,
-    DIVERGED,
-    KIND,
-    LEARNING_STEPS,
-    MAP_STEPS,
-    SARSA,
-    STEPS,
-    Memory,
-    Weights,
-    choose,
-    forget_traces,
-    learn,
-    learn_map,
-)
+from oda_rl.agents.learner import BAD_OBSERVATION, BAD_REWARD, DIVERGED
+from oda_rl.agents.linear_q.features import FOURIER, MAP, encode
+
+# Where the counters and the running figures stand
+STEPS, LEARNING_STEPS, N_COUNTERS = range(3)
+TD_ERROR, N_FIGURES = range(2)
+
+# Kinds of traces
+ACCUMULATING, REPLACING, CLEARING = 0, 1, 2
+
+# Uniform numbers that one choice of an action uses
+N_DRAWS = 4
+# Forgetting of the running figures
+FIGURE_RATE = 0.001
+# A smaller trace is forgotten: thousands of weights need not be decayed at every step.
+SMALLEST_TRACE = 1e-3
+# No value is within reach of an error beyond this.
+LARGEST_ERROR = 1e100
+# Cells of the map further from the winner than this many radii stay where they are.
+REACH = 3.0
+
+
+class Settings(NamedTuple):
+    """The hyperparameters of a run, as the compiled code reads them: all are numbers.
+
+    `kind` of features and their `norm`; `sarsa`, and not Watkins; `trace_kind` and `trace_decay`; the
+    stepsize, its least, and over how many steps it falls, or how with the visits; epsilon likewise; how
+    long random actions are held, also while only the map learns; and the map: rates, radii, over how
+    many steps its rate falls, how many steps it has to itself, and after how many it moves.
+    """
+
+    kind: int
+    norm: float
+    gamma: float
+    sarsa: bool
+    trace_kind: int
+    trace_decay: float
+    rate: float
+    rate_min: float
+    rate_steps: float
+    rate_by_visits: bool
+    rate_halving: float
+    rate_power: float
+    epsilon_start: float
+    epsilon_end: float
+    epsilon_steps: float
+    hold: int
+    warmup_hold: int
+    map_rate: float
+    map_rate_final: float
+    map_radius: float
+    map_radius_final: float
+    map_horizon: float
+    map_steps: int
+    map_every: int
+
+
+class Weights(NamedTuple):
+    """`weight` (n_features * n_actions,), its share `gain` of the stepsize, and its `visits`.
+
+    The weights of a sparse feature stand together, one for each action; those of a dense action stand
+    together, one for each feature. `gain` is by feature if dense.
+    """
+
+    weight: Any
+    gain: Any
+    visits: Any
+
+
+class Memory(NamedTuple):
+    """What is remembered of each environment: one row or entry each.
+
+    The features of the last observation: `index` (n_envs, active), or `feature` (n_envs, n_features) if
+    dense; whether they are `known`; the `action` taken, how long it is `held`, whether it is
+    `exploratory`; `trace` (n_envs, n_weights) and which of them are not 0: `listed` (n_envs, n_weights),
+    `n_listed`, or the `level` (n_envs, n_actions) of those of a dense action.
+    """
+
+    index: Any
+    feature: Any
+    known: Any
+    action: Any
+    held: Any
+    exploratory: Any
+    trace: Any
+    listed: Any
+    n_listed: Any
+    level: Any
+
+
+class Arrays(NamedTuple):
+    """All that a learner shares with its compiled code, in one argument.
+
+    `counters` (N_COUNTERS,) int64 and `figures` (N_FIGURES,) float64 are indexed by the names above.
+    """
+
+    settings: Any
+    counters: Any
+    figures: Any
+    encoder: Any
+    weights: Any
+    memory: Any
+    scratch: Any
+
+
+# -- learning ---------------------------------------------------------------------------------------
 
 
 @lean_kernel
-def observe(
-    env,
-    observation,
-    reward,
-    terminated,
-    ended,
-    first,
-    draws,
-    settings,
-    counters,
-    figures,
-    encoder,
-    weights,
-    memory,
-    scratch,
-):
+def value_of(action, n_actions, kind, weight, index, feature):
+    """Q(x, a) = w_a . phi(x) of one action; the sum over a dense basis in four, side by side."""
+    if kind != FOURIER:
+        total = 0.0
+        for k in range(index.shape[0]):
+            total += weight[index[k] * n_actions + action]
+        return total
+    n = feature.shape[0]
+    first = action * n
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for f in range(0, n - 3, 4):
+        at = first + f
+        a += weight[at] * feature[f]
+        b += weight[at + 1] * feature[f + 1]
+        c += weight[at + 2] * feature[f + 2]
+        d += weight[at + 3] * feature[f + 3]
+    for f in range(n - n % 4, n):
+        a += weight[first + f] * feature[f]
+    return a + b + c + d
+
+
+@inline_kernel
+def forget_traces(env, n_actions, memory):
+    """Let the traces of environment `env` be 0."""
+    trace, level = memory.trace[env], memory.level[env]
+    for k in range(memory.n_listed[env]):
+        trace[memory.listed[env, k]] = 0.0
+    memory.n_listed[env] = 0
+    n = trace.shape[0] // n_actions
+    for a in range(n_actions):
+        if level[a] > 0.0:
+            level[a] = 0.0
+            for i in range(a * n, (a + 1) * n):
+                trace[i] = 0.0
+
+
+@lean_kernel
+def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, memory):
+    """Add the active features of the action `taken` to the traces, and move the weights along them.
+
+    The weights move by `step` times their gain, which is `floor` at least; then the traces decay.
+    """
+    trace, listed = memory.trace[env], memory.listed[env]
+    by_visits = settings.rate_by_visits
+    n = memory.n_listed[env]
+    for k in range(memory.index.shape[1]):
+        first = memory.index[env, k] * n_actions
+        i = first + taken
+        if trace[i] == 0.0:
+            listed[n] = i
+            n += 1
+        if settings.trace_kind == CLEARING:
+            for a in range(n_actions):
+                trace[first + a] = 0.0
+        trace[i] = trace[i] + 1.0 if settings.trace_kind == ACCUMULATING else 1.0
+        if by_visits:
+            weights.visits[i] += 1.0
+            slope = settings.rate_power / (settings.rate_halving + weights.visits[i])
+            weights.gain[i] *= 1.0 - slope
+    k = 0
+    while k < n:
+        i = listed[k]
+        share = max(weights.gain[i], floor) if by_visits else 1.0
+        weights.weight[i] += step * share * trace[i]
+        trace[i] *= decay
+        if trace[i] < SMALLEST_TRACE:
+            trace[i] = 0.0
+            n -= 1
+            listed[k] = listed[n]
+        else:
+            k += 1
+    memory.n_listed[env] = n
+
+
+@lean_kernel
+def learn_dense(env, taken, step, decay, weights, memory):
+    """The same for the Fourier basis, whose traces collect the features as they are."""
+    trace, level, feature = memory.trace[env], memory.level[env], memory.feature[env]
+    weight, gain = weights.weight, weights.gain
+    n = feature.shape[0]
+    for f in range(n):
+        trace[taken * n + f] += feature[f]
+    level[taken] += 1.0
+    for a in range(level.shape[0]):
+        if level[a] == 0.0:
+            continue
+        first = a * n
+        for f in range(n):
+            weight[first + f] += step * gain[f] * trace[first + f]
+            trace[first + f] *= decay
+        level[a] *= decay
+        if level[a] < SMALLEST_TRACE:  # before the traces become denormal
+            level[a] = 0.0
+            for f in range(n):
+                trace[first + f] = 0.0
+
+
+@lean_kernel
+def move_map(winner, settings, counters, encoder, u):
+    """Draw the winner towards `u`, and its neighbours on the lattice less so.
+
+    First the map unfolds, with a rate and a radius that fall; then it follows the agent ever more
+    slowly.
+    """
+    source, location, lattice = encoder.source, encoder.location, encoder.lattice
+    start, end, radius = settings.map_rate, settings.map_rate_final, settings.map_radius_final
+    if counters[STEPS] < settings.map_steps:
+        progress = counters[STEPS] / settings.map_steps
+        rate = start * (end / start) ** progress
+        radius = settings.map_radius * (radius / settings.map_radius) ** progress
+    else:
+        rate = falling(end, 0.0, counters[LEARNING_STEPS], settings.map_horizon)
+    if rate <= 0.0:
+        return
+    for i in range(location.shape[1]):
+        apart = 0.0
+        for m in range(lattice.shape[0]):
+            step = lattice[m, i] - lattice[m, winner]
+            apart += step * step
+        if apart > REACH * REACH * radius * radius:
+            continue
+        part = rate * math.exp(-0.5 * apart / (radius * radius))
+        for j in range(u.shape[0]):
+            difference = u[j] - location[j, i]
+            if source[j, 1] >= 0:
+                difference -= math.floor(difference + 0.5)
+                moved = location[j, i] + part * difference
+                location[j, i] = moved - math.floor(moved)
+            else:
+                location[j, i] += part * difference
+
+
+# -- a step, and the loop ----------------------------------------------------------------------------
+
+
+@inline_kernel
+def observe(env, observation, reward, terminated, ended, first, draws, arrays):
     """All that an observation of environment `env` asks for; returns the next action, or an error.
 
     With `first` it begins an episode: there is nothing to learn from yet.
     """
-    kind = counters[KIND]
+    settings, counters, weights = arrays.settings, arrays.counters, arrays.weights
+    memory, scratch = arrays.memory, arrays.scratch
+    kind, values, n_actions = settings.kind, scratch.values, scratch.values.shape[0]
     if not math.isfinite(reward):
         return BAD_REWARD
-    if not encode(observation, kind, encoder, scratch):
+    if not encode(observation, kind, arrays.encoder, scratch):
         return BAD_OBSERVATION
-    learning = counters[STEPS] >= counters[MAP_STEPS]
+    learning = counters[STEPS] >= settings.map_steps
     taken = memory.action[env]
     if first:
         memory.held[env] = 0
-        forget_traces(env, kind, memory)  # of an episode that was left before its end
+        forget_traces(env, n_actions, memory)  # of an episode that was left before its end
     else:
         counters[STEPS] += 1
         counters[LEARNING_STEPS] += 1 if learning else 0
-    action_values(kind, weights.weight, scratch.index, scratch.feature, scratch.values)
-    choose(env, draws, settings, counters, memory, scratch.values)
+    # choose the next action
+    for a in range(n_actions):
+        values[a] = value_of(a, n_actions, kind, weights.weight, scratch.index, scratch.feature)
+    hold, likely, steps = settings.warmup_hold, 1.0, counters[LEARNING_STEPS]
+    if counters[STEPS] >= settings.map_steps:
+        hold = settings.hold
+        epsilon = falling(settings.epsilon_start, settings.epsilon_end, steps, settings.epsilon_steps)
+        likely = begin_random(epsilon, hold)
+    choose_numbered(env, draws, draws[0] < likely, hold, values, memory)
+    # Sarsa(lambda), or Watkins' Q(lambda): a stepsize of 1 moves Q(x, a) all the way to its target
     if not first and learning and memory.known[env]:
-        cut = ended or (counters[SARSA] == 0 and memory.exploratory[env])
-        if not learn(
-            env,
-            taken,
-            reward,
-            terminated,
-            memory.action[env],
-            cut,
-            settings,
-            counters,
-            figures,
-            weights,
-            memory,
-            scratch,
-        ):
+        target = reward
+        if not terminated:
+            best = memory.action[env] if settings.sarsa else index_of_largest(values)
+            target += settings.gamma * values[best]
+        index, feature = memory.index[env], memory.feature[env]
+        error = target - value_of(taken, n_actions, kind, weights.weight, index, feature)
+        if not abs(error) < LARGEST_ERROR:
             return DIVERGED
-    if ended:
-        forget_traces(env, kind, memory)
-        memory.known[env] = False
-    else:
-        memory.known[env] = True
+        arrays.figures[TD_ERROR] += FIGURE_RATE * (abs(error) - arrays.figures[TD_ERROR])
+        # the traces of an episode end with it; those of Watkins with an action that is not greedy
+        cut = ended or (not settings.sarsa and memory.exploratory[env])
+        decay = 0.0 if cut else settings.gamma * settings.trace_decay
+        rate, floor = settings.rate, settings.rate_min / settings.rate
+        if not settings.rate_by_visits:
+            rate = falling(rate, settings.rate_min, steps, settings.rate_steps)
+        move = rate * error / settings.norm
         if kind == FOURIER:
-            for f in range(scratch.feature.shape[0]):
-                memory.feature[env, f] = scratch.feature[f]
+            learn_dense(env, taken, move, decay, weights, memory)
         else:
-            for k in range(scratch.index.shape[0]):
-                memory.index[env, k] = scratch.index[k]
-    if kind == MAP and not first:
-        learn_map(settings, counters, encoder, scratch)
+            learn_sparse(env, taken, n_actions, move, floor, decay, settings, weights, memory)
+    # remember where the next step begins
+    memory.known[env] = not ended
+    for f in range(scratch.feature.shape[0]):
+        memory.feature[env, f] = scratch.feature[f]
+    for k in range(scratch.index.shape[0]):
+        memory.index[env, k] = scratch.index[k]
+    if kind == MAP and not first and counters[STEPS] % settings.map_every == 0:
+        move_map(scratch.index[0], settings, counters, arrays.encoder, scratch.u)
     return memory.action[env]
 
 
-@lean_kernel
-def step(
-    env,
-    observation,
-    reward,
-    terminated,
-    ended,
-    first,
-    draws,
-    settings,
-    counters,
-    figures,
-    source,
-    low,
-    inverse,
-    scale,
-    size,
-    offset,
-    parent,
-    location,
-    lattice,
-    weight,
-    gain,
-    visits,
-    index,
-    feature,
-    known,
-    action,
-    held,
-    exploratory,
-    trace,
-    listed,
-    n_listed,
-    level,
-    u,
-    next_index,
-    next_feature,
-    values,
-    room,
-):
-    """`observe`, for a call from Python."""
-    encoder = Encoder(source, low, inverse, scale, size, offset, parent, location, lattice)
-    weights = Weights(weight, gain, visits)
-    memory = Memory(index, feature, known, action, held, exploratory, trace, listed, n_listed, level)
-    scratch = Scratch(u, next_index, next_feature, values, room)
-    return observe(
-        env,
-        observation,
-        reward,
-        terminated,
-        ended,
-        first,
-        draws,
-        settings,
-        counters,
-        figures,
-        encoder,
-        weights,
-        memory,
-        scratch,
-    )
+@kernel
+def step(env, observation, reward, terminated, ended, first, draws, shared):
+    """`observe`, for a call from Python with the `Arrays` that are shared."""
+    return observe(env, observation, reward, terminated, ended, first, draws, shared.arrays)
 
 
-@lean_kernel
-def run(
-    env_step,
-    env_reset,
-    parameters,
-    starts,
-    time_limit,
-    n_steps,
-    clock,
-    played,
-    state,
-    observation,
-    returns,
-    lengths,
-    block,
-    settings,
-    counters,
-    figures,
-    source,
-    low,
-    inverse,
-    scale,
-    size,
-    offset,
-    parent,
-    location,
-    lattice,
-    weight,
-    gain,
-    visits,
-    index,
-    feature,
-    known,
-    action,
-    held,
-    exploratory,
-    trace,
-    listed,
-    n_listed,
-    level,
-    u,
-    next_index,
-    next_feature,
-    values,
-    room,
-    encoded,
-):
-    """Up to `n_steps` of a compiled environment and of `observe`, as the loop in Python would make them.
+@kernel
+def run(env_step, env_reset, rollout, time_limit, n_steps, block, shared, encoded):
+    """Up to `n_steps` of a compiled environment and of `step`, as the loop in Python would make them.
 
-    Comes back early when starts or random numbers are used up. Returns the steps made, or an error of
-    `observe`.
+    `block` (rows, N_DRAWS) has the uniform numbers, `encoded` (1,) hands over the action. Comes back
+    early when starts or random numbers are used up. Returns the steps made, or an error of `step`.
     """
-    encoder = Encoder(source, low, inverse, scale, size, offset, parent, location, lattice)
-    weights = Weights(weight, gain, visits)
-    memory = Memory(index, feature, known, action, held, exploratory, trace, listed, n_listed, level)
-    scratch = Scratch(u, next_index, next_feature, values, room)
+    # taken out once: in the loop, references would be counted
+    arrays, observation, clock = shared.arrays, rollout.observation, rollout.clock
+    action = arrays.memory.action
     t = 0
-    while t < n_steps and not used_up(clock, block, starts):
-        reward = 0.0
-        terminated = False
-        ended = False
-        first = clock[BEGINNING] == 1
+    while t < n_steps and not used_up(rollout, block):
+        reward, terminated, ended, first = 0.0, False, False, clock[BEGINNING] == 1
         if not first:
             encoded[0] = action[0]
-            reward, terminated, ended = play(
-                env_step, parameters, time_limit, clock, played, state, encoded, observation
-            )
+            reward, terminated, ended = play(env_step, rollout, time_limit, encoded)
             t += 1
-        code = observe(
-            0,
-            observation,
-            reward,
-            terminated,
-            ended,
-            first,
-            block[clock[ROW]],
-            settings,
-            counters,
-            figures,
-            encoder,
-            weights,
-            memory,
-            scratch,
-        )
+        draws = block[clock[ROW]]
+        code = observe(0, observation, reward, terminated, ended, first, draws, arrays)
         if code < 0:
             return code
-        turn(env_reset, parameters, starts, ended, clock, played, state, observation, returns, lengths)
+        turn(env_reset, rollout, ended)
     return t
 
 
-@lean_kernel
-def greedy_actions(
-    observations,
-    kind,
-    weight,
-    source,
-    low,
-    inverse,
-    scale,
-    size,
-    offset,
-    parent,
-    location,
-    lattice,
-    u,
-    next_index,
-    next_feature,
-    values,
-    room,
-    actions,
-):
-    """Fill `actions` with the greedy actions; ties go to the first. Returns False for bad input."""
-    encoder = Encoder(source, low, inverse, scale, size, offset, parent, location, lattice)
-    scratch = Scratch(u, next_index, next_feature, values, room)
+@kernel
+def greedy_actions(observations, actions, values, shared):
+    """Fill `actions` (n,) with the greedy ones, ties to the first, and `values` (n, n_actions).
+
+    Returns False if an observation is not finite.
+    """
+    arrays = shared.arrays
+    kind, scratch, n_actions = arrays.settings.kind, arrays.scratch, values.shape[1]
     for t in range(observations.shape[0]):
-        if not encode(observations[t], kind, encoder, scratch):
+        if not encode(observations[t], kind, arrays.encoder, scratch):
             return False
-        action_values(kind, weight, next_index, next_feature, values)
         best = 0
-        for a in range(1, values.shape[0]):
-            if values[a] > values[best]:
+        for a in range(n_actions):
+            values[t, a] = value_of(
+                a, n_actions, kind, arrays.weights.weight, scratch.index, scratch.feature
+            )
+            if values[t, a] > values[t, best]:
                 best = a
         actions[t] = best
     return True

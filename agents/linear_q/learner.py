@@ -1,31 +1,37 @@
 """The learner of the baselines: linear Sarsa(lambda) or Q(lambda) over any of their features."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
-from oda_rl.agents import compiled_rollout as playing
-from oda_rl.agents.action_choice import falling
-from oda_rl.agents.codebook_rl.learner import BadTransitionError
-from oda_rl.agents.linear_q import kernels, learning
+from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.compiled_rollout import Rollout, share
+from oda_rl.agents.learner import DivergenceError, Learner
+from oda_rl.agents.linear_q import kernels
 from oda_rl.agents.linear_q.config import LinearConfig, SOMConfig, SparseConfig, UniformGridConfig
-from oda_rl.agents.linear_q.features import make_features
-from oda_rl.agents.linear_q.ranges import ObservationRange
-from oda_rl.agents.linear_q.workspace import Workspace
+from oda_rl.agents.linear_q.features import Encoder, Scratch, encode, make_features
+from oda_rl.agents.observation_scale import ObservationRange
+
+__all__ = ["DivergenceError", "LinearLearner"]
+
+TRACES = {
+    "accumulating": kernels.ACCUMULATING,
+    "replacing": kernels.REPLACING,
+    "clearing": kernels.CLEARING,
+}
 
 
-class DivergenceError(ArithmeticError):
-    """The values have grown out of all bounds."""
-
-
-class LinearLearner:
-    """Learns from one transition at a time; knows nothing of environments or SB3.
+class LinearLearner(Learner):
+    """Q(x, a) = w_a . phi(x), one step for all features phi.
 
     Parameters
     ----------
-    n_features, n_actions, n_envs : int
-        Sizes of an observation, of the action space, and the number of environments that take turns.
+    n_features, n_envs : int
+        Size of an observation, and the number of environments that take turns.
+    actions : ActionCodec
+        The actions, which must be numbered.
     low, high : ndarray of shape (n_features,)
         Bounds of the observations; may be infinite.
     config : LinearConfig
@@ -43,38 +49,70 @@ class LinearLearner:
         A view; for every feature its weight in the value of each action.
     """
 
+    remedy = "lower learning_rate or trace_decay"
+    config: LinearConfig
+
     def __init__(
         self,
         n_features: int,
-        n_actions: int,
+        actions: ActionCodec,
         n_envs: int,
         low: NDArray[Any],
         high: NDArray[Any],
         config: LinearConfig,
         seed: int | None = None,
     ) -> None:
-        self.config = config
-        self.n_actions = n_actions
-        self.n_envs = n_envs
-        rng = np.random.default_rng(seed)
-        # Acting outside of the training must not change the training.
-        self._acting_rng, placing_rng = rng.spawn(2)
         self.range = ObservationRange(
             low,
             high,
-            int(config.warmup_steps),
+            config.warmup_steps,
             config.observation_low,
             config.observation_high,
             config.angles,
         )
+        super().__init__(actions, self.range, config.warmup_hold, config, kernels.N_DRAWS, seed)
+        (placing_rng,) = self.rng.spawn(1)
         self.features = make_features(config, self.range.is_angle, placing_rng)
-        self.max_reward = -np.inf
-        self.horizon = 1
-        self.workspace = Workspace(self.features, config, n_features, n_actions, n_envs, rng)
-        self.workspace.fill(config, self.horizon)
-        self._gather()
+        self.counters = np.zeros(kernels.N_COUNTERS, dtype=np.int64)
+        self._figures = np.zeros(kernels.N_FIGURES)
+        self._encoded = np.zeros(1)
+        self._make_arrays(n_envs)
+        self._share()
 
-    # -- looking ---------------------------------------------------------------------------------
+    def _make_arrays(self, n_envs: int) -> None:
+        """Weights, what is remembered of each environment, and scratch arrays."""
+        features, n_actions = self.features, self.n_actions
+        n_weights = features.n_features * n_actions
+        by_visits = self._rate_by_visits
+        self._weights = kernels.Weights(
+            np.zeros(n_weights),
+            np.ones(n_weights) if by_visits else features.gain,
+            np.zeros(n_weights if by_visits else 1),
+        )
+        dense, sparse = (features.n_features, 1) if features.is_dense else (1, features.n_active)
+        self.memory = kernels.Memory(
+            index=np.zeros((n_envs, sparse), dtype=np.int64),
+            feature=np.zeros((n_envs, dense)),
+            known=np.zeros(n_envs, dtype=np.bool_),
+            action=np.zeros(n_envs, dtype=np.int64),
+            held=np.zeros(n_envs, dtype=np.int64),
+            exploratory=np.zeros(n_envs, dtype=np.bool_),
+            trace=np.zeros((n_envs, n_weights)),
+            listed=np.zeros((n_envs, 1 if features.is_dense else n_weights), dtype=np.int64),
+            n_listed=np.zeros(n_envs, dtype=np.int64),
+            level=np.zeros((n_envs, n_actions)),
+        )
+        n_coordinates = len(self.range.source)
+        width = max(features.n_features, int(features.size[0]) * n_coordinates)
+        self._scratch = Scratch(
+            u=np.zeros(n_coordinates),
+            index=np.zeros(sparse, dtype=np.int64),
+            feature=np.zeros(dense),
+            values=np.zeros(n_actions),
+            spare=np.zeros((4, width) if features.is_dense else (1, features.location.shape[1])),
+        )
+
+    # -- what has been learned -------------------------------------------------------------------
 
     @property
     def n_cells(self) -> int:
@@ -84,7 +122,7 @@ class LinearLearner:
     @property
     def n_parameters(self) -> int:
         """Numbers stored to act: weights, locations of cells that move, and ranges."""
-        numbers = self.workspace.weight.size + 2 * len(self.range.low)
+        numbers = self._weights.weight.size + 2 * len(self.range.low)
         if isinstance(self.config, SOMConfig):
             numbers += self.features.location.size
         return int(numbers)
@@ -99,16 +137,20 @@ class LinearLearner:
     @property
     def n_touched(self) -> int:
         """Weights that have ever been moved."""
-        start = self.workspace.initial_weights(self.initial_value)
-        return int(np.count_nonzero(self.workspace.weight != start))
+        return int(np.count_nonzero(self._weights.weight != self._initial_weights()))
 
     @property
     def weights(self) -> NDArray[np.float64]:
         """The weights, of shape (n_cells, n_actions)."""
-        weight = self.workspace.weight
+        weight = self._weights.weight
         if self.features.is_dense:
             return weight.reshape(self.n_actions, -1).T
         return weight.reshape(-1, self.n_actions)
+
+    @property
+    def visits(self) -> NDArray[np.float64] | None:
+        """Visits of every cell and action, of shape (n_cells, n_actions); None if they do not count."""
+        return self._weights.visits.reshape(-1, self.n_actions) if self._rate_by_visits else None
 
     @property
     def codevectors(self) -> NDArray[np.float64]:
@@ -122,116 +164,65 @@ class LinearLearner:
         raise AttributeError(f"{type(self.config).__name__} has no cells with a centre")
 
     @property
-    def is_scaled(self) -> bool:
-        """Whether the warm-up is over."""
-        return self.range.is_known
+    def n_learned(self) -> int:
+        """Steps from which values were learned."""
+        return int(self.counters[kernels.LEARNING_STEPS])
 
     @property
-    def exploration_rate(self) -> float:
-        """The share of random actions at present."""
-        s, c = self.workspace.settings, self.workspace.counters
-        if not self.is_scaled or c[learning.STEPS] < c[learning.MAP_STEPS]:
-            return 1.0
-        start, end = s[learning.EPSILON_START], s[learning.EPSILON_END]
-        steps = c[learning.LEARNING_STEPS]
-        return float(falling(start, end, steps, s[learning.EPSILON_STEPS]))
+    def is_exploring(self) -> bool:
+        """Whether all actions are random: in the warm-up, and while only the map learns."""
+        return not self.is_scaled or self.counters[kernels.STEPS] < self._settings.map_steps
 
     def figures(self) -> dict[str, float]:
         """What an SB3 algorithm logs of itself."""
         return {
             "rollout/exploration_rate": self.exploration_rate,
-            "train/td_error": float(self.workspace.figures[learning.TD_ERROR]),
-            "train/learning_rate": self.workspace.mean_rate(),
-            "train/n_updates": int(self.workspace.counters[learning.LEARNING_STEPS]),
+            "train/td_error": float(self._figures[kernels.TD_ERROR]),
+            "train/learning_rate": self._mean_rate(),
+            "train/n_updates": self.n_learned,
         }
+
+    def encode(self, observation: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """The coordinates of an observation in [0, 1], and its features.
+
+        Parameters
+        ----------
+        observation : ndarray of shape (n_features,)
+            In the environment's own units. The warm-up must be over.
+
+        Returns
+        -------
+        coordinates : ndarray of shape (n_coordinates,)
+        features : ndarray of shape (n_active,), int64, or (n_cells,), float64
+            The features that are 1, or all of the Fourier basis.
+        """
+        scratch = self._scratch
+        encode(observation, self.features.kind, self._encoder, scratch)
+        found = scratch.feature if self.features.is_dense else scratch.index
+        return scratch.u.copy(), found.copy()
+
+    @property
+    def _rate_by_visits(self) -> bool:
+        return isinstance(self.config, SparseConfig) and self.config.learning_rate_by == "visits"
+
+    def _mean_rate(self) -> float:
+        """The stepsize at present: the mean over the visits, if it falls with them."""
+        s = self._settings
+        if s.rate_by_visits:
+            visits = self._weights.visits
+            total = visits.sum()
+            rates = np.maximum(s.rate * self._weights.gain, s.rate_min)
+            return float((visits * rates).sum() / total) if total > 0 else s.rate
+        return self._falling(s.rate, s.rate_min, s.rate_steps)
 
     # -- learning --------------------------------------------------------------------------------
 
     def set_horizon(self, total_timesteps: int) -> None:
         """Tell how long the run will be: exploration and stepsize fall over a fraction of it."""
-        self.horizon = total_timesteps
-        self.workspace.fill(self.config, self.horizon)
+        super().set_horizon(total_timesteps)
+        self._share()
 
-    def begin(self, env: int, observation: NDArray[Any]) -> int:
-        """Start an episode of environment `env`; returns the first action, from 0.
-
-        Raises
-        ------
-        BadTransitionError
-            If the observation is not finite.
-        """
-        if not self.is_scaled:
-            self.workspace.held[env] = 0
-            return self._warm_up(env, observation)
-        return self._call(env, observation, 0.0, False, False, True)
-
-    def step(
-        self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
-    ) -> int:
-        """Learn from what the last action of environment `env` led to; returns the next, from 0.
-
-        Raises
-        ------
-        BadTransitionError
-            If the observation or the reward is not finite.
-        DivergenceError
-            If the values have grown out of all bounds.
-        """
-        if not self.is_scaled:
-            if not np.isfinite(reward):
-                self.settle(learning.BAD_REWARD, observation, reward)
-            self.max_reward = max(self.max_reward, float(reward))
-            return self._warm_up(env, observation)
-        return self._call(env, observation, reward, terminated, ended, False)
-
-    def play(
-        self,
-        env_step: Any,
-        env_reset: Any,
-        parameters: NDArray[np.float64],
-        starts: NDArray[np.float64],
-        time_limit: int,
-        n_steps: int,
-        clock: NDArray[np.int64],
-        *playground: NDArray[Any],
-    ) -> int:
-        """Learn from up to `n_steps` of a compiled environment, in one call; see `kernels.run`."""
-        work = self.workspace
-        clock[playing.ROW] = work.ready_row()
-        made: int = kernels.run(
-            env_step,
-            env_reset,
-            parameters,
-            starts,
-            time_limit,
-            n_steps,
-            clock,
-            *playground,
-            work.block,
-            *self._arrays,
-            work.encoded,
-        )
-        work.row = int(clock[playing.ROW])
-        return made
-
-    def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
-        """Raise the error that the `code` of a kernel stands for."""
-        if code >= 0:
-            return
-        if code == learning.DIVERGED:
-            raise DivergenceError(
-                "the values have grown out of all bounds: lower learning_rate or trace_decay."
-            )
-        what = f"reward {reward}"
-        if code == learning.BAD_OBSERVATION:
-            what = f"observation {np.asarray(observation)}"
-        raise BadTransitionError(f"the environment returned the {what}; it must be finite.")
-
-    def next_action(self, env: int) -> int:
-        """The action that was chosen for environment `env`."""
-        return int(self.workspace.action[env])
-
-    def _call(
+    def _advance(
         self,
         env: int,
         observation: NDArray[Any],
@@ -241,27 +232,100 @@ class LinearLearner:
         first: bool,
     ) -> int:
         action: int = kernels.step(
-            env, observation, reward, terminated, ended, first, self.workspace.draw(), *self._arrays
+            env, observation, reward, terminated, ended, first, self.draws.draw(), self._shared
         )
-        self.settle(action, observation, reward)
         return action
 
-    def _warm_up(self, env: int, observation: NDArray[Any]) -> int:
-        """Remember the observation, act at random."""
-        if not np.isfinite(observation).all():
-            self.settle(learning.BAD_OBSERVATION, observation, 0.0)
-        if self.range.observe(observation):
-            self.range.freeze()
-            self.workspace.weight[:] = self.workspace.initial_weights(self.initial_value)
-            self._gather()
-            return self.begin(env, observation)
-        return self.workspace.random_action(env, self.n_actions, int(self.config.warmup_hold))
+    def _run(
+        self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
+    ) -> int:
+        block = self.draws.block
+        made: int = kernels.run(
+            env_step, env_reset, rollout, time_limit, n_steps, block, self._shared, self._encoded
+        )
+        return made
 
-    def _gather(self) -> None:
-        """The arrays of the kernels, in their order."""
-        looks = self.range
-        self._encoder = (looks.source, looks.low, looks.inverse, *self.features.tables)
-        self._arrays = self.workspace.gather(self._encoder)
+    def _end_warm_up(self) -> None:
+        self.range.freeze()
+        self._weights.weight[:] = self._initial_weights()
+        self._share()
+
+    def _initial_weights(self) -> NDArray[np.float64]:
+        """Weights that give every action of every state the initial value."""
+        features, value = self.features, self.initial_value
+        if not features.is_dense:
+            return np.full(features.n_features * self.n_actions, value / features.n_active)
+        weight = np.zeros((self.n_actions, features.n_features))
+        weight[:, 0] = value  # the constant function
+        return weight.reshape(-1)
+
+    def _share(self) -> None:
+        """Have the arrays and the settings of the run ready for compiled code."""
+        f, known = self.features, self.range
+        self._encoder = Encoder(
+            known.source,
+            known.low,
+            known.inverse,
+            f.scale,
+            f.size,
+            f.offset,
+            f.parent,
+            f.location,
+            f.lattice,
+        )
+        self._settings = self._make_settings()
+        self._shared = share(
+            kernels.Arrays(
+                self._settings,
+                self.counters,
+                self._figures,
+                self._encoder,
+                self._weights,
+                self.memory,
+                self._scratch,
+            )
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_shared"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._share()  # with the copies of the arrays
+
+    def _make_settings(self) -> kernels.Settings:
+        """The hyperparameters of a run of `horizon` steps, as the kernels read them."""
+        c, horizon = self.config, float(self.horizon)
+        sparse = c if isinstance(c, SparseConfig) else SparseConfig()
+        a_map = c if isinstance(c, SOMConfig) else SOMConfig(map_every=1)
+        side = float(self.features.lattice.max()) + 1.0
+        radius = side / 2.0 if a_map.map_radius is None else a_map.map_radius
+        return kernels.Settings(
+            kind=self.features.kind,
+            norm=float(self.features.norm),
+            gamma=float(c.gamma),
+            sarsa=c.update == "sarsa",
+            trace_kind=TRACES[sparse.traces],
+            trace_decay=float(c.trace_decay),
+            rate=float(c.learning_rate),
+            rate_min=float(min(c.learning_rate_min, c.learning_rate)),
+            rate_steps=c.learning_rate_fraction * horizon,
+            rate_by_visits=self._rate_by_visits,
+            rate_halving=float(sparse.learning_rate_halving),
+            rate_power=float(sparse.learning_rate_power),
+            epsilon_start=float(c.exploration_initial_eps),
+            epsilon_end=float(c.exploration_final_eps),
+            epsilon_steps=c.exploration_fraction * horizon,
+            hold=int(c.hold),
+            warmup_hold=int(c.warmup_hold),
+            map_rate=float(a_map.map_rate),
+            map_rate_final=float(a_map.map_rate_final),
+            map_radius=float(max(radius, a_map.map_radius_final)),
+            map_radius_final=float(a_map.map_radius_final),
+            map_horizon=a_map.map_fraction * horizon,
+            map_steps=int(a_map.map_steps),
+            map_every=int(a_map.map_every),
+        )
 
     # -- acting ----------------------------------------------------------------------------------
 
@@ -273,11 +337,7 @@ class LinearLearner:
         ValueError
             If an observation is not finite.
         """
-        actions = np.zeros(len(observations), dtype=np.int64)
-        if not self.is_scaled:  # nothing has been learned: one action is as good as another
-            return actions
-        self._choose(observations, actions)
-        return actions
+        return self._evaluate(observations)[0]
 
     def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """Q(x, a) for observations of shape (n, n_features), of shape (n, n_actions).
@@ -287,82 +347,45 @@ class LinearLearner:
         ValueError
             If an observation is not finite.
         """
+        return self._evaluate(observations)[1]
+
+    def _evaluate(self, observations: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The greedy actions, and the values of all; before the warm-up is over all are as good."""
+        actions = np.zeros(len(observations), dtype=np.int64)
         values = np.full((len(observations), self.n_actions), self.initial_value)
-        action = np.zeros(1, dtype=np.int64)
-        for t in range(len(observations) if self.is_scaled else 0):
-            self._choose(observations[t : t + 1], action)
-            values[t] = self.workspace.values
-        return values
-
-    def _choose(self, observations: NDArray[Any], actions: NDArray[np.int64]) -> None:
-        """Fill in the greedy actions; the values for the last observation are left in the workspace."""
-        work = self.workspace
-        finite = kernels.greedy_actions(
-            observations,
-            self.features.kind,
-            work.weight,
-            *self._encoder,
-            work.u,
-            work.next_index,
-            work.next_feature,
-            work.values,
-            work.room,
-            actions,
-        )
-        if not finite:
+        if self.is_scaled and not kernels.greedy_actions(observations, actions, values, self._shared):
             raise ValueError("observation contains NaN or infinity.")
-
-    def explore(self, actions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Replace a share of the actions by random ones: the exploration rate of the present."""
-        rng = self._acting_rng
-        random = rng.random(len(actions)) < self.exploration_rate
-        return np.where(random, rng.integers(self.n_actions, size=len(actions)), actions)
+        return actions, values
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def get_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """All that has been learned, as numbers for JSON and as arrays.
+    def get_state(self) -> dict[str, Any]:
+        """All that has been learned, as a dict of arrays, plain values, and dicts of them.
 
         Episodes under way are not part of it: their traces are zero when learning goes on.
         """
-        work = self.workspace
-        config: dict[str, Any] = {
-            "is_scaled": self.is_scaled,
-            "max_reward": None if self.max_reward == -np.inf else self.max_reward,
-            "horizon": self.horizon,
-            "counters": work.counters.tolist(),
-            "figures": work.figures.tolist(),
-            "generator": work.block_state,
-            "row": work.row,
-        }
-        arrays = {
-            "range/lower": self.range.lower.copy(),
-            "range/upper": self.range.upper.copy(),
-            "range/seen": self.range.seen[: self.range.n_seen].copy(),
-            "weights/weight": work.weight.copy(),
-        }
-        if isinstance(self.config, SparseConfig) and self.config.learning_rate_by == "visits":
-            arrays |= {"weights/gain": work.gain.copy(), "weights/visits": work.visits.copy()}
+        weights = self._weights._asdict() if self._rate_by_visits else {"weight": self._weights.weight}
         if isinstance(self.config, SOMConfig):
-            arrays["map/location"] = self.features.location.copy()
-        return config, arrays
+            weights["location"] = self.features.location
+        return {
+            **super().get_state(),
+            "counters": self.counters.copy(),
+            "figures": self._figures.copy(),
+            "weights": {name: array.copy() for name, array in weights.items()},
+        }
 
-    def set_state(self, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`; the number of environments may be another one."""
-        work = self.workspace
-        self.horizon = config["horizon"]
-        work.counters[:] = config["counters"]
-        work.figures[:] = config["figures"]
-        work.resume(config["generator"], config["row"])
-        work.fill(self.config, self.horizon)
-        self.max_reward = -np.inf if config["max_reward"] is None else config["max_reward"]
-        self.range.set_state(
-            config["is_scaled"], arrays["range/lower"], arrays["range/upper"], arrays["range/seen"]
-        )
-        work.weight[:] = arrays["weights/weight"]
-        for name, array in (("gain", work.gain), ("visits", work.visits)):
-            if f"weights/{name}" in arrays:
-                array[:] = arrays[f"weights/{name}"]
-        if "map/location" in arrays:
-            self.features.location[:] = arrays["map/location"]
-        self._gather()
+        super().set_state(state)
+        self.counters[:] = state["counters"]
+        self._figures[:] = state["figures"]
+        own = {**self._weights._asdict(), "location": self.features.location}
+        for name, array in state["weights"].items():
+            own[name][:] = array
+        self._share()
+
+    @classmethod
+    def smallest(cls, seed: int = 0) -> Self:
+        """A learner of one coordinate and two actions, whose compiled code is that of all."""
+        config = UniformGridConfig(bins=2, warmup_steps=2)
+        return cls(1, ActionCodec(spaces.Discrete(2)), 1, np.full(1, -1.0), np.ones(1), config, seed)

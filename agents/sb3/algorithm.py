@@ -4,7 +4,7 @@ import io
 import os
 import time
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
@@ -17,8 +17,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
-from oda_rl.agents.codebook_rl.learner import BadTransitionError
 from oda_rl.agents.explain.agent_view import learning_curve, view_of_agent
+from oda_rl.agents.learner import BadTransitionError, Learner
 from oda_rl.agents.sb3.compiled_loop import run_compiled
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
@@ -26,76 +26,6 @@ from oda_rl.agents.sb3.training_loops import run_single, run_vectorised
 from oda_rl.envs.dynamics import find_dynamics
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 from oda_rl.plotting.views import View
-
-Arrays = dict[str, NDArray[Any]]
-
-
-class Learner(Protocol):
-    """What `OnlineAlgorithm` drives; `env` is the index of the environment."""
-
-    @property
-    def n_cells(self) -> int:
-        """Codevectors in use."""
-
-    @property
-    def n_parameters(self) -> int:
-        """Numbers stored to act."""
-
-    @property
-    def is_scaled(self) -> bool:
-        """Whether the warm-up is over, so that a compiled loop can take over."""
-
-    def begin(self, env: int, observation: NDArray[Any]) -> int:
-        """Start an episode; returns the first action, from 0."""
-
-    def step(
-        self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
-    ) -> int:
-        """Learn from a transition; returns the next action, which counts only if not `ended`."""
-
-    def play(
-        self,
-        env_step: Any,
-        env_reset: Any,
-        parameters: NDArray[np.float64],
-        starts: NDArray[np.float64],
-        time_limit: int,
-        n_steps: int,
-        clock: NDArray[np.int64],
-        *playground: NDArray[Any],
-    ) -> int:
-        """Learn from up to `n_steps` of a compiled environment; returns the steps made, or an error.
-
-        `playground` is what `playing.play` and `playing.turn` work on: played, state, observation,
-        returns, lengths.
-        """
-
-    def settle(self, code: int, observation: NDArray[Any], reward: float) -> None:
-        """Do what a kernel leaves to Python, or raise the error that its `code` stands for."""
-
-    def next_action(self, env: int) -> int:
-        """The action that was chosen for environment `env`; 0 if actions are continuous."""
-
-    def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
-        """The greedy actions for observations of shape (n, n_features)."""
-
-    def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """Q(x, a), of shape (n, n_actions); with continuous actions that of the greedy one, (n, 1)."""
-
-    def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """The same with a share of random ones."""
-
-    def set_horizon(self, total_timesteps: int) -> None:
-        """Tell how long the run will be."""
-
-    def figures(self) -> dict[str, float]:
-        """What to log."""
-
-    def get_state(self) -> tuple[dict[str, Any], Arrays]:
-        """All that has been learned: numbers for JSON, and arrays."""
-
-    def set_state(self, config: dict[str, Any], arrays: Arrays) -> None:
-        """Go on from `get_state`."""
 
 
 class OnlineAlgorithm(BaseAlgorithm):
@@ -130,7 +60,7 @@ class OnlineAlgorithm(BaseAlgorithm):
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
-    learner: Learner
+    learner: Any
     observation_space: spaces.Box
     actions: ActionCodec
 
@@ -171,14 +101,9 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     # -- to be defined by a subclass -------------------------------------------------------------
 
-    def _make_learner(self) -> Learner:
-        """A learner for the spaces, the number of environments, the configuration and the seed."""
+    def _learner_class(self) -> type[Learner]:
+        """The learner that this algorithm drives."""
         raise NotImplementedError
-
-    @staticmethod
-    def _load_kernels(dtype: str) -> None:
-        """Have the compiled code of the learner ready for observations of this dtype."""
-        load_kernels(dtype)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -350,11 +275,18 @@ class OnlineAlgorithm(BaseAlgorithm):
         self._build()
 
     def _build(self) -> None:
-        self._load_kernels(str(self.observation_space.dtype))
+        load_kernels(self._learner_class(), str(self.observation_space.dtype))
         self.actions = ActionCodec(self.action_space)
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.actions)
         self.next_actions = [0] * self.n_envs
+
+    def _make_learner(self) -> Any:
+        kind: Any = self._learner_class()
+        space = self.observation_space
+        return kind(
+            len(space.low), self.actions, self.n_envs, space.low, space.high, self.config, self.seed
+        )
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed the environment. The learner's generator is its own; global generators are left alone."""
@@ -392,20 +324,18 @@ class OnlineAlgorithm(BaseAlgorithm):
             For the interface's sake; a model file always holds the whole model.
         """
         space = self.observation_space
-        learned, arrays = self.learner.get_state()
-        config = {
+        state = {
             "env_id": self.env_id,
             "hyperparameters": self.config.to_dict(),
-            "learner": learned,
+            "learner": self.learner.get_state(),
             "action_space": describe_space(self.action_space),
-            "dtype": str(space.dtype),
+            "observation_space": {"low": space.low, "high": space.high, "dtype": str(space.dtype)},
             "n_envs": self.n_envs,
             "seed": self.seed,
             "num_timesteps": self.num_timesteps,
             "episodes": self._episode_num,
         }
-        bounds = {"space/low": space.low, "space/high": space.high}
-        storage.save(path, type(self).__name__, config, {**bounds, **arrays})
+        storage.save(path, type(self).__name__, state)
 
     @classmethod
     def load(  # type: ignore[override]
@@ -440,19 +370,20 @@ class OnlineAlgorithm(BaseAlgorithm):
         FileNotFoundError, ValueError
             If there is no such file, or it is damaged, foreign, or newer; the message says which.
         """
-        config, arrays = storage.load(path, cls.__name__)
+        state: Any = storage.load(path, cls.__name__)
         model = cls(
             env=None,
             device=device,
             _init_setup_model=False,
-            **{"seed": config["seed"], **options},
-            **config["hyperparameters"],
+            **{"seed": state["seed"], **options},
+            **state["hyperparameters"],
         )
+        space = state["observation_space"]
         model.observation_space = spaces.Box(
-            arrays.pop("space/low"), arrays.pop("space/high"), dtype=np.dtype(config["dtype"]).type
+            space["low"], space["high"], dtype=np.dtype(space["dtype"]).type
         )
-        model.action_space = restore_space(config["action_space"])
-        model.n_envs = config["n_envs"]
+        model.action_space = restore_space(state["action_space"])
+        model.n_envs = state["n_envs"]
         if env is not None:
             made = model._make_env(env)
             model.n_envs = made.num_envs if isinstance(made, VecEnv) else 1
@@ -460,8 +391,8 @@ class OnlineAlgorithm(BaseAlgorithm):
         if "seed" in options:  # otherwise the environment goes on with the generator that it has
             model.set_random_seed(options["seed"])
         model._build()
-        model.learner.set_state(config["learner"], arrays)
-        model.env_id = config["env_id"]
-        model.num_timesteps = config["num_timesteps"]
-        model._episode_num = config["episodes"]
+        model.learner.set_state(state["learner"])
+        model.env_id = state["env_id"]
+        model.num_timesteps = state["num_timesteps"]
+        model._episode_num = state["episodes"]
         return model

@@ -223,7 +223,7 @@ class SnapshotCallback(BaseCallback):
 
     Attributes
     ----------
-    snapshots : list of (int, tuple)
+    snapshots : list of (int, dict)
         Environment steps, and the state of the learner then.
 
     Examples
@@ -277,7 +277,7 @@ class SnapshotCallback(BaseCallback):
     def views(self) -> list[View]:
         """What there is to be drawn at each snapshot, for `oda_rl.plotting.animate_codebook`."""
         model: Any = self.model
-        return [view_of_agent(model, restore(model, *state), steps) for steps, state in self.snapshots]
+        return [view_of_agent(model, restore(model, state), steps) for steps, state in self.snapshots]
 
 
 class KeepBestCallback(EvalCallback):
@@ -318,7 +318,7 @@ class KeepBestCallback(EvalCallback):
         super().__init__(eval_env, n_eval_episodes=n_eval_episodes, eval_freq=eval_freq, **options)
         self.restore = restore
         self.best_timesteps = 0
-        self._best: tuple[Any, Any] | None = None
+        self._best: dict[str, Any] | None = None
 
     def _init_callback(self) -> None:
         with warnings.catch_warnings():  # several episodes at once need other environments than training
@@ -341,4 +341,4 @@ class KeepBestCallback(EvalCallback):
     def _on_training_end(self) -> None:
         super()._on_training_end()
         if self.restore and self._best is not None:
-            self.model.learner.set_state(*self._best)  # type: ignore[attr-defined]
+            self.model.learner.set_state(self._best)  # type: ignore[attr-defined]

@@ -44,66 +44,67 @@ class CompiledRun:
         self.env = env
         self.dynamics = dynamics
         self.monitor = _find_monitor(env)
-        self.state = dynamics.env.get_state()
-        self.observation = np.array(model._last_obs[0], dtype=np.float64)  # type: ignore[index]
-        self.clock = np.zeros(playing.N_CLOCK, dtype=np.int64)
-        self.clock[playing.ELAPSED] = get_elapsed_steps(env)
         begun = sum(self.monitor.rewards) if self.monitor else 0.0
-        self.played = np.array([0.0, begun])
-        self.returns, self.lengths = np.zeros(STARTS), np.zeros(STARTS, dtype=np.int64)
         self.starts = StartBlock(dynamics.env, STARTS)
+        self.rollout = playing.Rollout(
+            parameters=dynamics.parameters,
+            starts=self.starts.rows,
+            clock=np.zeros(playing.N_CLOCK, dtype=np.int64),
+            played=np.array([0.0, begun]),
+            state=dynamics.env.get_state(),
+            observation=np.array(model._last_obs[0], dtype=np.float64),  # type: ignore[index]
+            returns=np.zeros(STARTS),
+            lengths=np.zeros(STARTS, dtype=np.int64),
+        )
+        self.rollout.clock[playing.ELAPSED] = get_elapsed_steps(env)
 
     def advance(self, n_steps: int) -> list[dict[str, Any]]:
         """Make `n_steps`; returns an info for each episode that ended, as the Monitor gives it."""
         infos: list[dict[str, Any]] = []
-        made = 0
+        dynamics, made = self.dynamics, 0
+        limit = NO_LIMIT if dynamics.time_limit is None else dynamics.time_limit
         while made < n_steps:
-            clock = self.clock
+            clock = self.rollout.clock
             if clock[playing.STARTS_USED] == STARTS:
                 self.starts.rewind_to(STARTS)
-                self.starts = StartBlock(self.dynamics.env, STARTS)
+                self.starts = StartBlock(dynamics.env, STARTS)
+                self.rollout = self.rollout._replace(starts=self.starts.rows)
                 clock[playing.STARTS_USED] = 0
             clock[playing.EPISODES] = 0
-            limit = self.dynamics.time_limit
             made_now = self.learner.play(
-                self.dynamics.step,
-                self.dynamics.reset,
-                self.dynamics.parameters,
-                self.starts.rows,
-                NO_LIMIT if limit is None else limit,
-                n_steps - made,
-                clock,
-                self.played,
-                self.state,
-                self.observation,
-                self.returns,
-                self.lengths,
+                dynamics.step, dynamics.reset, self.rollout, limit, n_steps - made
             )
             infos += [self._record(i) for i in range(clock[playing.EPISODES])]
-            self.learner.settle(made_now, self.observation, self.played[playing.REWARD])
+            self.learner.finish_call(made_now, self.rollout.observation, self.reward)
             made += made_now
         if self.monitor:
             self.monitor.total_steps += n_steps
         return infos
 
+    @property
+    def reward(self) -> float:
+        """The last one."""
+        return float(self.rollout.played[playing.REWARD])
+
     def hand_over(self) -> None:
         """Let the environment, its Monitor and its generator go on from here, step by step."""
-        if self.clock[playing.BEGINNING]:
+        rollout = self.rollout
+        if rollout.clock[playing.BEGINNING]:
             # The draw that begins the episode is the learner's next; nothing else has happened.
-            self.learner.begin(0, self.observation)
-            self.clock[playing.BEGINNING] = 0
-        self.starts.rewind_to(int(self.clock[playing.STARTS_USED]))
-        elapsed = int(self.clock[playing.ELAPSED])
-        hand_back(self.env, self.state, elapsed)
+            self.learner.begin(0, rollout.observation)
+            rollout.clock[playing.BEGINNING] = 0
+        self.starts.rewind_to(int(rollout.clock[playing.STARTS_USED]))
+        elapsed = int(rollout.clock[playing.ELAPSED])
+        hand_back(self.env, rollout.state, elapsed)
         if self.monitor:
             # Only their sum and their number matter to it.
             self.monitor.rewards = (
-                [float(self.played[playing.RETURN])] + [0.0] * (elapsed - 1) if elapsed else []
+                [float(rollout.played[playing.RETURN])] + [0.0] * (elapsed - 1) if elapsed else []
             )
             self.monitor.needs_reset = False
 
     def _record(self, i: int) -> dict[str, Any]:
-        total, length = float(self.returns[i]), int(self.lengths[i])
+        total, length = float(self.rollout.returns[i]), int(self.rollout.lengths[i])
         seconds = time.time() - self.monitor.t_start if self.monitor else 0.0
         episode = {"r": round(total, 6), "l": length, "t": round(seconds, 6)}
         if self.monitor:
@@ -143,11 +144,11 @@ def run_compiled(
             model.num_timesteps += chunk
             model.next_actions[0] = model.learner.next_action(0)
             dtype: Any = model.observation_space.dtype
-            model._last_obs = run.observation.astype(dtype)[None]
+            model._last_obs = run.rollout.observation.astype(dtype)[None]
             step = {
                 "actions": np.array([model.decode(0, model.next_actions[0])]),
                 "new_obs": model._last_obs,
-                "rewards": np.array([run.played[playing.REWARD]], dtype=np.float32),
+                "rewards": np.array([run.reward], dtype=np.float32),
                 "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(1, dtype=bool),
                 "infos": infos or [{}],
             }

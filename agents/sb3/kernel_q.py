@@ -1,6 +1,5 @@
 """Kernel Q-learning as an SB3 algorithm."""
 
-from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -143,30 +142,5 @@ class KernelQ(OnlineAlgorithm):
             callback_every=1,
         )
 
-    def _make_learner(self) -> KernelLearner:
-        return KernelLearner(
-            len(self.observation_space.low),
-            self.actions.n_actions,
-            self.n_envs,
-            self.observation_space.low,
-            self.observation_space.high,
-            self.config,
-            self.seed,
-        )
-
-    @staticmethod
-    def _load_kernels(dtype: str) -> None:
-        load_kernels()
-
-
-@cache
-def load_kernels() -> None:
-    """Have the compiled code ready, before anything is learned."""
-    bound = np.ones(1)
-    config = KernelQConfig(warmup_steps=2, batch_size=2)
-    learner = KernelLearner(1, 2, 1, -bound, bound, config, seed=0)
-    points = np.random.default_rng(0).uniform(-1.0, 1.0, (6, 1))
-    learner.begin(0, points[0])
-    for point in points:
-        learner.step(0, point, 0.0, False, False)
-    learner.greedy(points)
+    def _learner_class(self) -> type[KernelLearner]:
+        return KernelLearner

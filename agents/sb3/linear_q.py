@@ -1,9 +1,7 @@
 """The baselines as SB3 algorithms."""
 
-from functools import cache
 from typing import Any, ClassVar
 
-import numpy as np
 from stable_baselines3.common.type_aliases import GymEnv
 
 from oda_rl.agents.linear_q.config import (
@@ -91,20 +89,8 @@ class LinearAlgorithm(OnlineAlgorithm):
             _init_setup_model=_init_setup_model,
         )
 
-    def _make_learner(self) -> LinearLearner:
-        return LinearLearner(
-            len(self.observation_space.low),
-            self.actions.n_actions,
-            self.n_envs,
-            self.observation_space.low,
-            self.observation_space.high,
-            self.config,
-            self.seed,
-        )
-
-    @staticmethod
-    def _load_kernels(dtype: str) -> None:
-        load_kernels(dtype)
+    def _learner_class(self) -> type[LinearLearner]:
+        return LinearLearner
 
 
 class UniformGridQ(LinearAlgorithm):
@@ -209,16 +195,3 @@ class FourierSarsa(LinearAlgorithm):
     """
 
     config_class = FourierConfig
-
-
-@cache
-def load_kernels(dtype: str) -> None:
-    """Have the compiled code ready for observations of this dtype, before anything is learned."""
-    bound = np.ones(1)
-    config = UniformGridConfig(bins=2, warmup_steps=2)
-    learner = LinearLearner(1, 2, 1, -bound, bound, config, seed=0)
-    points = np.random.default_rng(0).uniform(-1.0, 1.0, (4, 1)).astype(dtype)
-    learner.begin(0, points[0])
-    for point in points:
-        learner.step(0, point, 0.0, False, False)
-    learner.greedy(points)

@@ -115,7 +115,7 @@ def cell_figures(learner: Any) -> dict[str, NDArray[np.float64]]:
         visits = learner.codebook["visits"].sum(axis=0)
     else:
         found["q"] = learner.weights.ravel()
-        visits = learner.workspace.visits if learner.workspace.visits.size > 1 else np.empty(0)
+        visits = np.empty(0) if learner.visits is None else learner.visits.ravel()
     if visits.any():
         found["log10_visits"] = np.log10(visits[visits > 0.0])
     errors = getattr(learner, "td_errors", None)

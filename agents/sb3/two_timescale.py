@@ -10,7 +10,6 @@ from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.tree.learner import TreeLearner
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
 
 
@@ -119,15 +118,5 @@ class TwoTimescaleQ(OnlineAlgorithm):
         """What environment `env` takes: a numbered action, or the point that was chosen."""
         return self.actions.decode(self.learner.command(env) if self.actions.is_joint else action)
 
-    def _make_learner(self) -> TwoTimescaleLearner:
-        kind = TreeLearner if self.config.tree else TwoTimescaleLearner
-        load_kernels(str(self.observation_space.dtype), kind)
-        return kind(
-            len(self.observation_space.low),
-            self.actions,
-            self.n_envs,
-            self.observation_space.low,
-            self.observation_space.high,
-            self.config,
-            self.seed,
-        )
+    def _learner_class(self) -> type[TwoTimescaleLearner]:
+        return TreeLearner if self.config.tree else TwoTimescaleLearner

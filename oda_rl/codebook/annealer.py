@@ -16,7 +16,7 @@ from oda_rl.codebook.schedule import Cooling, Stepsize
 BIFURCATIONS = ("perturb", "critical")
 
 # What a model file holds of an annealer, besides arrays and lists.
-FIGURES = ("temperature", "distortion")
+FIGURES = ("t_max", "t_min", "temperature", "distortion")
 COUNTERS = (
     "done",
     "n",
@@ -228,6 +228,7 @@ class Annealer:
         labels: NDArray[np.int64] | None = None,
         sample_weight: NDArray[np.float64] | None = None,
         until_done: bool = False,
+        targets: NDArray[np.float64] | None = None,
     ) -> None:
         """Learn from samples in their order, through as many temperatures as they last for.
 
@@ -241,6 +242,8 @@ class Annealer:
             Multiplies the stepsize.
         until_done : bool, default=False
             Whether to stop at the sample with which the annealing is done.
+        targets : ndarray of shape (n_samples, n_outputs), optional
+            What local models learn; for annealers that train them.
         """
         book = self.codebook
         if labels is None:
@@ -251,7 +254,11 @@ class Annealer:
         while start < len(samples) and not (until_done and self.done):
             looking = self._pairs.waiting
             used, finished = self._advance(
-                samples[start:], labels[start:], sample_weight[start:], looking
+                samples[start:],
+                None if targets is None else targets[start:],
+                labels[start:],
+                sample_weight[start:],
+                looking,
             )
             start += used
             self.n_samples_seen += used
@@ -264,6 +271,7 @@ class Annealer:
     def _advance(
         self,
         samples: NDArray[np.float64],
+        targets: NDArray[np.float64] | None,
         labels: NDArray[np.int64],
         sample_weight: NDArray[np.float64],
         looking: bool,

@@ -19,13 +19,13 @@ from oda_rl._jit import kernel
 from oda_rl.codebook.association import curvature, divergences, index_of_smallest
 from oda_rl.codebook.events import merge_close, prune_idle, split_critical
 from oda_rl.codebook.learning import Pace, anneal
-from oda_rl.codebook.lloyd import quench
+from oda_rl.codebook.lloyd import move_to_means, quench
 from oda_rl.codebook.schedule import FIRST_TEMPERATURE, cool
 
 # Turns of the power method; what it misses of the eigenvalue the first temperature has to spare.
 POWER_TURNS, POWER_TOLERANCE = 20, 1e-2
-# Turns towards temperature zero in the end, and the gain below which there are no more.
-LAST_TURNS, LAST_TOLERANCE = 3, 1e-2
+# Turns towards temperature zero in the end before the last move, and the gain below which there is none.
+LAST_TURNS, LAST_TOLERANCE = 2, 1e-2
 # Why a region stopped growing: K_max; the last temperature; a temperature that won too little; all
 # samples of one label in every cell; `max_samples`.
 FULL, COLD, NO_GAIN, PURE, SPENT = range(5)
@@ -176,11 +176,13 @@ def _errors(kind, samples, labels, weight, n_inputs, n_cells, cells, count_all):
 def to_means(kind, samples, labels, weight, n_cells, cells):
     """Take the cells of a region to temperature zero (eq. 10); every sample is in one of its own label.
 
-    The weights of the cells become those of the samples in them. Returns the sum of the divergences.
+    The weights of the cells become those of the samples that were in them before the last move. Returns
+    the sum of the divergences.
     """
     n = samples.shape[0]
     nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
-    quench(
+    location = cells.location
+    _, _, standing = quench(
         kind,
         samples,
         labels,
@@ -189,7 +191,7 @@ def to_means(kind, samples, labels, weight, n_cells, cells):
         LAST_TOLERANCE,
         LAST_TURNS,
         n_cells,
-        cells.location,
+        location,
         cells.label,
         nearest,
         closest,
@@ -201,6 +203,8 @@ def to_means(kind, samples, labels, weight, n_cells, cells):
     for t in range(n):
         cells.weight[nearest[t]] += weight[t]
         total += weight[t] * closest[t]
+    if not standing:
+        move_to_means(samples, weight, False, nearest, closest, n_cells, location, np.empty(n_cells))
     return total
 
 
@@ -210,7 +214,7 @@ def grow(kind, minimum, samples, labels, weight, order, rule, cells):
 
     `order` holds the samples' numbers as they are presented, and is gone through again and again. The
     arrays of the codebook have capacity for two cells more than `rule.max_codevectors`, or than there
-    are labels. Afterwards the weights of the cells are those of the samples in them.
+    are labels. Afterwards the weights of the cells are as `to_means` has them.
 
     Returns (cells, temperature, samples presented, why it stopped, sum of divergences from the
     codevectors of the label).

@@ -105,7 +105,7 @@ def quench(
 
     Ends when a turn lowers the distortion by less than `tolerance` of it, or after `max_turns`. The last
     three arrays then belong to the codevectors as they stand; `labels`, `label` and `centred` are as for
-    `assign`. Returns (distortion, turns).
+    `assign`. Returns (distortion, turns, whether the last turn won too little).
     """
     mass = np.empty(n_cells)
     assign(kind, samples, labels, centred, location, label, n_cells, nearest, closest, second)
@@ -116,9 +116,9 @@ def quench(
         assign(kind, samples, labels, centred, location, label, n_cells, nearest, closest, second)
         value = mean_divergence(sample_weight, closest)
         if not best - value > tolerance * best:
-            return value, turn + 1
+            return value, turn + 1, True
         best = value
-    return best, max_turns
+    return best, max_turns, False
 
 
 @kernel
@@ -273,7 +273,7 @@ class Quench:
 
     def _turn(self, location: Array, tolerance: float, turns: int) -> tuple[float, int]:
         k = location.shape[1]
-        value, spent = quench(
+        value, spent, _ = quench(
             self._divergence.kind,
             self._samples,
             None,

@@ -1,6 +1,7 @@
-"""What the estimators have in common: a fitted codebook that predicts, transforms and scores."""
+"""What the estimators have in common: checks, model files, and a fitted codebook's uses."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,21 +12,102 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from oda_rl import storage
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
 from oda_rl.estimators.density import log_density
+from oda_rl.estimators.parameters import restored, stored
+from oda_rl.estimators.targets import check_data, check_samples
 
 Array = NDArray[np.float64]
 
 
-class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class Estimator(BaseEstimator):
+    """Learns from samples in the domain of a divergence, and is stored in a model file."""
+
+    divergence: str | Divergence = "squared_euclidean"
+    random_state: Any
+
+    def save(self, path: storage.PathOrFile) -> Path | None:
+        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+
+        Of a divergence or a local model of your own only the name or the cells' parameters are stored:
+        give the object to `load` again.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; `.npz` is appended to a name without a suffix.
+
+        Returns
+        -------
+        Path or None
+            The file; None for a binary file.
+        """
+        check_is_fitted(self, "codevectors_")
+        return storage.save(path, type(self).__name__, {**self._stored(), **self._get_state()})
+
+    @classmethod
+    def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
+        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        divergence : Divergence, optional
+            Needed if the estimator was saved with a divergence of the user's own.
+
+        Returns
+        -------
+        The estimator.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or its divergence is not known.
+        """
+        state = storage.load(path, cls.__name__)
+        model: Self = restored(cls, state, divergence=divergence)
+        model._set_state(state)
+        return model
+
+    def _stored(self) -> dict[str, Any]:
+        """Parameters and the form of the data, for a model file."""
+        return stored(self)
+
+    def _get_state(self) -> dict[str, Any]:
+        """What has been learned, for a model file."""
+        raise NotImplementedError
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """Put a new estimator in the state that `_get_state` gave."""
+        raise NotImplementedError
+
+    @property
+    def _divergence(self) -> Divergence:
+        return get_divergence(self.divergence)
+
+    def _check_again(self, X: ArrayLike) -> Array:
+        check_is_fitted(self, "codevectors_")
+        return check_samples(self, self._divergence, X, reset=False)
+
+    def _generator(self) -> np.random.Generator:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self._divergence.minimum >= 0.0
+        return tags
+
+
+class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):
     """A clusterer with `codevectors_`, `weights_`, `spreads_` and a parameter `divergence`."""
 
-    divergence: str | Divergence
-    random_state: Any
     codevectors_: Array
     weights_: Array
     spreads_: Array
@@ -112,10 +194,6 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     # -- for the estimators ----------------------------------------------------------------------
 
     @property
-    def _divergence(self) -> Divergence:
-        return get_divergence(self.divergence)
-
-    @property
     def _n_features_out(self) -> int:
         return len(self.codevectors_)
 
@@ -135,35 +213,12 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def _unscaled(self, codevectors: Array) -> Array:
         return codevectors if self.scale_ is None else np.asarray(codevectors * self.scale_)
 
-    def _check_again(self, X: ArrayLike) -> Array:
-        check_is_fitted(self, "codevectors_")
-        return self._check(X, reset=False)
-
-    def _check(self, X: ArrayLike, reset: bool) -> Array:
-        """Validated samples that kernels can read: C-contiguous, float64, writeable."""
-        samples = validate_data(self, X, reset=reset, dtype=np.float64, order="C")
-        self._divergence.check(samples)
-        # Numba would compile everything a second time for read-only arrays.
-        return samples if samples.flags.writeable else samples.copy()
-
     def _check_weighted(
         self, X: ArrayLike, sample_weight: ArrayLike | None, reset: bool
     ) -> tuple[Array, Array]:
         """Validated samples and weights; samples of weight zero are left out."""
-        samples = self._check(X, reset)
-        weight = _check_sample_weight(
-            sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
-        used = weight > 0.0
-        if not used.all():
-            samples, weight = samples[used], weight[used]
-        if len(samples) == 0:
-            raise ValueError("sample_weight must be positive for at least one sample.")
-        return samples, weight
-
-    def _generator(self) -> np.random.Generator:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return np.random.default_rng(seed)
+        data = check_data(self, self._divergence, X, None, sample_weight, reset=reset)
+        return data.samples, data.weight
 
     def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:
         """Publish codevectors, with the weights and variances of their cells among the samples."""
@@ -174,8 +229,3 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         cell_moments(samples, sample_weight, nearest, len(codevectors), location, mass, spread)
         self.weights_, self.spreads_ = mass, np.ascontiguousarray(spread.T)
         self.labels_ = nearest
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self._divergence.minimum >= 0.0
-        return tags

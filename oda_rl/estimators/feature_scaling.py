@@ -1,3 +1,5 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Affine maps of the features in which divergences are taken, learned from data or from a stream."""
 
 from typing import NamedTuple
@@ -5,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._jit import lean_kernel
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators import moments
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -44,6 +46,32 @@ class Scaling(NamedTuple):
 NO_SCALING = Scaling(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
 
 
+@lean_kernel
+def _add_moments(samples, labels, sample_weight, count, mean, scatter, bounds):
+    """Update the classes' weights and means, the scatter within all of them, and the features' bounds.
+
+    (Welford's recursion; `scatter` is the sum over classes of w (x - mean) (x - mean)^T.)
+    """
+    d = samples.shape[1]
+    for t in range(samples.shape[0]):
+        c = labels[t]
+        before = count[c]
+        count[c] = before + sample_weight[t]
+        gain = sample_weight[t] / count[c]
+        part = gain * before
+        for j in range(d):
+            step = part * (samples[t, j] - mean[c, j])
+            for k in range(j + 1):
+                scatter[j, k] += step * (samples[t, k] - mean[c, k])
+        for j in range(d):
+            mean[c, j] += gain * (samples[t, j] - mean[c, j])
+            bounds[0, j] = min(bounds[0, j], samples[t, j])
+            bounds[1, j] = max(bounds[1, j], samples[t, j])
+    for j in range(d):
+        for k in range(j):
+            scatter[k, j] = scatter[j, k]
+
+
 class Moments:
     """Means of the classes, the covariance within them, and the range of the features, sample by sample.
 
@@ -61,7 +89,7 @@ class Moments:
 
     def observe(self, samples: Array, labels: Labels, weight: Array) -> None:
         """Take samples in; `labels` are numbers of classes that have been inserted."""
-        moments.observe(samples, labels, weight, self.count, self.mean, self.scatter, self.bounds)
+        _add_moments(samples, labels, weight, self.count, self.mean, self.scatter, self.bounds)
 
     def insert(self, place: int) -> None:
         """Make room for a new class before that at `place`."""

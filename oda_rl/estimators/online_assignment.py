@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oda_rl.codebook.association import number_cells
 from oda_rl.codebook.identities import Birth, Identities
 from oda_rl.estimators.partition import ODAPartition
-from oda_rl.estimators.session import Settings
+from oda_rl.estimators.settings import Settings
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,6 @@ from oda_rl.codebook.divergences import Divergence
 
 # What estimators learn about the form of their data.
 FORM = ("n_features_in_", "feature_names_in_", "classes_")
-PAIRS, TUPLE, OBJECTS = "__pairs__", "__tuple__", "__objects__"
 
 
 def stored(estimator: Any) -> dict[str, Any]:
@@ -29,10 +28,12 @@ def stored(estimator: Any) -> dict[str, Any]:
     """
     parameters = estimator.get_params(deep=False)
     form = {name: getattr(estimator, name) for name in FORM if hasattr(estimator, name)}
-    return {
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
-        "form": {name: _plain(value) for name, value in form.items()},
-    }
+    for name, value in parameters.items():
+        if isinstance(value, Divergence):
+            parameters[name] = value.name
+        elif isinstance(value, np.random.RandomState | np.random.Generator):
+            parameters[name] = None
+    return {"parameters": parameters, "form": form}
 
 
 def restored(cls: Any, state: Mapping[str, Any], **given: Any) -> Any:
@@ -52,38 +53,8 @@ def restored(cls: Any, state: Mapping[str, Any], **given: Any) -> Any:
     estimator
         With its parameters and the form of its data.
     """
-    parameters = {name: _whole(value) for name, value in state["parameters"].items()}
-    parameters |= {name: value for name, value in given.items() if value is not None}
-    estimator = cls(**parameters)
+    given = {name: value for name, value in given.items() if value is not None}
+    estimator = cls(**{**state["parameters"], **given})
     for name, value in state["form"].items():
-        setattr(estimator, name, _whole(value))
+        setattr(estimator, name, value)
     return estimator
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Divergence):
-        return value.name
-    if isinstance(value, np.random.RandomState | np.random.Generator):
-        return None
-    if isinstance(value, Mapping):  # whose keys may be classes of any type
-        return {PAIRS: [[_plain(key), _plain(part)] for key, part in value.items()]}
-    if isinstance(value, tuple):
-        return {TUPLE: [_plain(part) for part in value]}
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    if isinstance(value, np.ndarray) and value.dtype.hasobject:
-        return {OBJECTS: [_plain(part) for part in value]}
-    return value
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_whole(part) for part in value]
-    if not isinstance(value, Mapping):
-        return value
-    ((form, parts),) = value.items()
-    if form == PAIRS:
-        return {_whole(key): _whole(part) for key, part in parts}
-    if form == TUPLE:
-        return tuple(_whole(part) for part in parts)
-    return np.array([_whole(part) for part in parts], dtype=object)

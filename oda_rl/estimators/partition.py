@@ -1,6 +1,5 @@
 """Progressive partitioning as a scikit-learn clusterer that also learns from a stream."""
 
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,9 +11,8 @@ from oda_rl.codebook.annealer import PathPoint
 from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import CodebookEstimator
-from oda_rl.estimators.session import Run, Settings
-from oda_rl.estimators.session_files import read_run, restore, write_run
-from oda_rl.storage import PathOrFile
+from oda_rl.estimators.session import Run
+from oda_rl.estimators.settings import Settings
 
 Array = NDArray[np.float64]
 
@@ -299,68 +297,18 @@ class ODAPartition(CodebookEstimator):
             return path
         return [point._replace(codevectors=self._unscaled(point.codevectors)) for point in path]
 
-    # -- storing ---------------------------------------------------------------------------------
-
-    def save(self, path: PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-        """
-        check_is_fitted(self, "codevectors_")
-        parameters = self.get_params(deep=False)
-        parameters["divergence"] = self._divergence.name
-        if not isinstance(self.random_state, int | np.integer):
-            parameters["random_state"] = None  # the generator's state is stored with the run
-        fitted = {name: getattr(self, name) for name in FITTED_ARRAYS if hasattr(self, name)}
-        if self.scale_ is not None:
-            fitted["scale_"] = self.scale_
-        names = getattr(self, "feature_names_in_", None)
-        return write_run(path, type(self).__name__, parameters, self._run, fitted, names)
-
-    @classmethod
-    def load(cls, path: PathOrFile, divergence: Divergence | None = None) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-        divergence : Divergence, optional
-            Needed if the estimator was saved with a divergence of the user's own.
-
-        Returns
-        -------
-        ODAPartition
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or holds something else, or its divergence is not known.
-        """
-        parameters, fitted, names, state = read_run(path, cls.__name__)
-        if divergence is not None:
-            parameters["divergence"] = divergence
-        model = cls(**parameters)
-        n_features = fitted["codevectors_"].shape[1]
-        model._begin(Settings.of(model), n_features, np.random.default_rng())
-        restore(model._run, *state)
-        model.n_features_in_ = n_features
-        if names is not None:
-            model.feature_names_in_ = names
-        for name, array in fitted.items():
-            setattr(model, name, array)
-        model._publish()
-        return model
-
     # -- inside ----------------------------------------------------------------------------------
+
+    def _get_state(self) -> dict[str, Any]:
+        fitted = {name: getattr(self, name) for name in FITTED_ARRAYS if hasattr(self, name)}
+        return {"fitted": fitted, "run": self._run.get_state()}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        self._begin(Settings.of(self), self.n_features_in_, np.random.default_rng())
+        self._run.set_state(state["run"])
+        for name, array in state["fitted"].items():
+            setattr(self, name, array)
+        self._publish()
 
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
         """Start anew, with the scale and numbers for the cells."""

@@ -14,7 +14,7 @@ from oda_rl.codebook.lloyd import quantize
 from oda_rl.codebook.schedule import Cooling, Stepsize
 from oda_rl.estimators.base import CodebookEstimator
 from oda_rl.estimators.lvq import LVQ
-from oda_rl.estimators.session import check_temperatures
+from oda_rl.estimators.settings import check_temperatures
 
 Array = NDArray[np.float64]
 

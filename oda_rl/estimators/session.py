@@ -1,87 +1,44 @@
-"""One run of progressive partitioning: what `ODAPartition` keeps between its calls."""
+"""What `ODAPartition` keeps between its calls: the annealer, the path so far, the first samples."""
 
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.codebook.annealer import Annealer, PathPoint
 from oda_rl.codebook.book import Codebook
-from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.lloyd import Quench
-from oda_rl.codebook.schedule import Cooling, Stepsize, first_and_last_temperature
+from oda_rl.estimators.settings import Settings
 
 Array = NDArray[np.float64]
 
 # Codebooks along the path are quenched on so many samples per codevector, and no fewer than that many.
 PATH_SAMPLES = 200
 MIN_PATH_SAMPLES = 20_000
-# Samples presented between two looks, however few the cells. Whether a pair grows can be told from a
+# Samples presented between two checks, however few the cells. Whether a pair grows can be told from a
 # random walk only after many; a covariance is averaged over all temperatures of a single cell.
 MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000}
 MIN_ORDER = 200
 
 
-class Settings(NamedTuple):
-    """The parameters of `ODAPartition`, checked and ready for use."""
-
-    max_codevectors: int
-    t_max: float | str
-    t_min: float | str
-    cooling: Cooling
-    stepsize: Stepsize
-    bifurcation: str
-    divergence: Divergence
-    finish: bool
-    target_distortion: float | None
-    max_samples: int | None
-    samples_per_cell: int
-    tol_converge: float
-    tol_merge: float
-    min_weight: float
-    perturbation: float
-    n_warmup: int
-
-    @classmethod
-    def of(cls, estimator: Any) -> "Settings":
-        """The settings of an estimator; raises a ValueError for one out of its range."""
-        values = {name: getattr(estimator, name) for name in cls._fields}
-        settings = cls(**values)._replace(
-            cooling=Cooling(estimator.cooling, estimator.schedule),
-            stepsize=Stepsize(*estimator.stepsize),
-            divergence=get_divergence(estimator.divergence),
-        )
-        settings._check()
-        return settings
-
-    def _check(self) -> None:
-        # The annealer checks the others itself.
-        check_at_least(1, max_codevectors=self.max_codevectors, n_warmup=self.n_warmup)
-        check_at_least(2, samples_per_cell=self.samples_per_cell)
-        if self.max_samples is not None:
-            check_at_least(1, max_samples=self.max_samples)
-        if self.target_distortion is not None:
-            check_non_negative(target_distortion=self.target_distortion)
-        check_temperatures(t_max=self.t_max, t_min=self.t_min)
-
-
-def check_temperatures(**values: float | str) -> None:
-    """Raise a ValueError for a temperature that is neither positive nor "auto"."""
-    for name, value in values.items():
-        if not (value == "auto" or (not isinstance(value, str) and 0.0 < value < np.inf)):
-            raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}.")
-
-
 class Run:
-    """The annealer, the path so far, and the samples that a stream begins with."""
+    """The annealer, the path so far, and the samples that a stream begins with.
 
-    # What goes along with the cells, and who moves them: for estimators with local models.
-    payload: Mapping[str, tuple[int, str]] = {}
+    Parameters
+    ----------
+    settings : Settings
+        Of the annealer.
+    n_features : int
+        Columns of the samples.
+    rng : Generator
+        Of everything drawn at random.
+    """
+
     annealer_type: type[Annealer] = Annealer
+    least_warmup = 1
 
     def __init__(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
         self.settings = settings
@@ -142,15 +99,9 @@ class Run:
         """Anneal over the samples, pass after pass; returns the final codevectors."""
         self._clock = time.perf_counter()
         annealer = self.begin(samples, weight)
-        path = _BatchPath(self, samples, weight)
-        annealer.at_level_end = path.end_level
-        limit = np.inf if self.settings.max_samples is None else self.settings.max_samples
-        while not annealer.done and self.n_seen < limit:
-            order = self._passes(len(samples))[: int(min(limit - self.n_seen, 2**62))]
-            annealer.observe(samples[order], None, weight[order], until_done=True)
-            self.n_seen = annealer.n_samples_seen
-        annealer.at_level_end = None
-        codevectors = path.last_word()
+        path = HardPath(self, samples, weight)
+        self.anneal(samples, None, weight, path.end_level)
+        codevectors = path.final()
         if annealer.done and self.settings.finish:
             annealer.codebook.location[:, : len(codevectors)] = codevectors.T
         if self.identities is not None:  # what came out of whom matters from here on
@@ -158,10 +109,20 @@ class Run:
         self._stop_clock()
         return codevectors
 
-    def _passes(self, n: int) -> NDArray[np.int64]:
-        # Few samples: several passes at once, as each call has its cost.
-        passes = -(-MIN_ORDER // n)
-        return np.concatenate([self.rng.permutation(n) for _ in range(passes)])
+    def anneal(
+        self, samples: Array, targets: Array | None, weight: Array, at_level_end: Callable[[], bool]
+    ) -> None:
+        """Pass after pass until the annealing is done, or as many samples presented as allowed."""
+        annealer, n = self.annealer, len(samples)
+        assert annealer is not None
+        limit = 2**62 if self.settings.max_samples is None else self.settings.max_samples
+        while not annealer.done and self.n_seen < limit:
+            # Few samples: several passes at once, as each call has its cost.
+            passes = [self.rng.permutation(n) for _ in range(-(-MIN_ORDER // n))]
+            order = np.concatenate(passes)[: limit - self.n_seen]
+            own = None if targets is None else targets[order]
+            self._present(samples[order], own, weight[order], at_level_end, until_done=True)
+            self.n_seen = annealer.n_samples_seen
 
     # -- a stream --------------------------------------------------------------------------------
 
@@ -172,9 +133,7 @@ class Run:
         if self.annealer is None:
             samples, weight = self._warm_up(samples, weight)
         if self.annealer is not None:
-            self.annealer.at_level_end = self._end_stream_level
-            self.annealer.observe(samples, None, weight)
-            self.annealer.at_level_end = None
+            self._present(*self._in_units(samples), weight, self._end_stream_level)
         self._stop_clock()
 
     def resume(self, settings: Settings) -> None:
@@ -190,91 +149,132 @@ class Run:
         annealer.harden = settings.finish
         if settings.t_min != "auto":
             annealer.t_min = float(settings.t_min)
-        room = len(annealer.codebook) < settings.max_codevectors
-        if annealer.done and room and settings.cooling(annealer.temperature) >= annealer.t_min:
+        more = len(annealer.codebook) < settings.max_codevectors
+        if annealer.done and more and settings.cooling(annealer.temperature) >= annealer.t_min:
             target = settings.target_distortion
             annealer.done = target is not None and annealer.distortion <= target
 
     def _warm_up(self, samples: Array, weight: Array) -> tuple[Array, Array]:
-        """Gather the first samples; once there are enough, begin and return all that wait."""
-        wanted = self.settings.n_warmup
-        while len(samples) > 0 and self.annealer is None:
+        """Gather the first samples; once there are enough that differ, begin and return all."""
+        wanted = max(self.least_warmup, self.settings.n_warmup)
+        while len(samples) > 0:
             taken = wanted - len(self.buffer)
             self.buffer = np.concatenate([self.buffer, samples[:taken]])
             self.buffer_weight = np.concatenate([self.buffer_weight, weight[:taken]])
             samples, weight = samples[taken:], weight[taken:]
             if len(self.buffer) < wanted:
                 break
-            if self.settings.divergence.moments(self.buffer, self.buffer_weight)[0] > 0.0:
-                self.begin(self.buffer, self.buffer_weight)
-                samples = np.concatenate([self.buffer, samples])
-                weight = np.concatenate([self.buffer_weight, weight])
-                self._drop(len(self.buffer))
-            elif wanted > 1:  # all the same so far: one of them stands for all
-                self._drop(len(self.buffer) - 1)
-                self.n_dropped += wanted - 1
-            else:
-                self.begin(self.buffer, self.buffer_weight)
+            first, mass = self.buffer, self.buffer_weight
+            if wanted == 1 or self.settings.divergence.moments(first, mass)[0] > 0.0:
+                self._start(first, mass)
+                self.buffer, self.buffer_weight = first[:0], mass[:0]
+                return np.concatenate([first, samples]), np.concatenate([mass, weight])
+            # All the same so far: one of them stands for all.
+            self.buffer, self.buffer_weight = first[-1:], mass[-1:]
+            self.n_dropped += wanted - 1
         return samples, weight
 
-    def _drop(self, n: int) -> None:
-        self.buffer, self.buffer_weight = self.buffer[n:], self.buffer_weight[n:]
+    def _start(self, samples: Array, weight: Array) -> None:
+        """Begin with the first samples of a stream."""
+        self.begin(samples, weight)
+
+    def _in_units(self, samples: Array) -> tuple[Array, Array | None]:
+        """Samples of a stream as the annealer takes them, and the targets of local models."""
+        return samples, None
 
     def _end_stream_level(self) -> bool:
         assert self.annealer is not None
         distortion = self.annealer.distortion
-        self._remember(distortion, self.annealer.codebook.codevectors)
-        target = self.settings.target_distortion
-        return target is not None and distortion <= target
+        self.remember(distortion, self.annealer.codebook.codevectors)
+        return self.is_good(distortion)
 
     # -- both ------------------------------------------------------------------------------------
 
     def begin(self, samples: Array, weight: Array) -> Annealer:
         """One cell at the mean, with the leading direction of the data as its axis."""
-        settings = self.settings
-        d = samples.shape[1]
-        critical, mean, axis, variances = settings.divergence.moments(samples, weight)
-        book = Codebook(d, {"spread": (d, "mean"), **self.payload}, settings.divergence)
+        divergence, d = self.settings.divergence, samples.shape[1]
+        critical, mean, axis, variances = divergence.moments(samples, weight)
+        book = Codebook(d, {"spread": (d, "mean"), **self.payload}, divergence)
         book.add(mean)
         book.axis[:, 0] = axis
         book["spread"][:, 0] = variances
-        t_max, t_min = first_and_last_temperature(settings.t_max, settings.t_min, critical)
-        self.annealer = self.annealer_type(
-            book,
-            t_max=t_max,
-            t_min=t_min,
-            cooling=settings.cooling,
-            stepsize=settings.stepsize,
-            max_codevectors=settings.max_codevectors,
-            tol_converge=settings.tol_converge,
-            tol_merge=settings.tol_merge,
-            min_weight=settings.min_weight,
-            perturbation=settings.perturbation,
-            bifurcation=settings.bifurcation,
-            check_every=max(1, settings.samples_per_cell // 2),
-            max_samples=settings.samples_per_cell,
-            # The averages behind critical temperatures gain from memory, but twins come together or
-            # separate in the time that passes while stepsizes start anew.
-            memory=settings.samples_per_cell // 10 if settings.bifurcation == "critical" else 0,
-            min_samples=self.min_samples,
-            harden=settings.finish,
-            seed=self.rng,
+        self.annealer = self.settings.annealer(
+            book, critical, self.min_samples, self.rng, self.annealer_type
         )
         if self.identities is not None:
             self.identities.restart(book)
             self.annealer.identities = self.identities
         return self.annealer
 
-    def _remember(self, distortion: float, codevectors: Array) -> None:
+    def is_good(self, distortion: float) -> bool:
+        """Whether the target has been reached."""
+        target = self.settings.target_distortion
+        return target is not None and distortion <= target
+
+    def remember(self, distortion: float, codevectors: Array) -> None:
+        """Keep a record of a finished temperature."""
         seconds = self.seconds + time.perf_counter() - self._clock
         self.path.append((distortion, seconds, codevectors))
+
+    def _present(
+        self,
+        samples: Array,
+        targets: Array | None,
+        weight: Array,
+        at_level_end: Callable[[], bool],
+        until_done: bool = False,
+    ) -> None:
+        assert self.annealer is not None
+        self.annealer.at_level_end = at_level_end
+        self.annealer.observe(samples, None, weight, until_done, targets)
+        self.annealer.at_level_end = None
 
     def _stop_clock(self) -> None:
         self.seconds += time.perf_counter() - self._clock
 
+    # -- storing ---------------------------------------------------------------------------------
 
-class _BatchPath:
-    """Hard codebooks for the path, from the samples at hand."""
+    def get_state(self) -> dict[str, Any]:
+        """All of it but the settings as nested plain values and arrays, for a model file."""
+        annealer, identities = self.annealer, self.identities
+        return {
+            "seconds": self.seconds,
+            "n_seen": self.n_seen,
+            "n_dropped": self.n_dropped,
+            "rng": self.rng.bit_generator.state,
+            "path": [list(point) for point in self.path],
+            "buffer": self.buffer,
+            "buffer_weight": self.buffer_weight,
+            "codebook": None if annealer is None else annealer.codebook.get_state(),
+            "annealer": None if annealer is None else annealer.get_state(),
+            "identities": None if identities is None else identities.get_state(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put a new run in the state that `get_state` gave."""
+        for name in ("seconds", "n_seen", "n_dropped", "buffer", "buffer_weight"):
+            setattr(self, name, state[name])
+        self.path = [tuple(point) for point in state["path"]]
+        if state["annealer"] is not None:
+            location = state["codebook"]["location"]
+            annealer = self.begin(location.T, np.ones(location.shape[1]))
+            annealer.codebook.set_state(state["codebook"])
+            annealer.set_state(state["annealer"])
+        if self.identities is not None:
+            self.identities.set_state(state["identities"])
+        self.rng.bit_generator.state = state["rng"]
+
+
+class HardPath:
+    """Hard codebooks for the path of a run, from the samples at hand.
+
+    Parameters
+    ----------
+    run : Run
+        Whose soft codebooks it follows.
+    samples, weight : ndarray of shape (n_samples, n_features) and (n_samples,)
+        In the units of the codebook. Of many samples a part serves.
+    """
 
     def __init__(self, run: Run, samples: Array, weight: Array) -> None:
         self._run = run
@@ -285,25 +285,26 @@ class _BatchPath:
         self._quench = Quench(samples[chosen], weight[chosen], divergence, run.rng)
         self._best: dict[int, tuple[Array, float]] = {}
 
+    @property
+    def _soft(self) -> Array:
+        assert self._run.annealer is not None
+        return self._run.annealer.codebook.codevectors
+
     def end_level(self) -> bool:
         """Remember the codebook of this temperature; returns whether the target has been reached."""
-        assert self._run.annealer is not None
-        soft = self._run.annealer.codebook.codevectors
+        soft = self._soft
         if not self._run.settings.finish:
             codevectors, distortion = soft, self._quench.distortion(soft)
         else:
             if len(soft) not in self._best:
                 self._best[len(soft)] = self._quench(soft)
             codevectors, distortion = self._best[len(soft)]
-        self._run._remember(distortion, codevectors)
-        target = self._run.settings.target_distortion
-        return target is not None and distortion <= target
+        self._run.remember(distortion, codevectors)
+        return self._run.is_good(distortion)
 
-    def last_word(self) -> Array:
+    def final(self) -> Array:
         """The final codevectors."""
-        run = self._run
-        assert run.annealer is not None
-        soft = run.annealer.codebook.codevectors
+        run, soft = self._run, self._soft
         if not run.settings.finish:
             return soft
         start = self._best[len(soft)][0] if len(soft) in self._best else self._quench(soft)[0]

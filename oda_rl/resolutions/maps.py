@@ -124,7 +124,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     @available_if(lambda self: _inverts(getattr(self, "map_", None)))
     def inverse_transform(self, X: ArrayLike) -> Array:
-        """Features, such as codevectors, in the units of the data, if the map knows the way back.
+        """Features, such as codevectors, in the units of the data, if the map has an inverse.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ def as_map(spec: Any, name: str = "the feature map") -> FeatureMap:
 
 
 class _Naming:
-    """Says in errors from within a map which one it was."""
+    """Names the map in errors that come from within it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -305,7 +305,7 @@ def _build(spec: Any, name: str) -> Any:
 
 
 def _inverts(fitted: Any) -> bool:
-    """Whether the map knows the way back; scikit-learn's FunctionTransformer says so even if not."""
+    """Whether a map has an inverse; a FunctionTransformer has the method even without one."""
     if isinstance(fitted, Pipeline):
         return all(_inverts(step) for _, step in fitted.steps if step != "passthrough")
     if isinstance(fitted, FunctionTransformer) and fitted.inverse_func is None:

@@ -122,8 +122,8 @@ class Projection(TransformerMixin, BaseEstimator):
             found = np.tile(self.mean_, (len(coordinates), 1))
             found[:, self._chosen(len(self.mean_))] = coordinates
             return found
-        rest = coordinates - self.mean_ @ self.matrix_.T
-        return np.asarray(self.mean_ + rest @ np.linalg.pinv(self.matrix_).T)
+        offset = coordinates - self.mean_ @ self.matrix_.T
+        return np.asarray(self.mean_ + offset @ np.linalg.pinv(self.matrix_).T)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the coordinates: those of the columns, or `projection0`, `projection1`, ...

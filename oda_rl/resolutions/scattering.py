@@ -45,7 +45,7 @@ class Scattering(TransformerMixin, BaseEstimator):
         One number per window, or also averaged over all windows: no trace of where something is.
     compression : {None, "sqrt", "log"}, default=None
         What is done to every coefficient at the end: its square root, or its logarithm above a
-        thousandth of the largest coefficient that `fit` sees. Helps where few coefficients are large.
+        thousandth of the largest coefficient in `fit`. Helps where few coefficients are large.
     channels : int, default=1
         Numbers per point, such as 3 for colours, the last axis of the row; each is transformed by
         itself.
@@ -239,7 +239,7 @@ def scattering_pyramid(
         J for every resolution, coarse to fine: averages over windows of 2^J points. By default the two
         largest that fit: 3 and 2 for 8 x 8, 4 and 3 for 16 x 16.
     n_components : int, float or None, default=0.999
-        Principal components that are kept of the coefficients, many of which say the same: how many, or
+        Principal components that are kept of the coefficients, many of which are redundant: how many, or
         the share of the variance that they are to keep, in (0, 1). None keeps all coefficients.
     discriminant : bool, default=False
         Whether linear discriminant analysis follows, one feature fewer than there are classes: far

@@ -1,7 +1,5 @@
 """Fitted maps as plain values and arrays, and back: model files hold no pickles."""
 
-import json
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -26,6 +24,7 @@ KNOWN = {
     "Pipeline": "sklearn.pipeline",
     "FeatureUnion": "sklearn.pipeline",
 }
+CLASS = "class"
 
 
 def get_state(estimator: BaseEstimator) -> dict[str, Any]:
@@ -55,7 +54,8 @@ def get_state(estimator: BaseEstimator) -> dict[str, Any]:
     >>> restore(get_state(PCA(2).fit(X))).transform(X).shape
     (20, 2)
     """
-    return dict(_encode(estimator))
+    state: dict[str, Any] = _encode(estimator)
+    return state
 
 
 def restore(state: dict[str, Any], given: Any = None) -> Any:
@@ -79,6 +79,8 @@ def restore(state: dict[str, Any], given: Any = None) -> Any:
         If the map was the user's own and is not given, or the state is not one of `get_state`.
     """
     user = state.get("user")
+    if user is None and CLASS not in state:
+        raise ValueError(f"a dictionary of {', '.join(state)} is no state of a feature map.")
     if user is None:
         return _decode(state)
     if given is None:
@@ -95,56 +97,43 @@ def is_known(value: Any) -> bool:
 
 
 def _encode(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
+    """The value with maps as dictionaries, within lists, tuples and dictionaries too."""
+    if isinstance(value, np.ndarray):
+        plain = not value.dtype.hasobject or all(isinstance(item, str) for item in value.ravel())
+    else:
+        plain = value is None or isinstance(value, bool | int | float | str | slice | np.generic)
+    if plain:
         return value
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return value
-    if isinstance(value, np.ndarray) and all(isinstance(item, str) for item in value.ravel()):
-        return {"names": value.tolist()}
-    if isinstance(value, slice):
-        return {"slice": [_encode(part) for part in (value.start, value.stop, value.step)]}
-    if isinstance(value, tuple):
-        return {"tuple": [_encode(item) for item in value]}
     if isinstance(value, list | range):
         return [_encode(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_encode(item) for item in value)
     if isinstance(value, dict):
-        return {"dict": [[key, _encode(item)] for key, item in value.items()]}
+        return {key: _encode(item) for key, item in value.items()}
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None  # has done its part in `fit`
     if is_known(value):
         parameters = value.get_params(deep=False)
         fitted = {key: item for key, item in vars(value).items() if key not in parameters}
         return {
-            "class": type(value).__name__,
-            "parameters": {key: _encode(item) for key, item in parameters.items()},
-            "fitted": {key: _encode(item) for key, item in fitted.items()},
+            CLASS: type(value).__name__,
+            "parameters": _encode(parameters),
+            "fitted": _encode(fitted),
         }
     raise TypeError(f"{value!r} cannot be stored in a model file.")
 
 
 def _decode(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
+    if isinstance(value, list | tuple):
+        return type(value)(_decode(item) for item in value)
     if not isinstance(value, dict):
         return value
-    if "class" in value:
-        name = value["class"]
-        if name not in KNOWN:
-            raise ValueError(f"{name} is no feature map that a model file may hold: {', '.join(KNOWN)}.")
-        parameters = {key: _decode(item) for key, item in value["parameters"].items()}
-        made = getattr(import_module(KNOWN[name]), name)(**parameters)
-        for key, item in value["fitted"].items():
-            setattr(made, key, _decode(item))
-        return made
-    makers: dict[str, Callable[[list[Any]], Any]] = {
-        "tuple": tuple,
-        "slice": lambda parts: slice(*parts),
-        "dict": dict,
-        "names": lambda names: np.array(names, dtype=object),
-    }
-    kind = next(iter(value), None)
-    if len(value) != 1 or kind not in makers:
-        raise ValueError(f"{json.dumps(value, default=str)[:80]} is no state of a feature map.")
-    return makers[kind](_decode(value[kind]))
+    if CLASS not in value:
+        return {key: _decode(item) for key, item in value.items()}
+    name = value[CLASS]
+    if name not in KNOWN:
+        raise ValueError(f"{name} is no feature map that a model file may hold: {', '.join(KNOWN)}.")
+    made = getattr(import_module(KNOWN[name]), name)(**_decode(value["parameters"]))
+    for key, item in _decode(value["fitted"]).items():
+        setattr(made, key, item)
+    return made

@@ -227,8 +227,8 @@ class WaveletPyramid(TransformerMixin, BaseEstimator):
         found = _pywt().swtn(
             signals, self.wavelet, level=self.level, axes=self._axes, trim_approx=True, norm=True
         )
-        rest = [{key: _mean(np.abs(d), window) for key, d in details.items()} for details in found[1:]]
-        return [_mean(found[0], window), *rest]
+        details = [{key: _mean(np.abs(d), window) for key, d in level.items()} for level in found[1:]]
+        return [_mean(found[0], window), *details]
 
 
 def _mean(signals: Array, window: int) -> Array:

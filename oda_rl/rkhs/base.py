@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from oda_rl import storage
 from oda_rl._validation import check_at_least
+from oda_rl.estimators.parameters import restored, stored
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
 from oda_rl.rkhs.hyperparameters import HYPERPARAMETERS, Rules
 from oda_rl.rkhs.machine import Array, KernelMachine
@@ -117,11 +118,11 @@ class KernelSGD(BaseEstimator):
         raise NotImplementedError
 
     def _outputs_state(self) -> dict[str, Any]:
-        """What is stored of the outputs."""
-        raise NotImplementedError
+        """What is stored of the outputs, but for the classes."""
+        return {}
 
     def _set_outputs_state(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """Put back what `_outputs_state` gave."""
 
     # -- what has been learned -------------------------------------------------------------------
 
@@ -165,17 +166,8 @@ class KernelSGD(BaseEstimator):
             The file; None for a binary file.
         """
         check_is_fitted(self, "dictionary_")
-        parameters = self.get_params(deep=False)
-        if not isinstance(self.random_state, int | np.integer):
-            parameters["random_state"] = None  # the generator's state is stored with the machine
-        names = getattr(self, "feature_names_in_", None)
-        state = {
-            "parameters": parameters,
-            "feature_names": None if names is None else names.tolist(),
-            "outputs": self._outputs_state(),
-            "n_outputs": self._machine.n_outputs,
-            "machine": self._machine.get_state(),
-        }
+        machine = {"n_outputs": self._machine.n_outputs, **self._machine.get_state()}
+        state = stored(self) | {"outputs": self._outputs_state(), "machine": machine}
         return storage.save(path, type(self).__name__, state)
 
     @classmethod
@@ -197,12 +189,10 @@ class KernelSGD(BaseEstimator):
             If there is no such file, or it is damaged or holds something else.
         """
         state = storage.load(path, cls.__name__)
-        model = cls(**state["parameters"])
-        model.n_features_in_ = len(state["machine"]["points"])
-        if state["feature_names"] is not None:
-            model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+        model: Self = restored(cls, state)
         model._set_outputs_state(state["outputs"])
+        machine = state["machine"]
         rules, rng = model._rules(), np.random.default_rng()
-        model._machine = KernelMachine(model.n_features_in_, state["n_outputs"], rules, rng)
-        model._machine.set_state(state["machine"])
+        model._machine = KernelMachine(model.n_features_in_, machine["n_outputs"], rules, rng)
+        model._machine.set_state(machine)
         return model._publish()

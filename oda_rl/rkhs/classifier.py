@@ -309,9 +309,3 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
 
     def _numbers(self, labels: NDArray[Any]) -> Array:
         return np.searchsorted(self.classes_, labels)[:, None].astype(np.float64)
-
-    def _outputs_state(self) -> dict[str, Any]:
-        return {"classes": self.classes_.tolist(), "dtype": self.classes_.dtype.str}
-
-    def _set_outputs_state(self, state: dict[str, Any]) -> None:
-        self.classes_ = np.array(state["classes"], dtype=state["dtype"])

@@ -4,15 +4,26 @@ from itertools import product
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
+from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.linear_q import (
     FourierConfig,
     SOMConfig,
     TileCodingConfig,
     UniformGridConfig,
-    encoding,
+    kernels,
 )
-from oda_rl.agents.linear_q.features import make_features, make_fourier, make_tiles
+from oda_rl.agents.linear_q.features import (
+    Encoder,
+    Scratch,
+    encode,
+    fourier_features,
+    make_features,
+    make_fourier,
+    make_tiles,
+    nearest_cell,
+)
 from oda_rl.agents.linear_q.learner import LinearLearner
 
 RNG = np.random.default_rng(0)
@@ -20,6 +31,25 @@ RNG = np.random.default_rng(0)
 
 def source_of(periodic):
     return np.array([(j, 0 if angle else -1) for j, angle in enumerate(periodic)])
+
+
+def tiles_of(features, points, periodic):
+    """The tiles of points in [0, 1]; an angle is told by its cosine and its sine."""
+    n = len(periodic)
+    source = np.array([(2 * j, 2 * j + 1 if angle else -1) for j, angle in enumerate(periodic)])
+    low = np.where(periodic, -np.pi, 0.0)
+    inverse = np.where(periodic, 1.0 / (2.0 * np.pi), 1.0)
+    encoder = Encoder(source, low, inverse, *features.tables)
+    found = Scratch(
+        np.zeros(n), np.zeros(features.n_active, dtype=np.int64), *(np.zeros(1),) * 2, np.zeros((1, 1))
+    )
+    for u in points:
+        observation = np.zeros(2 * n)
+        turned = 2.0 * np.pi * u - np.pi
+        observation[0::2] = np.where(periodic, np.cos(turned), u)
+        observation[1::2] = np.sin(turned)
+        assert encode(observation, features.kind, encoder, found)
+        yield found.u.copy(), found.index.copy()
 
 
 def naive_tile(u, tiles, tilings, periodic):
@@ -42,12 +72,8 @@ def naive_tile(u, tiles, tilings, periodic):
 def test_tiles(tilings, periodic):
     tiles = (4, 2, 5)
     features = make_tiles(tiles, tilings, np.array(periodic), "tiles")
-    index = np.zeros(tilings, dtype=np.int64)
     points = np.vstack([RNG.random((200, 3)), np.array(list(product((0.0, 0.5, 1.0), repeat=3)))])
-    for u in points:
-        encoding.tile_indices(
-            u, source_of(periodic), features.scale, features.size, features.offset, index
-        )
+    for u, index in tiles_of(features, points, periodic):
         assert index.tolist() == naive_tile(u, tiles, tilings, periodic)
         assert index.max() < features.n_features
 
@@ -55,17 +81,9 @@ def test_tiles(tilings, periodic):
 def test_a_grid_has_its_bins_and_no_more():
     features = make_features(UniformGridConfig(bins=(3, 2)), np.zeros(2, dtype=bool), RNG)
     assert features.n_features == 6
-    index = np.zeros(1, dtype=np.int64)
     seen = set()
-    for u in product(np.linspace(0.0, 1.0, 13), repeat=2):
-        encoding.tile_indices(
-            np.array(u),
-            source_of((False, False)),
-            features.scale,
-            features.size,
-            features.offset,
-            index,
-        )
+    points = np.array(list(product(np.linspace(0.0, 1.0, 13), repeat=2)))
+    for u, index in tiles_of(features, points, (False, False)):
         assert index[0] == min(int(u[0] * 3), 2) * 2 + min(int(u[1] * 2), 1)
         seen.add(int(index[0]))
     assert seen == set(range(6))
@@ -81,11 +99,11 @@ def test_fourier(order, coupled):
         if np.count_nonzero(c) <= (n if coupled is None else coupled)
     ]
     assert features.n_features == len(vectors)
-    room, found = np.zeros((4, max(len(vectors), order * n))), np.zeros(len(vectors))
+    spare, found = np.zeros((4, max(len(vectors), order * n))), np.zeros(len(vectors))
     lengths = [max(1.0, np.linalg.norm(c)) for c in vectors]
     np.testing.assert_allclose(np.sort(features.gain), np.sort(1.0 / np.array(lengths)))
     for u in RNG.random((20, n)):
-        encoding.fourier_features(u, order, features.parent, room, found)
+        fourier_features(u, order, features.parent, spare, found)
         expected = [np.cos(np.pi * np.dot(c, u)) for c in vectors]
         np.testing.assert_allclose(np.sort(found), np.sort(expected), atol=1e-12)
         # The same vector has the same function and the same share of the stepsize.
@@ -100,26 +118,38 @@ def test_fourier_couples_as_many_as_it_can():
     assert make_fourier(3, None, 400).n_features == 1 + 400 * 3
 
 
-def test_best_match_and_neighbours():
+def move(location, lattice, winner, u, source, rate, radius):
+    """One update of a map that has unfolded, with this rate and radius."""
+    learner = LinearLearner(
+        1, ActionCodec(spaces.Discrete(2)), 1, np.zeros(1), np.ones(1), SOMConfig(), seed=0
+    )
+    settings = learner._settings._replace(
+        map_rate_final=rate, map_radius_final=radius, map_horizon=1e300, map_steps=0
+    )
+    encoder = learner._encoder._replace(source=source, location=location, lattice=lattice)
+    kernels.move_map(winner, settings, np.zeros(2, dtype=np.int64), encoder, u)
+
+
+def test_nearest_cell_and_neighbours():
     lattice = np.array(list(product(range(3), range(2))), dtype=np.float64).T
     location = RNG.random((2, 6))
     u, distance = RNG.random(2), np.zeros(6)
     plain = source_of((False, False))
-    winner = encoding.best_match(u, plain, location, distance)
+    winner = nearest_cell(u, plain, location, distance)
     assert winner == np.argmin(((location.T - u) ** 2).sum(axis=1))
     expected = location.copy()
     for i in range(6):
         apart = ((lattice[:, i] - lattice[:, winner]) ** 2).sum()
         expected[:, i] += 0.3 * np.exp(-apart / (2 * 0.8**2)) * (u - location[:, i])
-    encoding.move_map(u, winner, 0.3, 0.8, plain, location, lattice)
+    move(location, lattice, winner, u, plain, 0.3, 0.8)
     np.testing.assert_allclose(location, expected)
 
 
 def test_a_map_takes_the_short_way_round():
     location, lattice = np.array([[0.95, 0.5]]), np.array([[0.0, 1.0]])
     u, angle = np.array([0.05]), np.array([[0, 1]])
-    assert encoding.best_match(u, angle, location, np.zeros(2)) == 0
-    encoding.move_map(u, 0, 0.8, 0.1, angle, location, lattice)
+    assert nearest_cell(u, angle, location, np.zeros(2)) == 0
+    move(location, lattice, 0, u, angle, 0.8, 0.1)
     np.testing.assert_allclose(location, [[0.03, 0.5]])
 
 
@@ -150,8 +180,8 @@ def test_the_usual_sizes_are_moderate(config):
 
 def make_learner(low, high, **options):
     config = UniformGridConfig(warmup_steps=4, **options)
-    learner = LinearLearner(len(low), 2, 1, np.array(low), np.array(high), config, seed=0)
-    return learner
+    actions = ActionCodec(spaces.Discrete(2))
+    return LinearLearner(len(low), actions, 1, np.array(low), np.array(high), config, seed=0)
 
 
 def test_range_from_the_user_the_space_or_what_is_seen():
@@ -177,7 +207,7 @@ def test_back_into_the_warm_up():
             learner.step(0, np.array([x]), 0.0, False, False)
         assert learner.is_scaled
         upper = learner.range.upper[0]
-        learner.set_state(*state)
+        learner.set_state(state)
         assert not learner.is_scaled
     assert upper == 5.5
 
@@ -191,7 +221,7 @@ def test_angles_take_the_place_of_cosine_and_sine():
     learner.weights[:, 1] = np.arange(8)
     for angle, quarter in ((-3.0, 0), (-1.0, 1), (1.0, 2), (3.0, 3)):
         learner.step(0, np.array([np.cos(angle), 0.5, np.sin(angle)]), 0.0, False, False)
-        assert learner.workspace.index[0, 0] == 4 + quarter
+        assert learner.memory.index[0, 0] == 4 + quarter
 
 
 @pytest.mark.parametrize(

@@ -187,10 +187,10 @@ def test_bad_input_is_refused(model):
 
 
 def test_explaining_changes_nothing(model):
-    before = model.learner.get_state()[1]
+    before = model.learner.get_state()["arrays"]
     explain_policy(model)
     explain_observation(model, np.zeros(4))
-    for name, array in model.learner.get_state()[1].items():
+    for name, array in model.learner.get_state()["arrays"].items():
         np.testing.assert_array_equal(array, before[name])
 
 

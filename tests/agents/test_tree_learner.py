@@ -37,7 +37,7 @@ def make_model(env="CartPole-v1", **options):
 
 
 def assert_same(first, second):
-    a, b = first.learner.get_state()[1], second.learner.get_state()[1]
+    a, b = first.learner.get_state()["arrays"], second.learner.get_state()["arrays"]
     assert a.keys() == b.keys()
     for name in a:
         np.testing.assert_array_equal(a[name], b[name], err_msg=name)
@@ -286,7 +286,7 @@ def test_nonsense_from_the_environment():
     model = make_model(BrokenEnv(5_000, reward=np.nan), gamma=0.5)
     with pytest.raises(BadTransitionError, match=r"reward nan.*at step 5000 of the training"):
         model.learn(8_000)
-    for array in model.learner.get_state()[1].values():
+    for array in model.learner.get_state()["arrays"].values():
         assert np.isfinite(array).all()
     with pytest.raises(ValueError, match="NaN"):
         model.predict(np.array([np.nan], np.float32))

@@ -117,8 +117,8 @@ def test_looking_does_not_settle():
         asked.greedy(make_points(5, 3))
         asked.codebook["q"][:] = np.nan  # a copy
         asked.get_state()
-    for name, array in quiet.get_state()[1].items():
-        np.testing.assert_array_equal(array, asked.get_state()[1][name], err_msg=name)
+    for name, array in quiet.get_state()["arrays"].items():
+        np.testing.assert_array_equal(array, asked.get_state()["arrays"][name], err_msg=name)
 
 
 def test_greedy_actions_know_what_has_not_been_settled():

@@ -25,10 +25,7 @@ def test_watching_changes_nothing(options):
     watched, other = (train(8_000, watch, **options) for watch in (True, False))
     np.testing.assert_array_equal(watched.learner.q_values, other.learner.q_values)
     np.testing.assert_array_equal(watched.learner.codevectors, other.learner.codevectors)
-    config, arrays = watched.learner.get_state()
-    expected_config, expected = other.learner.get_state()
-    assert config == expected_config
-    assert arrays.keys() == expected.keys()
+    np.testing.assert_equal(watched.learner.get_state()["figures"], other.learner.get_state()["figures"])
     assert other.learner.td_errors is None
 
 
@@ -53,10 +50,10 @@ def test_a_reward_that_is_learned_leaves_no_error():
 @pytest.mark.parametrize("options", [{}, TREE])
 def test_errors_stay_with_their_cells(options):
     model = train(8_000, True, **options)
-    config, arrays = model.learner.get_state()
+    state = model.learner.get_state()
     errors = model.learner.td_errors
     assert np.isfinite(errors).any()
-    model.learner.set_state(config, arrays)  # the same codebook again
+    model.learner.set_state(state)  # the same codebook again
     np.testing.assert_array_equal(model.learner.td_errors, errors)
 
 

@@ -135,15 +135,3 @@ def test_a_fit_numbers_its_cells_in_their_order():
     model.partial_fit(before[:1])
     np.testing.assert_array_equal(model.cell_ids_, np.arange(len(before)))
     np.testing.assert_allclose(model.codevectors_, before)
-
-
-def test_a_file_from_before_there_were_numbers_can_be_read(tmp_path):
-    from oda_rl import storage
-
-    model = ODAPartition(6, random_state=0).partial_fit(chain(800))
-    config, arrays = storage.load(model.save(tmp_path / "new"), "ODAPartition")
-    del config["run"]["identities"], config["parameters"]["scale"]
-    arrays["book/payload"] = arrays["book/payload"][:-1]
-    old = ODAPartition.load(storage.save(tmp_path / "old", "ODAPartition", config, arrays))
-    np.testing.assert_array_equal(old.cell_ids_, np.arange(model.n_codevectors_))
-    old.partial_fit(chain(50, seed=3))

@@ -63,7 +63,7 @@ def test_labelled_samples_move_cells_of_their_own_only():
     samples, labels = np.array([[0.0], [2.0], [9.0], [11.0]]), np.array([0, 0, 1, 1])
     location, label = np.array([[8.0, 0.0, 50.0]]), np.array([0, 1, 1])
     cells = assignment(4)
-    value, _ = lloyd.quench(0, samples, labels, np.ones(4), False, 0.0, 10, 3, location, label, *cells)
+    value, *_ = lloyd.quench(0, samples, labels, np.ones(4), False, 0.0, 10, 3, location, label, *cells)
     np.testing.assert_array_equal(location, [[1.0, 10.0, 50.0]])  # a cell without samples stays
     np.testing.assert_array_equal(cells[0], [0, 0, 1, 1])
     assert value == 1.0

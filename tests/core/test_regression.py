@@ -190,7 +190,7 @@ def test_files_say_what_they_need():
     ODARegressor(3, random_state=0).fit(X, y).save(known)
     own.seek(0)
     known.seek(0)
-    with pytest.raises(ValueError, match="give the object to load as local_model"):
+    with pytest.raises(ValueError, match="local_model must be given to load"):
         ODARegressor.load(own)
     with pytest.raises(ValueError, match="saved with 'linear'"):
         ODARegressor.load(known, local_model=Quadratic())

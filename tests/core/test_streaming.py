@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
 
-from oda_rl import ODAPartition, ODARegressor
+from oda_rl import ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.streaming import Stream
 
 
@@ -89,6 +89,14 @@ def test_weights():
     stream.learn_one({"a": 1.0}, 2.0, w=1.0)
     stream.learn_one({"a": 1.0}, 8.0, w=2.0)
     assert stream.predict_one({"a": 1.0}) == pytest.approx(6.0)
+
+
+def test_classes_may_come_later():
+    stream = Stream(ODAClassifier(4, random_state=0))
+    for x, y in samples():
+        stream.learn_one(x, "yes" if y > 0 else "no")
+    stream.learn_one({"a": 5.0, "b": 5.0}, "perhaps")
+    assert set(stream.predict_proba_one({"a": 5.0, "b": 5.0})) == {"no", "perhaps", "yes"}
 
 
 def test_pickle_and_clone():

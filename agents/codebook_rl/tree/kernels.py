@@ -145,16 +145,9 @@ def step(
 def run(
     env_step,
     env_reset,
-    parameters,
-    starts,
+    rollout,
     time_limit,
     n_steps,
-    clock,
-    played,
-    state,
-    observation,
-    returns,
-    lengths,
     block,
     settings,
     counters,
@@ -169,24 +162,22 @@ def run(
 ):
     """Up to `n_steps` of a compiled environment and of `observe`: as `codebook_rl.step.run`."""
     t = 0
-    while t < n_steps and counters[LEVEL_DONE] == 0 and not used_up(clock, block, starts):
+    while t < n_steps and counters[LEVEL_DONE] == 0 and not used_up(rollout, block):
         reward = 0.0
         terminated = False
         ended = False
-        first = clock[BEGINNING] == 1
+        first = rollout.clock[BEGINNING] == 1
         if not first:
-            reward, terminated, ended = play(
-                env_step, parameters, time_limit, clock, played, state, memory.command[0], observation
-            )
+            reward, terminated, ended = play(env_step, rollout, time_limit, memory.command[0])
             t += 1
         code = observe(
             0,
-            observation,
+            rollout.observation,
             reward,
             terminated,
             ended,
             first,
-            block[clock[ROW]],
+            block[rollout.clock[ROW]],
             settings,
             counters,
             figures,
@@ -200,7 +191,7 @@ def run(
         )
         if code < 0:
             return code
-        turn(env_reset, parameters, starts, ended, clock, played, state, observation, returns, lengths)
+        turn(env_reset, rollout, ended)
     return t
 
 

@@ -132,15 +132,15 @@ class TreeLearner(TwoTimescaleLearner):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def get_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """All that has been learned, as numbers for JSON and as arrays."""
+    def get_state(self) -> dict[str, Any]:
+        """All that has been learned, as a dict of arrays, plain values, and dicts of them."""
         if self._stored:
             self._storage.unload(self.slow.codebook)
         return super().get_state()
 
-    def set_state(self, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def set_state(self, config: dict[str, Any]) -> None:
         """Go on from `get_state`; the number of environments may be another one."""
         if self._stored:
             self._storage.unload(self.slow.codebook)
         self._stored = False
-        super().set_state(config, arrays)
+        super().set_state(config)

@@ -18,7 +18,8 @@ from oda_rl.estimators.classification.book import (
 )
 from oda_rl.estimators.classification.fine_tuning import anneal_lvq, fine_tune
 from oda_rl.estimators.feature_scaling import Scaling
-from oda_rl.estimators.session import Run, Settings
+from oda_rl.estimators.session import Run
+from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
 Array = NDArray[np.float64]

@@ -1,27 +1,22 @@
 """What the classifiers have in common: labelled codevectors in scaled features that decide."""
 
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin
 
-from oda_rl import storage
-from oda_rl.codebook.divergences import Divergence, get_divergence
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.book import ClassBook, probabilities
 from oda_rl.estimators.classification.settings import check_part
 from oda_rl.estimators.feature_scaling import Scaling
-from oda_rl.estimators.parameters import restored, stored
-from oda_rl.estimators.targets import check_samples
 
 Array = NDArray[np.float64]
 
 
-class CodebookClassifier(ClassifierMixin, BaseEstimator):
+class CodebookClassifier(ClassifierMixin, Estimator):
     """A classifier with labelled codevectors and the parameters that are named below."""
 
     divergence: str | Divergence
@@ -29,7 +24,6 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
     class_weight: Any
     reject: float | None
     reject_label: Any
-    random_state: Any
     classes_: NDArray[Any]
 
     # -- using fitted codevectors ----------------------------------------------------------------
@@ -122,62 +116,7 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         check_part(quantile=part)
         return self._is_far(self._distance(X), part)
 
-    # -- storing ---------------------------------------------------------------------------------
-
-    def save(self, path: storage.PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-        """
-        check_is_fitted(self, "classes_")
-        return storage.save(path, type(self).__name__, {**stored(self), **self._get_state()})
-
-    @classmethod
-    def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-        divergence : Divergence, optional
-            Needed if the estimator was saved with a divergence of the user's own.
-
-        Returns
-        -------
-        The estimator.
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or holds something else, or its divergence is not known.
-        """
-        state = storage.load(path, cls.__name__)
-        model: Self = restored(cls, state, divergence=divergence)
-        model._set_state(state)
-        return model
-
-    def _get_state(self) -> dict[str, Any]:
-        """What has been learned, for a model file."""
-        raise NotImplementedError
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        """Put a new estimator in the state that `_get_state` gave."""
-        raise NotImplementedError
-
     # -- for the classifiers ---------------------------------------------------------------------
-
-    @property
-    def _divergence(self) -> Divergence:
-        return get_divergence(self.divergence)
 
     def _distance(self, X: ArrayLike) -> Array:
         samples = self._check_again(X)
@@ -194,16 +133,3 @@ class CodebookClassifier(ClassifierMixin, BaseEstimator):
         self.codevector_labels_ = self.classes_[book.labels]
         self.weights_ = book.weights
         self.n_codevectors_ = len(book.labels)
-
-    def _check_again(self, X: ArrayLike) -> Array:
-        check_is_fitted(self, "classes_")
-        return check_samples(self, self._divergence, X, reset=False)
-
-    def _generator(self) -> np.random.Generator:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return np.random.default_rng(seed)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self._divergence.minimum >= 0.0
-        return tags

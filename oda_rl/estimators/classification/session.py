@@ -11,8 +11,8 @@ from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, cel
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
-from oda_rl.estimators.session import Run, Settings
-from oda_rl.estimators.session_files import restore, state_of
+from oda_rl.estimators.session import Run
+from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 
 Array = NDArray[np.float64]
@@ -302,7 +302,7 @@ class ClassSession:
             "scaling": self.scaling._asdict(),
             "waiting": self.waiting._asdict(),
             "book": self.book()._asdict(),
-            "runs": [[run.settings.max_codevectors, *state_of(run)] for run in self.runs],
+            "runs": [[run.settings.max_codevectors, run.get_state()] for run in self.runs],
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -314,12 +314,12 @@ class ClassSession:
         self.scaling = Scaling(**state["scaling"])
         self.waiting = Data(**state["waiting"])
         self.fixed = ClassBook(**state["book"])
-        for max_codevectors, *own in state["runs"]:
+        for max_codevectors, own in state["runs"]:
             run = self.new_run()
             run.settings = run.settings._replace(max_codevectors=max_codevectors)
             if self.settings.shared:
                 run.payload = {"votes": (self.n_classes, "count")}
-            restore(run, *own)
+            run.set_state(own)
             self.runs.append(run)
         self.rng.bit_generator.state = state["rng"]
 

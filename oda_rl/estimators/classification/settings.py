@@ -1,12 +1,11 @@
 """The parameters of `ODAClassifier`, checked and ready for use."""
 
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from oda_rl._validation import check_at_least
 from oda_rl.estimators.classification.fine_tuning import check_variant
 from oda_rl.estimators.feature_scaling import SCALES
-from oda_rl.estimators.session import Settings
+from oda_rl.estimators.settings import Settings
 
 MODES = ("conditional", "majority", "lvq")
 RULES = ("bayes", "nearest")
@@ -29,9 +28,7 @@ class ClassSettings(NamedTuple):
         k = estimator.max_codevectors
         if isinstance(k, str) and k != "auto":
             raise ValueError(f"max_codevectors must be a positive number or 'auto', got {k!r}.")
-        given = {name: getattr(estimator, name, None) for name in (*Settings._fields, "schedule")}
-        given |= {"max_codevectors": 1 if k == "auto" else k, "finish": False}
-        annealing = Settings.of(SimpleNamespace(**given))
+        annealing = Settings.of(estimator, max_codevectors=1 if k == "auto" else k)
         _check_choice(MODES, mode=estimator.mode)
         _check_choice(RULES, rule=estimator.rule)
         _check_choice((*SCALES, None), scale=estimator.scale)

@@ -2,13 +2,25 @@
 
 from typing import Any, Literal, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from oda_rl.estimators.regression.base import MixtureEstimator
+from oda_rl import storage
+from oda_rl.estimators.base import Estimator
+from oda_rl.estimators.parameters import restored
 from oda_rl.estimators.regression.local_models import LocalModel
+from oda_rl.estimators.regression.session import ModelSettings, RegressionPoint, RegressionRun
+from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import check_data
+
+Array = NDArray[np.float64]
+# What a model file has in place of a local model of the user's own.
+OWN = "own"
 
 
-class ODARegressor(MixtureEstimator):
+class ODARegressor(MultiOutputMixin, RegressorMixin, Estimator):
     """Regression by online deterministic annealing: a codebook whose cells have local models.
 
     Cells split as the temperature falls, in the space of inputs and outputs together, so that they
@@ -198,10 +210,8 @@ class ODARegressor(MixtureEstimator):
         ValueError
             If a parameter is outside its range, or samples are not numbers.
         """
-        settings = self._settings()
-        samples, weight = self._check(X, y, sample_weight, reset=True)
-        self._begin(*settings, samples)
-        self._run.fit_all(samples, weight / weight.mean())
+        run, samples, weight = self._take_in(X, y, sample_weight, begin=True)
+        run.fit(samples, weight / weight.mean())
         self._publish()
         return self
 
@@ -230,13 +240,146 @@ class ODARegressor(MixtureEstimator):
             If a parameter is outside its range, or samples are not numbers or of other shapes than
             before.
         """
-        settings = self._settings()
-        first = not hasattr(self, "_run")
-        samples, weight = self._check(X, y, sample_weight, reset=first)
-        if first:
-            self._begin(*settings, samples)
-        else:
-            self._run.resume(settings[0])
-        self._run.learn_stream(samples, weight)
+        begin = not hasattr(self, "_run")
+        run, samples, weight = self._take_in(X, y, sample_weight, begin)
+        run.observe(samples, weight)
         self._publish()
         return self
+
+    # -- using -----------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> Array:
+        """The outputs of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            As the outputs that were learned from.
+        """
+        found = self._run.predict(self._check_again(X))
+        return found[:, 0] if self._flat else found
+
+    def association(self, X: ArrayLike) -> Array:
+        """How much every cell says in a prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_codevectors)
+            Rows sum to one.
+        """
+        inputs = self._check_again(X)
+        if self._run.annealer is None or self._run.scaling is None:
+            return np.ones((len(inputs), 1))
+        scaled = self._run.scaling.standardise(inputs) * self.relevance_
+        return self._run.associations(np.ascontiguousarray(scaled))
+
+    @property
+    def history_(self) -> list[RegressionPoint]:
+        """One record per finished temperature."""
+        check_is_fitted(self, "codevectors_")
+        return [
+            RegressionPoint(
+                p.temperature,
+                p.n_codevectors,
+                unexplained,
+                p.n_samples_seen,
+                p.seconds,
+                self._run.in_data_units(p.codevectors),
+            )
+            for p, unexplained in zip(self._run.history, self._run.unexplained, strict=True)
+        ]
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: storage.PathOrFile, local_model: LocalModel | None = None) -> Self:  # type: ignore[override]
+        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        local_model : LocalModel, optional
+            Needed if the estimator was saved with a local model of the user's own.
+
+        Returns
+        -------
+        ODARegressor
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or needs a local model that was not given.
+        """
+        state = storage.load(path, cls.__name__)
+        saved = state["parameters"]["local_model"]
+        if (saved == OWN) != (local_model is not None):
+            raise ValueError(
+                "local_model must be given to load if the file was saved with one of the user's own, "
+                f"which a file cannot hold, and else be left out; it was saved with {saved!r}."
+            )
+        model: Self = restored(cls, state, local_model=local_model)
+        model._set_state(state)
+        return model
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _stored(self) -> dict[str, Any]:
+        state = super()._stored()
+        if self._run.own is not None:
+            state["parameters"]["local_model"] = OWN
+        return state
+
+    def _get_state(self) -> dict[str, Any]:
+        return {"n_outputs": self._run.n_outputs, "flat": self._flat, "run": self._run.get_state()}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        self._flat = state["flat"]
+        sizes = self.n_features_in_, state["n_outputs"]
+        settings, models = Settings.of(self), ModelSettings.of(self)
+        self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
+        self._run.set_state(state["run"])
+        self._publish()
+
+    def _take_in(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, begin: bool
+    ) -> tuple[RegressionRun, Array, Array]:
+        """The run, a new one to `begin`; inputs and outputs side by side; weights."""
+        settings, models = Settings.of(self), ModelSettings.of(self)
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, outputs=True)
+        outputs = data.targets.reshape(len(data.weight), -1).astype(np.float64)
+        n_outputs = outputs.shape[1]
+        if begin:
+            self._flat = data.targets.ndim == 1
+            n_inputs = self.n_features_in_
+            self._run = RegressionRun(settings, models, n_inputs, n_outputs, self._generator())
+        elif n_outputs != self._run.n_outputs:
+            raise ValueError(
+                f"y must have as many outputs as before, {self._run.n_outputs}, got {n_outputs}."
+            )
+        else:
+            self._run.resume(settings)
+        return self._run, np.column_stack([data.samples, outputs]), data.weight
+
+    def _publish(self) -> None:
+        run = self._run
+        self.codevectors_, self.weights_, values, slopes = run.published()
+        self.values_ = values[:, 0] if self._flat else values
+        if slopes is not None:
+            self.coef_ = slopes[:, 0] if self._flat else slopes
+        self.relevance_ = run.relevance
+        self.softness_ = run.softness
+        self.n_codevectors_ = len(self.codevectors_)
+        self.n_samples_seen_ = run.n_seen
+        self.temperature_ = np.inf if run.annealer is None else run.annealer.temperature
+        self.converged_ = run.annealer is not None and run.annealer.done

@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.codebook.association import add_distances
-from oda_rl.estimators.regression import kernels as compiled
-from oda_rl.estimators.regression.refit import fit_mixture
-from oda_rl.estimators.session import Run, Settings
+from oda_rl.estimators.regression.mixture import fit_mixture, nearest_distances, predict_all
+from oda_rl.estimators.session import Run
+from oda_rl.estimators.settings import Settings
 
 Array = NDArray[np.float64]
 
@@ -104,7 +103,7 @@ class Pilot:
         space = inputs if followed is None else np.hstack([inputs, followed * self._metric[d:]])
         run = Run(self._settings, space.shape[1], self._rng)
         codevectors = run.fit(space[chosen], weight)[:, :d]
-        distance = input_distances(inputs[chosen], codevectors).min(axis=1)
+        distance = nearest_distances(inputs[chosen], codevectors)
         width = SOFTNESS * float(np.average(distance, weights=weight))
         outputs = self._standard[chosen, d:]
         theta = fit_mixture(inputs[chosen], outputs, weight, codevectors, width, True).theta
@@ -113,7 +112,7 @@ class Pilot:
         def predict(points: Array) -> Array:
             out = np.empty((len(points), outputs.shape[1]))
             k = len(codevectors)
-            compiled.predict_all(points, no_scale, location, k, width, theta, d + 1, out)
+            predict_all(points, no_scale, location, k, width, theta, d + 1, out)
             return out
 
         return predict(inputs), self._relevance(predict, inputs[chosen[:SLOPES]], weight[:SLOPES])
@@ -128,12 +127,3 @@ class Pilot:
         if not slopes.max() > 0.0:
             return np.ones(d)
         return np.maximum(slopes / slopes.max(), LEAST_RELEVANCE)
-
-
-def input_distances(inputs: Array, codevectors: Array) -> Array:
-    """Squared distances (n_samples, n_codevectors)."""
-    location = np.ascontiguousarray(codevectors.T)
-    out = np.zeros((len(inputs), len(codevectors)))
-    for t in range(len(inputs)):
-        add_distances(inputs[t], 0, inputs.shape[1], location, len(codevectors), out[t])
-    return out

@@ -1,4 +1,4 @@
-"""One run of progressive regression: what `ODARegressor` keeps between its calls."""
+"""What `ODARegressor` keeps between its calls: a run over inputs and outputs, with local models."""
 
 import time
 from typing import Any, NamedTuple
@@ -6,15 +6,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.learning import ERROR, INPUT_DISTORTION
-from oda_rl.codebook.lloyd import Quench
-from oda_rl.estimators.regression import kernels as compiled
-from oda_rl.estimators.regression import refit as _refit
-from oda_rl.estimators.regression.annealer import LEAST_SHARE, MEMORY, RIDGE, ModelAnnealer
-from oda_rl.estimators.regression.local_models import LocalModel
-from oda_rl.estimators.regression.pilot import Pilot, Scaling, input_distances
-from oda_rl.estimators.session import MIN_PATH_SAMPLES, PATH_SAMPLES, Run, Settings
+from oda_rl.estimators.regression import mixture
+from oda_rl.estimators.regression.local_models import (
+    LEAST_SHARE,
+    MEMORY,
+    RIDGE,
+    LocalModel,
+    ModelAnnealer,
+    check_local_model,
+)
+from oda_rl.estimators.regression.pilot import Pilot, Scaling
+from oda_rl.estimators.session import HardPath, Run
+from oda_rl.estimators.settings import Settings
 
 Array = NDArray[np.float64]
 
@@ -26,6 +32,21 @@ EARLY_RELEVANCE = 0.15
 OWN_EPOCHS = 10
 
 
+class RegressionPoint(NamedTuple):
+    """What was learned at one temperature: a record of `ODARegressor.history_`.
+
+    `unexplained` is the mean squared error of predictions made before the samples were learned from,
+    over the variance of the outputs; `seconds` have been spent since the fit began.
+    """
+
+    temperature: float
+    n_codevectors: int
+    unexplained: float
+    n_samples_seen: int
+    seconds: float
+    codevectors: Array
+
+
 class ModelSettings(NamedTuple):
     """What the regressor adds to the settings of the partition."""
 
@@ -35,11 +56,25 @@ class ModelSettings(NamedTuple):
     ridge: float | str
     pilot_rounds: int
 
+    @classmethod
+    def of(cls, estimator: Any) -> "ModelSettings":
+        """Those of an estimator; raises a ValueError for one out of its range."""
+        settings = cls(*(getattr(estimator, name) for name in cls._fields))
+        check_local_model(settings.local_model)
+        check_non_negative(output_weight=settings.output_weight)
+        check_at_least(0, pilot_rounds=settings.pilot_rounds)
+        for name in ("softness", "ridge"):
+            value = getattr(settings, name)
+            if value != "auto" and (isinstance(value, str) or not 0.0 <= value < np.inf):
+                raise ValueError(f"{name} must be a non-negative number or 'auto', got {value!r}.")
+        return settings
+
 
 class RegressionRun(Run):
     """A run over inputs and outputs together, with local models in the payload."""
 
     annealer_type: type[Annealer] = ModelAnnealer
+    least_warmup = 2
 
     def __init__(
         self,
@@ -55,8 +90,6 @@ class RegressionRun(Run):
         self.scaling: Scaling | None = None
         self.softness = STREAM_SOFTNESS if models.softness == "auto" else float(models.softness)
         self.unexplained: list[float] = []
-        self.first = np.empty((0, n_inputs + n_outputs))
-        self.first_weight = np.empty(0)
         if isinstance(models.local_model, str):
             q = self.n_basis
             self.payload = {
@@ -65,8 +98,8 @@ class RegressionRun(Run):
                 "seen": (1, "mean"),
             }
         else:
-            self._start = models.local_model.init(n_inputs, n_outputs, rng)
-            self.payload = {"theta": (len(self._start), "mean")}
+            self._first_theta = models.local_model.init(n_inputs, n_outputs, rng)
+            self.payload = {"theta": (len(self._first_theta), "mean")}
 
     @property
     def linear(self) -> bool:
@@ -112,18 +145,19 @@ class RegressionRun(Run):
         width = max(float(spread), 1e-300)
         annealer.attach(d, 1.0 / self.scaling.metric[:d], self.softness, self.own, width)
         if self.own is not None:
-            annealer.codebook["theta"][:, 0] = self._start
+            annealer.codebook["theta"][:, 0] = self._first_theta
         else:
             annealer.codebook["gain"][:] = np.eye(self.n_basis).reshape(-1, 1) / RIDGE
         return annealer
 
-    def _remember(self, distortion: float, codevectors: Array) -> None:
-        super()._remember(distortion, codevectors)
+    def remember(self, distortion: float, codevectors: Array) -> None:
+        """Keep a record of a finished temperature, with the error of the predictions."""
+        super().remember(distortion, codevectors)
         self.unexplained.append(float(self.figures[ERROR]) / self.n_outputs)
         self.figures[ERROR] = 0.0
 
-    def fit_all(self, samples: Array, weight: Array) -> None:
-        """Learn from all samples at hand, raw inputs and outputs."""
+    def fit(self, samples: Array, weight: Array) -> Array:
+        """Learn from all samples at hand, raw inputs and outputs; returns the final codevectors."""
         self._clock = time.perf_counter()
         d = self.n_inputs
         self.scaling = Scaling.of(samples, weight, d, self.models.output_weight)
@@ -133,40 +167,18 @@ class RegressionRun(Run):
             pilot = Pilot(self.settings, standard, weight, self.scaling.metric, d, self.rng)
             followed, self.scaling.metric[:d] = pilot(followed if i > 0 else None)
         scaled = np.column_stack([standard[:, :d], followed]) * self.scaling.metric
-        self._anneal(scaled, standard[:, d:], weight)
+        self.begin(scaled, weight)
+        self.anneal(scaled, standard[:, d:], weight, self._end_stream_level)
         book = self.book
-        if self.settings.finish:
-            book.location[:, : len(book)] = self._quench(scaled, weight, book.codevectors).T
-        distance = input_distances(scaled[:, :d], book.codevectors[:, :d])
-        width = float(np.average(distance.min(axis=1), weights=weight))
+        codevectors = HardPath(self, scaled, weight).final()
+        book.location[:, : len(book)] = codevectors.T
+        distance = mixture.nearest_distances(scaled[:, :d], codevectors[:, :d])
+        width = float(np.average(distance, weights=weight))
         self.figures[INPUT_DISTORTION] = max(width, 1e-300)
-        if self.settings.finish and self.own is not None:
-            self._refit_own(standard, weight)
-        elif self.settings.finish:
-            self._refit(standard, weight)
+        if self.settings.finish:
+            (self._refit if self.own is None else self._refit_own)(standard, weight)
         self._stop_clock()
-
-    def _quench(self, scaled: Array, weight: Array, codevectors: Array) -> Array:
-        """Codevectors at temperature zero; the moves out of local minima from a part of many samples."""
-        divergence, n = self.settings.divergence, max(MIN_PATH_SAMPLES, PATH_SAMPLES * len(codevectors))
-        if len(scaled) <= n:
-            return Quench(scaled, weight, divergence, self.rng)(codevectors)[0]
-        part = self.rng.choice(len(scaled), n, replace=False)
-        codevectors, _ = Quench(scaled[part], weight[part], divergence, self.rng)(codevectors)
-        return Quench(scaled, weight, divergence, self.rng, 0)(codevectors)[0]
-
-    def _anneal(self, scaled: Array, outputs: Array, weight: Array) -> None:
-        """Pass after pass until the annealing is done, or as many samples presented as allowed."""
-        annealer = self.begin(scaled, weight)
-        assert isinstance(annealer, ModelAnnealer)
-        annealer.at_level_end = self._end_stream_level
-        limit = np.inf if self.settings.max_samples is None else self.settings.max_samples
-        while not annealer.done and self.n_seen < limit:
-            order = self._passes(len(scaled))[: int(min(limit - self.n_seen, 2**62))]
-            annealer.outputs = outputs[order]
-            annealer.observe(scaled[order], None, weight[order], until_done=True)
-            self.n_seen = annealer.n_samples_seen
-        annealer.at_level_end = None
+        return codevectors
 
     def _refit(self, standard: Array, weight: Array) -> None:
         """All local models together by least squares, with the overlap that promises most."""
@@ -178,13 +190,13 @@ class RegressionRun(Run):
         ridge = None if self.models.ridge == "auto" else float(self.models.ridge)
         width = float(self.figures[INPUT_DISTORTION])
 
-        def fit(softness: float) -> _refit.Mixture:
-            return _refit.fit_mixture(
+        def fit(softness: float) -> mixture.Mixture:
+            return mixture.fit_mixture(
                 inputs, outputs, weight, codevectors, softness * width, self.linear, ridge
             )
 
         if self.models.softness == "auto":
-            self.softness, theta = _refit.choose_softness(fit)
+            self.softness, theta = mixture.choose_softness(fit)
         else:
             theta = fit(self.softness).theta
         assert isinstance(self.annealer, ModelAnnealer)
@@ -192,7 +204,7 @@ class RegressionRun(Run):
         scale = np.tile(np.r_[1.0, metric] if self.linear else np.ones(1), self.n_outputs)
         book["theta"][:] = theta * scale[:, None]
         book["seen"][:] = MEMORY
-        book["gain"][:] = _refit.second_moments(
+        book["gain"][:] = mixture.second_moments(
             standard[:, :d], metric, weight, codevectors, self.gating_temperature, self.linear, RIDGE
         )
 
@@ -203,61 +215,35 @@ class RegressionRun(Run):
         d, book = self.n_inputs, self.book
         share = self.associations(standard[:, :d] * self.scaling.metric[:d])
         theta = book["theta"]
-        for _ in range(OWN_EPOCHS if self.settings.finish else 0):
+        for _ in range(OWN_EPOCHS):
             for t in self.rng.permutation(len(standard)):
                 for i in np.flatnonzero(share[t] > LEAST_SHARE):
                     own = np.ascontiguousarray(theta[:, i])
                     part = float(min(1.0, weight[t] * share[t, i]))
                     theta[:, i] = self.own.update(own, standard[t, :d], standard[t, d:], part)
 
-    def learn_stream(self, samples: Array, weight: Array) -> None:
-        """Learn from the next samples of a stream, raw inputs and outputs."""
-        self._clock = time.perf_counter()
-        self.n_seen += len(samples)
-        if self.annealer is None:
-            samples, weight = self._gather(samples, weight)
-        if self.annealer is not None:
-            assert isinstance(self.annealer, ModelAnnealer)
-            assert self.scaling is not None
-            standard = self.scaling.standardise(samples)
-            self.annealer.outputs = standard[:, self.n_inputs :]
-            self.annealer.at_level_end = self._end_stream_level
-            self.annealer.observe(standard * self.scaling.metric, None, weight)
-            self.annealer.at_level_end = None
-        self._stop_clock()
+    def _start(self, samples: Array, weight: Array) -> None:
+        self.scaling = Scaling.of(samples, weight, self.n_inputs, self.models.output_weight)
+        standard = self.scaling.standardise(samples)
+        if self.models.pilot_rounds > 0 and self.n_inputs > 1:
+            metric, d = self.scaling.metric, self.n_inputs
+            _, relevance = Pilot(self.settings, standard, weight, metric, d, self.rng)(None)
+            metric[:d] = np.maximum(relevance, EARLY_RELEVANCE)
+        self.begin(standard * self.scaling.metric, weight)
 
-    def _gather(self, samples: Array, weight: Array) -> tuple[Array, Array]:
-        """Keep the first samples; once there are enough that differ, begin and return all that wait."""
-        wanted = max(2, self.settings.n_warmup)
-        while len(samples) > 0:
-            taken = wanted - len(self.first)
-            self.first = np.concatenate([self.first, samples[:taken]])
-            self.first_weight = np.concatenate([self.first_weight, weight[:taken]])
-            samples, weight = samples[taken:], weight[taken:]
-            if len(self.first) < wanted:
-                break
-            if (self.first != self.first[0]).any():
-                gathered, mass = self.first, self.first_weight
-                self.scaling = Scaling.of(gathered, mass, self.n_inputs, self.models.output_weight)
-                standard = self.scaling.standardise(gathered)
-                if self.models.pilot_rounds > 0 and self.n_inputs > 1:
-                    metric, d = self.scaling.metric, self.n_inputs
-                    _, relevance = Pilot(self.settings, standard, mass, metric, d, self.rng)(None)
-                    metric[:d] = np.maximum(relevance, EARLY_RELEVANCE)
-                self.begin(standard * self.scaling.metric, mass)
-                self.first, self.first_weight = gathered[:0], mass[:0]
-                return np.concatenate([gathered, samples]), np.concatenate([mass, weight])
-            # All the same so far: one of them stands for all.
-            self.first, self.first_weight = self.first[-1:], self.first_weight[-1:]
-            self.n_dropped += wanted - 1
-        return samples, weight
+    def _in_units(self, samples: Array) -> tuple[Array, Array | None]:
+        assert self.scaling is not None
+        standard = self.scaling.standardise(samples)
+        return standard * self.scaling.metric, standard[:, self.n_inputs :]
 
     # -- using -----------------------------------------------------------------------------------
 
     def associations(self, inputs: Array) -> Array:
         """Shares of the cells in samples, in the units of the distance."""
         out = np.empty((len(inputs), len(self.book)))
-        compiled.associations(inputs, self.book.location, len(self.book), self.gating_temperature, out)
+        mixture.associate_inputs(
+            inputs, self.book.location, len(self.book), self.gating_temperature, out
+        )
         return out
 
     def predict(self, inputs: Array) -> Array:
@@ -269,7 +255,7 @@ class RegressionRun(Run):
         scaled = np.ascontiguousarray(standard * self.scaling.metric[:d])
         if self.own is None:
             out = np.empty((len(inputs), self.n_outputs))
-            compiled.predict_all(
+            mixture.predict_all(
                 scaled,
                 1.0 / self.scaling.metric[:d],
                 self.book.location,
@@ -299,7 +285,7 @@ class RegressionRun(Run):
         """Codevectors, weights, values and slopes (or None) of the cells, in the data's units."""
         d, m = self.n_inputs, self.n_outputs
         if self.annealer is None or self.scaling is None:
-            mean = np.average(self.first, axis=0, weights=self.first_weight)
+            mean = np.average(self.buffer, axis=0, weights=self.buffer_weight)
             slopes = None if self.own is not None else np.zeros((1, m, d))
             return mean[None, :d], np.ones(1), mean[None, d:], slopes
         codevectors = self.in_data_units(self.book.codevectors)
@@ -330,4 +316,24 @@ class RegressionRun(Run):
         return out
 
     def _mean_output(self) -> Array:
-        return np.average(self.first, axis=0, weights=self.first_weight)[self.n_inputs :]
+        return np.average(self.buffer, axis=0, weights=self.buffer_weight)[self.n_inputs :]
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """As for the partition, with the scaling and what the models need besides their cells."""
+        return super().get_state() | {
+            "scaling": None if self.scaling is None else self.scaling._asdict(),
+            "softness": self.softness,
+            "unexplained": self.unexplained,
+            "figures": None if self.annealer is None else self.figures,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put a new run in the state that `get_state` gave."""
+        if state["scaling"] is not None:
+            self.scaling = Scaling(**state["scaling"])
+        self.softness, self.unexplained = float(state["softness"]), list(state["unexplained"])
+        super().set_state(state)
+        if self.annealer is not None:
+            self.figures[:] = state["figures"]

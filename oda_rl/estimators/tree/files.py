@@ -12,7 +12,6 @@ from oda_rl import storage
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.estimators.feature_scaling import Scaling
-from oda_rl.estimators.session_files import plain
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.layers import Layer
@@ -20,6 +19,14 @@ from oda_rl.estimators.tree.learned import Learned
 from oda_rl.estimators.tree.plan import KINDS, kind_of
 from oda_rl.estimators.tree.stream import Bud
 from oda_rl.estimators.tree.tree import NAMES, Cell, Data
+
+
+def plain(value: Any) -> Any:
+    """A parameter as JSON can hold it."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return [plain(part) for part in value] if isinstance(value, tuple | list) else value
+
 
 Arrays = dict[str, NDArray[Any]]
 OWN = ("max_children", "min_support", "min_improvement", "max_leaves", "n_jobs")

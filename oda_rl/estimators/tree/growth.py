@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import GrowthRule, grow
 from oda_rl.codebook.schedule import LAST_TEMPERATURE
-from oda_rl.estimators.session import Settings
+from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.layers import Layer
 from oda_rl.estimators.tree.tasks import Partition

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oda_rl._validation import check_at_least, check_non_negative
-from oda_rl.estimators.session import check_temperatures
+from oda_rl.estimators.settings import check_temperatures
 
 
 class Layer(NamedTuple):

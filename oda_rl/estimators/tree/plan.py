@@ -1,7 +1,6 @@
 """What a tree takes from the estimator that it is built over."""
 
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,8 @@ from oda_rl.estimators.classification import ODAClassifier
 from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.regression import ODARegressor
-from oda_rl.estimators.session import Settings
+from oda_rl.estimators.regression.session import ModelSettings
+from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.tasks import Classes, Outputs, Partition
 
@@ -55,10 +55,8 @@ class Plan(NamedTuple):
         _check_unused(estimator, kind)
         if kind == "classifier":
             settings = ClassSettings.of(estimator).annealing
-        elif kind == "clusterer":
-            settings = Settings.of(estimator)
         else:
-            settings = _regression_settings(estimator)
+            settings = Settings.of(estimator)
         own = vars(estimator)
         return cls(
             kind,
@@ -109,25 +107,10 @@ def _check_unused(estimator: Any, kind: str) -> None:
                 f"the estimator's {name} must be left at {default!r}, got {given!r}: "
                 "it means nothing in a tree."
             )
-    if kind == "regressor" and not isinstance(estimator.local_model, str):
-        raise ValueError(
-            f"the estimator's local_model must be 'linear' or 'constant' in a tree, "
-            f"got {estimator.local_model!r}."
-        )
-
-
-def _regression_settings(estimator: Any) -> Settings:
-    values = {name: getattr(estimator, name, None) for name in Settings._fields}
-    values |= {
-        "schedule": estimator.schedule,
-        "bifurcation": "critical",
-        "divergence": "squared_euclidean",
-        "target_distortion": None,
-    }
-    if estimator.local_model not in ("linear", "constant"):
-        raise ValueError(f"local_model must be 'linear' or 'constant', got {estimator.local_model!r}.")
-    for name in ("output_weight", "ridge"):
-        value = getattr(estimator, name)
-        if value != "auto" and not 0.0 <= value < np.inf:
-            raise ValueError(f"{name} must be a non-negative number, got {value!r}.")
-    return Settings.of(SimpleNamespace(**values))
+    if kind == "regressor":
+        ModelSettings.of(estimator)
+        if not isinstance(estimator.local_model, str):
+            raise ValueError(
+                f"the estimator's local_model must be 'linear' or 'constant' in a tree, "
+                f"got {estimator.local_model!r}."
+            )

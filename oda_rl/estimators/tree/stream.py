@@ -10,7 +10,7 @@ from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import begin, to_means
 from oda_rl.codebook.schedule import FIRST_TEMPERATURE, LAST_TEMPERATURE
-from oda_rl.estimators.session import Settings
+from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.tree.growth import Grower, Region, region_of
 from oda_rl.estimators.tree.layers import Layer
 from oda_rl.estimators.tree.tasks import Partition, Prior

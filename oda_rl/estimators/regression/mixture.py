@@ -1,4 +1,10 @@
-"""Local models refitted when the samples are at hand: ridge regression of their mixture."""
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""The mixture of local models: its predictions, and a refit when the samples are at hand.
+
+Arrays of cells and local models in kernels are laid out as in `codebook.learning`; `inputs` are
+(n_samples, n_inputs), in the units of the distance.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.estimators.regression.kernels import associations
+from oda_rl._jit import kernel
+from oda_rl.codebook.association import EXACT, add_distances, associate
+from oda_rl.codebook.learning import predict_output
 
 Array = NDArray[np.float64]
 
@@ -21,6 +29,40 @@ LARGEST = 2500
 BLOCK = 1024
 # Overlaps tried when it is chosen by cross-validation.
 SOFTNESSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+
+
+@kernel
+def associate_inputs(inputs, location, n_cells, temperature, out):
+    """Fill `out` (samples, cells) with association probabilities along the inputs (eq. 6)."""
+    distance = np.empty(n_cells)
+    for t in range(inputs.shape[0]):
+        distance[:] = 0.0
+        add_distances(inputs[t], 0, inputs.shape[1], location, n_cells, distance)
+        associate(distance, None, None, n_cells, 0, temperature, EXACT, out[t])
+
+
+@kernel
+def predict_all(inputs, unscale, location, n_cells, temperature, theta, q, out):
+    """Fill `out` (samples, outputs) with the predictions of the mixture; see `learning.Models`."""
+    distance, share = np.empty(n_cells), np.empty(n_cells)
+    basis = np.ones(q)
+    for t in range(inputs.shape[0]):
+        distance[:] = 0.0
+        add_distances(inputs[t], 0, inputs.shape[1], location, n_cells, distance)
+        associate(distance, None, None, n_cells, 0, temperature, EXACT, share)
+        for j in range(q - 1):
+            basis[1 + j] = inputs[t, j] * unscale[j]
+        for c in range(out.shape[1]):
+            out[t, c] = predict_output(basis, share, n_cells, theta, c)
+
+
+def nearest_distances(inputs: Array, codevectors: Array) -> Array:
+    """Squared distances (n_samples,) of inputs from the nearest codevector."""
+    location, k = np.ascontiguousarray(codevectors.T), len(codevectors)
+    out = np.zeros((len(inputs), k))
+    for x, row in zip(inputs, out, strict=True):
+        add_distances(x, 0, len(x), location, k, row)
+    return np.asarray(out.min(axis=1))
 
 
 class Mixture(NamedTuple):
@@ -123,7 +165,7 @@ def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linea
     """The basis of the mixture: p_i, and for linear models p_i (x - mu_i) over the width of a cell."""
     k, d = codevectors.shape
     share = np.empty((len(inputs), k))
-    associations(inputs, np.ascontiguousarray(codevectors.T), k, temperature, share)
+    associate_inputs(inputs, np.ascontiguousarray(codevectors.T), k, temperature, share)
     if not linear:
         return share
     columns = np.empty((len(inputs), k, d + 1))
@@ -185,7 +227,7 @@ def second_moments(
     """
     k, d = codevectors.shape
     share = np.empty((len(inputs), k))
-    associations(inputs * metric, np.ascontiguousarray(codevectors.T), k, temperature, share)
+    associate_inputs(inputs * metric, np.ascontiguousarray(codevectors.T), k, temperature, share)
     share *= weight[:, None]
     if not linear:
         return 1.0 / (ridge + share.sum(axis=0))[None, :]

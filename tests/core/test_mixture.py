@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oda_rl.estimators.regression import kernels as compiled
-from oda_rl.estimators.regression import refit as _refit
+from oda_rl.estimators.regression import mixture as mixtures
 
 
 def shares(x, codevectors, temperature):
@@ -36,9 +35,9 @@ def test_predictions(seed, k, d, linear):
     rng, q, theta, _ = make(seed, k, d, 2, linear)
     X, codevectors, scale = rng.normal(size=(5, d)), rng.normal(size=(k, d)), rng.uniform(0.5, 2.0, d)
     location, found = codevectors.T.copy(), np.empty((5, 2))
-    compiled.predict_all(X, scale, location, k, 0.8, theta.reshape(-1, k), q, found)
+    mixtures.predict_all(X, scale, location, k, 0.8, theta.reshape(-1, k), q, found)
     table = np.empty((5, k))
-    compiled.associations(X, location, k, 0.8, table)
+    mixtures.associate_inputs(X, location, k, 0.8, table)
     for x, row, values in zip(X, table, found, strict=True):
         p = shares(x, codevectors, 0.8)
         np.testing.assert_allclose(row, p, rtol=1e-9, atol=1e-12)
@@ -51,8 +50,8 @@ def test_the_refit_is_ridge_regression(n, linear):
     rng = np.random.default_rng(0)
     X, codevectors = rng.normal(size=(n, 2)), rng.normal(size=(10, 2))
     y, weight = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2]), rng.uniform(0.5, 1.5, n)
-    found = _refit.fit_mixture(X, y, weight, codevectors, 0.5, linear, ridge=0.1)
-    base = _refit.global_model(X, y, weight, linear)
+    found = mixtures.fit_mixture(X, y, weight, codevectors, 0.5, linear, ridge=0.1)
+    base = mixtures.global_model(X, y, weight, linear)
     p = np.array([shares(x, codevectors, 0.5) for x in X])
     columns = p
     if linear:
@@ -76,6 +75,6 @@ def test_the_ridge_is_chosen_for_samples_that_were_not_seen():
     p = np.array([shares(x, codevectors, 0.01) for x in grid])
     errors = []
     for ridge in (1e-6, None, 1e3):
-        theta = _refit.fit_mixture(X, y, np.ones(300), codevectors, 0.01, False, ridge).theta
+        theta = mixtures.fit_mixture(X, y, np.ones(300), codevectors, 0.01, False, ridge).theta
         errors.append(((p @ theta[0] - np.sin(3.0 * grid[:, 0])) ** 2).mean())
     assert errors[1] < 0.8 * min(errors[0], errors[2])

@@ -1,0 +1,368 @@
+"""The base of all learners: warm-up, random numbers, exploration, compiled rollouts, errors, state."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.action_choice import falling
+from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.compiled_rollout import ROW, Rollout
+from oda_rl.agents.observation_scale import WarmUp
+from oda_rl.agents.random_blocks import RandomBlocks
+
+# What a compiled step returns in place of an action
+BAD_OBSERVATION = -1
+BAD_REWARD = -2
+DIVERGED = -3
+
+
+class BadTransitionError(ValueError):
+    """The environment returned an observation or a reward that is not finite."""
+
+
+class DivergenceError(ArithmeticError):
+    """The values have grown out of all bounds."""
+
+
+class Learner(ABC):
+    """Learns from one transition at a time; knows nothing of environments or of Stable-Baselines3.
+
+    Every learner begins with a warm-up: random actions, held for a few steps, tell what is to be known
+    about the observations. After it, `_advance` learns from a transition and chooses the next action.
+
+    Parameters
+    ----------
+    actions : ActionCodec
+        The actions.
+    warm_up : WarmUp
+        What is learned from the observations of the warm-up.
+    warm_up_hold : int
+        In the warm-up a random action is held for 1 to this many steps.
+    config : Config
+        The hyperparameters.
+    n_draws : int
+        Uniform numbers that one choice of an action uses.
+    seed : int or None
+        Seeds the generator.
+
+    Attributes
+    ----------
+    n_actions : int
+        Numbered actions; 1 if they are continuous.
+    memory : namedtuple
+        What is remembered of each environment, as compiled code takes it; among it `action` and `held`
+        of shape (n_envs,): the action that was chosen, and for how many more steps it is held.
+    draws : RandomBlocks
+        The random numbers of the behaviour.
+    rng : Generator
+        Where they come from.
+    horizon : int
+        Steps of the run.
+    max_reward : float
+        The largest reward of the warm-up; -inf before there is one.
+    """
+
+    memory: Any
+    # What to change where values diverge
+    remedy: ClassVar[str] = "lower learning_rate"
+
+    def __init__(
+        self,
+        actions: ActionCodec,
+        warm_up: WarmUp,
+        warm_up_hold: int,
+        config: Any,
+        n_draws: int,
+        seed: int | None = None,
+    ) -> None:
+        self.config = config
+        self.actions = actions
+        self.n_actions = actions.n_actions
+        self.rng = np.random.default_rng(seed)
+        # Acting outside of the training must not change the training.
+        (self._acting_rng,) = self.rng.spawn(1)
+        self.draws = RandomBlocks(self.rng, n_draws)
+        self.horizon = 1
+        self.max_reward = -np.inf
+        self._warm_up = warm_up
+        self._warm_up_hold = warm_up_hold
+
+    # -- to be defined by a learner --------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def n_cells(self) -> int:
+        """Codevectors, cells, functions or points in use."""
+
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Numbers stored to act."""
+
+    @property
+    @abstractmethod
+    def n_learned(self) -> int:
+        """Steps from which values were learned; exploration falls with them."""
+
+    @abstractmethod
+    def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """The greedy actions for observations of shape (n, n_features); ties go to the first.
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+
+    @abstractmethod
+    def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """Q(x, a), of shape (n, n_actions); with continuous actions that of the greedy one, (n, 1).
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+
+    @abstractmethod
+    def figures(self) -> dict[str, float]:
+        """What an SB3 algorithm logs of its learner."""
+
+    @classmethod
+    @abstractmethod
+    def smallest(cls, seed: int = 0) -> Self:
+        """A learner of one coordinate and two actions, to have its compiled code ready."""
+
+    @abstractmethod
+    def _end_warm_up(self) -> None:
+        """Use what the warm-up told: from now on `is_scaled` is True."""
+
+    @abstractmethod
+    def _advance(
+        self,
+        env: int,
+        observation: NDArray[Any],
+        reward: float,
+        terminated: bool,
+        ended: bool,
+        first: bool,
+    ) -> int:
+        """One step after the warm-up; returns the next action, or the code of an error.
+
+        With `first` the observation begins an episode: there is nothing to learn from yet.
+        """
+
+    def _run(
+        self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
+    ) -> int:
+        """Up to `n_steps` in one compiled call; returns the steps made, or the code of an error."""
+        raise TypeError(f"{type(self).__name__} has no loop with compiled environments.")
+
+    def _note_reward(self, reward: float, terminated: bool) -> None:
+        """Keep what is to be known of the rewards of the warm-up."""
+        self.max_reward = max(self.max_reward, reward)
+
+    # -- learning --------------------------------------------------------------------------------
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the warm-up is over, so that a compiled loop can take over."""
+        return self._warm_up.is_known
+
+    @property
+    def is_exploring(self) -> bool:
+        """Whether all actions are random, as in the warm-up."""
+        return not self.is_scaled
+
+    def set_horizon(self, total_timesteps: int) -> None:
+        """Tell how long the run will be: exploration falls over a fraction of it."""
+        self.horizon = total_timesteps
+
+    def begin(self, env: int, observation: NDArray[Any]) -> int:
+        """Start an episode.
+
+        Parameters
+        ----------
+        env : int
+            Index of the environment.
+        observation : ndarray of shape (n_features,)
+            The first observation.
+
+        Returns
+        -------
+        int
+            The first action, from 0.
+
+        Raises
+        ------
+        BadTransitionError
+            If the observation is not finite.
+        """
+        if not self.is_scaled:
+            self.memory.held[env] = 0
+            return self._act_at_random(env, observation)
+        return self._step(env, observation, 0.0, False, False, True)
+
+    def step(
+        self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
+    ) -> int:
+        """Learn from what the last action led to.
+
+        Parameters
+        ----------
+        env : int
+            Index of the environment.
+        observation : ndarray of shape (n_features,)
+            What was observed next, also at the end of an episode.
+        reward : float
+            The reward.
+        terminated : bool
+            Whether the state is terminal: its value is 0. False at a time limit.
+        ended : bool
+            Whether the episode is over, for whatever reason.
+
+        Returns
+        -------
+        int
+            The next action, from 0; it means nothing if the episode is over.
+
+        Raises
+        ------
+        BadTransitionError
+            If the observation or the reward is not finite.
+        DivergenceError
+            If the values have grown out of all bounds.
+        """
+        if not self.is_scaled:
+            if not np.isfinite(reward):
+                self.finish_call(BAD_REWARD, observation, reward)
+            self._note_reward(float(reward), terminated)
+            return self._act_at_random(env, observation)
+        return self._step(env, observation, reward, terminated, ended, False)
+
+    def play(
+        self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
+    ) -> int:
+        """Learn from a compiled environment, in one call. The warm-up must be over.
+
+        Parameters
+        ----------
+        env_step, env_reset : CompiledFunction
+            Its dynamics.
+        rollout : Rollout
+            Where it stands; goes on there.
+        time_limit : int
+            Steps after which an episode is truncated.
+        n_steps : int
+            Steps at most; fewer are made if random numbers or starts of episodes are used up.
+
+        Returns
+        -------
+        int
+            The steps made, or the code of an error, for `finish_call`, which is to be called next.
+        """
+        rollout.clock[ROW] = self.draws.ready_row()
+        made = self._run(env_step, env_reset, rollout, time_limit, n_steps)
+        self.draws.row = int(rollout.clock[ROW])
+        return made
+
+    def finish_call(self, code: int, observation: NDArray[Any], reward: float) -> None:
+        """Do what compiled code leaves to Python: raise the error that its `code` stands for.
+
+        Parameters
+        ----------
+        code : int
+            What `play` returned; nothing is to be raised if it is not negative.
+        observation, reward
+            The last ones, for the message.
+        """
+        if code >= 0:
+            return
+        if code == DIVERGED:
+            raise DivergenceError(f"the values have grown out of all bounds: {self.remedy}.")
+        what = f"reward {reward}"
+        if code == BAD_OBSERVATION:
+            what = f"observation {np.asarray(observation)}"
+        raise BadTransitionError(f"the environment returned the {what}; it must be finite.")
+
+    def _step(
+        self,
+        env: int,
+        observation: NDArray[Any],
+        reward: float,
+        terminated: bool,
+        ended: bool,
+        first: bool,
+    ) -> int:
+        action = self._advance(env, observation, reward, terminated, ended, first)
+        self.finish_call(action, observation, reward)
+        return action
+
+    def _act_at_random(self, env: int, observation: NDArray[Any]) -> int:
+        """A step of the warm-up: remember the observation, go on with a random action or begin one."""
+        if not np.isfinite(observation).all():
+            self.finish_call(BAD_OBSERVATION, observation, 0.0)
+        if self._warm_up.observe(observation):
+            self._end_warm_up()
+            return self.begin(env, observation)
+        draws, held = self.draws.draw(), self.memory.held
+        if held[env] > 0:
+            held[env] -= 1
+        else:
+            held[env] = int(draws[2] * self._warm_up_hold)
+            self._random_action(env, draws)
+        return self.next_action(env)
+
+    def _random_action(self, env: int, draws: NDArray[np.float64]) -> None:
+        """Note a random action for environment `env`."""
+        self.memory.action[env] = int(draws[1] * self.n_actions)
+
+    # -- acting ----------------------------------------------------------------------------------
+
+    @property
+    def exploration_rate(self) -> float:
+        """The share of random actions at present."""
+        if self.is_exploring:
+            return 1.0
+        c = self.config
+        steps = c.exploration_fraction * self.horizon
+        return self._falling(c.exploration_initial_eps, c.exploration_final_eps, steps)
+
+    def _falling(self, start: float, end: float, steps: float) -> float:
+        """What falls along a line over `steps` from which values are learned, at present."""
+        # as the kernels compute it; compiled for Python as well it would take longer than it saves
+        formula: Any = falling
+        return float(formula.py_func(start, end, self.n_learned, steps))
+
+    def next_action(self, env: int) -> int:
+        """The action that was chosen for environment `env`; 0 if actions are continuous."""
+        return int(self.memory.action[env])
+
+    def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Replace a share of the actions by random ones: the exploration rate of the present."""
+        rng = self._acting_rng
+        random = rng.random(len(actions)) < self.exploration_rate
+        return np.where(random, rng.integers(self.n_actions, size=len(actions)), actions)
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """All that has been learned, as a dict of arrays, plain values, and dicts of them.
+
+        Episodes under way are not part of it: their traces are zero when learning goes on.
+        """
+        return {
+            "horizon": self.horizon,
+            "max_reward": self.max_reward,
+            "draws": self.draws.get_state(),
+            "warm_up": self._warm_up.get_state(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from `get_state`; the number of environments may be another one."""
+        self.horizon = state["horizon"]
+        self.max_reward = state["max_reward"]
+        self.draws.set_state(state["draws"])
+        self._warm_up.set_state(state["warm_up"])

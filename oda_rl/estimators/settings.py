@@ -1,0 +1,134 @@
+"""The parameters of annealing, checked once for all estimators."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.book import Codebook
+from oda_rl.codebook.divergences import Divergence, get_divergence
+from oda_rl.codebook.schedule import Cooling, Stepsize, first_and_last_temperature
+
+# What an estimator that has no such parameter means.
+USUAL = {
+    "bifurcation": "critical",
+    "divergence": "squared_euclidean",
+    "finish": False,
+    "target_distortion": None,
+    "max_samples": None,
+}
+
+
+class Settings(NamedTuple):
+    """The parameters of annealing, as `ODAPartition` has them, checked and ready for use."""
+
+    max_codevectors: int
+    t_max: float | str
+    t_min: float | str
+    cooling: Cooling
+    stepsize: Stepsize
+    bifurcation: str
+    divergence: Divergence
+    finish: bool
+    target_distortion: float | None
+    max_samples: int | None
+    samples_per_cell: int
+    tol_converge: float
+    tol_merge: float
+    min_weight: float
+    perturbation: float
+    n_warmup: int
+
+    @classmethod
+    def of(cls, estimator: Any, **instead: Any) -> "Settings":
+        """The settings of an estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            With the parameters as attributes; `USUAL` has those that it may lack.
+        **instead
+            Values in place of the estimator's.
+
+        Returns
+        -------
+        Settings
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range; the annealer checks some itself.
+        """
+        given = USUAL | vars(estimator) | instead
+        settings = cls(**{name: given[name] for name in cls._fields})._replace(
+            cooling=Cooling(given["cooling"], given["schedule"]),
+            stepsize=Stepsize(*given["stepsize"]),
+            divergence=get_divergence(given["divergence"]),
+        )
+        check_at_least(1, max_codevectors=settings.max_codevectors, n_warmup=settings.n_warmup)
+        check_at_least(2, samples_per_cell=settings.samples_per_cell)
+        if settings.max_samples is not None:
+            check_at_least(1, max_samples=settings.max_samples)
+        if settings.target_distortion is not None:
+            check_non_negative(target_distortion=settings.target_distortion)
+        check_temperatures(t_max=settings.t_max, t_min=settings.t_min)
+        return settings
+
+    def annealer(
+        self,
+        book: Codebook,
+        critical: float,
+        min_samples: int,
+        seed: np.random.Generator,
+        kind: type[Annealer] = Annealer,
+    ) -> Annealer:
+        """An annealer for a codebook that has just begun.
+
+        Parameters
+        ----------
+        book : Codebook
+            One cell for each label, with its axis.
+        critical : float
+            The critical temperature of the data; 0 where they are all the same.
+        min_samples : int
+            Samples between two checks, however few the cells.
+        seed : Generator
+            Draws the directions of perturbations.
+        kind : class, default=Annealer
+            Its class.
+
+        Returns
+        -------
+        Annealer
+        """
+        t_max, t_min = first_and_last_temperature(self.t_max, self.t_min, critical)
+        # The averages behind critical temperatures gain from memory, but twins come together or
+        # separate in the time that passes while stepsizes start anew.
+        memory = self.samples_per_cell // 10 if self.bifurcation == "critical" else 0
+        return kind(
+            book,
+            t_max=t_max,
+            t_min=t_min,
+            cooling=self.cooling,
+            stepsize=self.stepsize,
+            max_codevectors=self.max_codevectors,
+            tol_converge=self.tol_converge,
+            tol_merge=self.tol_merge,
+            min_weight=self.min_weight,
+            perturbation=self.perturbation,
+            bifurcation=self.bifurcation,
+            check_every=max(1, self.samples_per_cell // 2),
+            max_samples=self.samples_per_cell,
+            memory=memory,
+            min_samples=min_samples,
+            harden=self.finish,
+            seed=seed,
+        )
+
+
+def check_temperatures(**values: float | str) -> None:
+    """Raise a ValueError for a temperature that is neither positive nor "auto"."""
+    for name, value in values.items():
+        if not (value == "auto" or (not isinstance(value, str) and 0.0 < value < np.inf)):
+            raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}.")
