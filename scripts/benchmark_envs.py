@@ -14,8 +14,8 @@ import numpy as np
 import tyro
 from rich.console import Console
 
+from common.measuring import repeated_seconds
 from common.tables import show_table
-from common.timing import repeated_seconds
 from oda_rl.envs import StartBlock, find_dynamics
 
 # Rows of the table: ours, and Gymnasium's where there is one

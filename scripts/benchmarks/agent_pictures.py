@@ -16,8 +16,8 @@ from rich.console import Console
 
 from benchmarks.comparison import Array, Entry, Field, algorithms_of, pooled, title_of
 from benchmarks.plans import OURS, TASKS, Plan, Task, code_version, short_name
+from common.measuring import interquartile_mean, interval, performance_profile
 from common.pictures import hide_others, light_frame, plain_log_axis, save
-from common.statistics import interquartile_mean, interval, performance_profile
 from common.tables import show_table
 
 GREY = "#888888"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.plans import OURS, SB3, Plan
 from benchmarks.training import EVALUATION_SEED, Run
-from common.statistics import first_pass_and_hold, interquartile_mean, interval
+from common.measuring import first_pass_and_hold, interquartile_mean, interval
 from common.tables import interval_text, plain, seconds_text, steps_text
 
 Array = NDArray[np.float64]

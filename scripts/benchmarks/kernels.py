@@ -13,9 +13,8 @@ from sklearn.datasets import make_moons
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from common.statistics import interval
+from common.measuring import interval, timed
 from common.tables import make_table, show_table, yes
-from common.timing import timed
 from oda_rl import KernelSGDClassifier
 from oda_rl.datasets import make_multidist
 

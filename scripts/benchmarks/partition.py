@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
+from common.measuring import repeated_seconds, timed
 from common.tables import make_table, show_table
-from common.timing import repeated_seconds, timed
 from oda_rl import Codebook, ODAPartition, datasets
 from oda_rl.codebook.learning import Pace, anneal
 

@@ -10,8 +10,8 @@ from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
+from common.measuring import timed
 from common.tables import show_table
-from common.timing import timed
 from oda_rl import ODARegressor
 from oda_rl.datasets import make_curve, make_surface
 

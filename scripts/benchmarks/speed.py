@@ -16,8 +16,8 @@ from stable_baselines3.common.logger import configure
 
 import oda_rl.envs
 from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, CurveCallback, Evaluation
+from common.measuring import repeated_seconds
 from common.tables import make_table
-from common.timing import repeated_seconds
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.envs import StateAggregation

@@ -21,8 +21,8 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks.regression import show_regression, show_regression_stream
+from common.measuring import timed
 from common.tables import make_table, show_table
-from common.timing import timed
 from oda_rl import ODAClassifier, datasets
 
 Array = NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,14 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from benchmarks.trees_splits import Splits
+from common.measuring import timed
 from common.tables import make_table
-from common.timing import timed
 from oda_rl import MultiResolutionODA, ODAClassifier
 from oda_rl.datasets import make_translated_digits
 from oda_rl.resolutions import scattering_pyramid, wavelet_pyramid
+
+if TYPE_CHECKING:
+    from benchmarks.trees import Splits
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -83,7 +85,7 @@ def load(name: str) -> tuple[Array, Labels]:
     return make_translated_digits(SHAPES[name])
 
 
-def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: Splits) -> Row:
+def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: "Splits") -> Row:
     """Fit a tree, and flat classifiers on pixels with as many codevectors as it has leaves."""
     division = StratifiedShuffleSplit(1, test_size=TEST_SIZE, random_state=seed)
     train, test = next(division.split(samples, labels))
@@ -116,7 +118,7 @@ def show_resolutions(
     begins: tuple[str, ...],
     seeds: Sequence[int],
     console: Console,
-    splits: Splits,
+    splits: "Splits",
 ) -> None:
     """Accuracies of trees, by resolutions, beside those of flat classifiers on pixels at equal K."""
     table = make_table(

@@ -29,8 +29,8 @@ from benchmarks.agent_pictures import number_axis
 from benchmarks.plans import Plan, refuse
 from benchmarks.runs import carry_out
 from benchmarks.training import Run
+from common.measuring import interquartile_mean, interval
 from common.pictures import save
-from common.statistics import interquartile_mean, interval
 from common.tables import to_markdown
 from oda_rl.agents.baselines import preset
 

@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from common.measuring import timed
 from common.pictures import (
     BLUE,
     CLASS_COLOURS,
@@ -40,7 +41,6 @@ from common.pictures import (
     save_all,
 )
 from common.tables import to_markdown
-from common.timing import timed
 from oda_rl import ODAPartition, datasets
 from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
 

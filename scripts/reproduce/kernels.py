@@ -25,6 +25,7 @@ from rich.progress import track
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.kernels import PAPER
+from common.measuring import interval
 from common.pictures import (
     BLUE,
     CLASS_COLOURS,
@@ -36,7 +37,6 @@ from common.pictures import (
     plane,
     save_all,
 )
-from common.statistics import interval
 from common.tables import show_table
 from oda_rl import KernelSGDClassifier
 from oda_rl.datasets import make_multidist

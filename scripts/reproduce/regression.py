@@ -23,9 +23,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from common.measuring import timed
 from common.pictures import BLUE, GREY, ORANGE, draw_codevectors, light_frame, save_all
 from common.tables import to_markdown
-from common.timing import timed
 from oda_rl import ODARegressor, datasets
 
 Array = NDArray[np.float64]

@@ -27,9 +27,9 @@ from trees_pictures import draw_figure, draw_times
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from common.measuring import repeated_seconds, timed
 from common.pictures import save
 from common.tables import make_table
-from common.timing import repeated_seconds, timed
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
 from oda_rl.datasets import make_gaussian_classes, make_gaussians
 from oda_rl.resolutions import projection_pyramid

@@ -61,7 +61,7 @@ def test_an_interrupted_run_saves_what_it_has(start, run, tmp_path):
     process = start(
         "train", "--log-dir", tmp_path, "--total-timesteps", 10**9, "--eval-episodes", 2, *small
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not list(tmp_path.rglob("evaluations.npz")):
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Statistics over seeds and tasks.
+"""How long a call takes, and what runs of several seeds and tasks come to.
 
 The interquartile mean with stratified bootstrap intervals and performance profiles follow R. Agarwal,
 M. Schwarzer, P. S. Castro, A. Courville and M. G. Bellemare: *Deep Reinforcement Learning at the Edge of
@@ -6,14 +6,33 @@ the Statistical Precipice*, NeurIPS 2021, Section 4. A stratum holds the runs of
 anew within each task, never across tasks.
 """
 
+import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import bootstrap, trim_mean
 
 Array = NDArray[np.float64]
+Result = TypeVar("Result")
+Clock = Callable[[], float]
+
+
+def timed(
+    function: Callable[..., Result], *arguments: Any, clock: Clock = time.perf_counter
+) -> tuple[Result, float]:
+    """What a call returns, and its seconds."""
+    begun = clock()
+    result = function(*arguments)
+    return result, clock() - begun
+
+
+def repeated_seconds(
+    function: Callable[..., object], *arguments: Any, repeats: int = 5, clock: Clock = time.perf_counter
+) -> list[float]:
+    """The seconds of several calls. Their least is what a call costs when nothing else runs."""
+    return [timed(function, *arguments, clock=clock)[1] for _ in range(repeats)]
 
 
 def interquartile_mean(values: ArrayLike, axis: int = 0) -> Any:

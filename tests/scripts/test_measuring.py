@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture
 def statistics(module):
-    return module("common.statistics")
+    return module("common.measuring")
 
 
 def slow_iqm(values):

@@ -1,1 +1,0 @@
-"""What the scripts share: tables, timing, statistics over seeds, pictures."""
