@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.codebook_rl import behaviour
-from oda_rl.agents.codebook_rl.association import associate, shares_of_all
+from oda_rl.agents.codebook_rl.association import associate, shares_of_all, value_temperature
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.codebook_rl.rules.q_lambda import value_temperature
 from oda_rl.agents.linear_q.learner import LinearLearner
 
 Array = NDArray[np.float64]
@@ -51,7 +50,7 @@ def listen(learner: TwoTimescaleLearner, observation: Array) -> Voices:
     distance = _distances(book.location[:, : len(book)], z)
     share = np.zeros(len(book))
     temperature = learner.config.softness * learner.temperature
-    heard = np.where(learner.find_heard(observation), distance, SILENT)
+    heard = np.where(learner.active_cells(observation), distance, SILENT)
     labels = book.labels if sizes.n_labels > 1 else np.zeros(len(book), dtype=np.int64)
     alone = associate(heard, labels, sizes.n_labels, len(book), temperature, share)
     if alone >= 0:
@@ -83,10 +82,10 @@ def listen_to_pairs(learner: TwoTimescaleLearner, observation: Array, action: Ar
     z = (observation - learner.scale.centre) / learner.scale.scale
     u = (action - learner.actions.centre) / learner.actions.scale * learner.config.action_weight
     location = book.location[:, : len(book)]
-    temperature = value_temperature(learner.workspace.settings)
+    temperature = value_temperature(learner.numbers.settings)
     apart = _distances(location[:n], z)
     distance = apart + _distances(location[n:], u)
-    apart = np.where(learner.find_heard(observation), apart, SILENT)
+    apart = np.where(learner.active_cells(observation), apart, SILENT)
     near = np.flatnonzero(apart <= apart.min() + behaviour.NEAR * temperature)
     share, part = np.zeros(len(book)), np.zeros(len(near))
     shares_of_all(distance[near], len(near), temperature, part)

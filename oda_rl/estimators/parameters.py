@@ -11,7 +11,7 @@ from oda_rl.codebook.divergences import Divergence
 FORM = ("n_features_in_", "feature_names_in_", "classes_")
 
 
-def stored(estimator: Any) -> dict[str, Any]:
+def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
     """The parameters of a fitted estimator, and the form of its data.
 
     A divergence is stored by its name; a generator of random numbers not at all.
@@ -20,13 +20,15 @@ def stored(estimator: Any) -> dict[str, Any]:
     ----------
     estimator : estimator
         Fitted.
+    **others
+        Values in place of those of parameters that cannot be stored as they are.
 
     Returns
     -------
     dict
         For `oda_rl.storage.save`.
     """
-    parameters = estimator.get_params(deep=False)
+    parameters = {**estimator.get_params(deep=False), **others}
     form = {name: getattr(estimator, name) for name in FORM if hasattr(estimator, name)}
     for name, value in parameters.items():
         if isinstance(value, Divergence):
@@ -36,7 +38,7 @@ def stored(estimator: Any) -> dict[str, Any]:
     return {"parameters": parameters, "form": form}
 
 
-def restored(cls: Any, state: Mapping[str, Any], **given: Any) -> Any:
+def restored(cls: Any, state: Mapping[str, Any], /, **given: Any) -> Any:
     """A new estimator from what `stored` gave.
 
     Parameters

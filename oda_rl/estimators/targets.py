@@ -30,6 +30,36 @@ class Data(NamedTuple):
         return Data(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
+class OutputUnits(NamedTuple):
+    """Means and standard deviations (n_outputs,) of outputs; `flat` if these came as a single column."""
+
+    mean: Array
+    deviation: Array
+    flat: bool
+
+    @classmethod
+    def of(cls, data: Data, flat: bool) -> "OutputUnits":
+        """Those of samples; outputs that do not differ have a deviation of one."""
+        mean = np.average(data.targets, axis=0, weights=data.weight)
+        variance = np.average((data.targets - mean) ** 2, axis=0, weights=data.weight)
+        small = variance <= 1e-24 * np.maximum(1e-300, np.abs(mean)) ** 2
+        return cls(mean, np.where(small, 1.0, np.sqrt(variance)), flat)
+
+    def __call__(self, data: Data) -> Data:
+        """Data with standardised outputs."""
+        return data._replace(targets=(data.targets - self.mean) / self.deviation)
+
+    def back(self, outputs: Array) -> Array:
+        """Standardised outputs in the units and the shape of those that came."""
+        found = outputs * self.deviation + self.mean
+        return found[:, 0] if self.flat else found
+
+    @property
+    def squared(self) -> float:
+        """The unit of squared errors: that of a single output; several are counted in deviations."""
+        return float(self.deviation[0] ** 2) if len(self.deviation) == 1 else 1.0
+
+
 def check_samples(estimator: Any, divergence: Divergence, X: ArrayLike, *, reset: bool) -> Array:
     """Validated samples that kernels can read: C-contiguous, float64, writeable.
 
@@ -181,6 +211,14 @@ def number_next_classes(
     new = np.flatnonzero(~np.isin(classes, before)).tolist()
     labels = np.searchsorted(classes, data.targets).astype(np.int64)
     return classes, Data(data.samples, labels, weight), new
+
+
+def number_known_classes(classes: NDArray[Any], data: Data) -> Data:
+    """The data with numbers among known classes as targets; raises a ValueError for any other."""
+    unknown = np.setdiff1d(data.targets, classes)
+    if len(unknown) > 0:
+        raise ValueError(f"y has the class {unknown.tolist()[0]!r}; known are {classes.tolist()}.")
+    return data._replace(targets=np.searchsorted(classes, data.targets).astype(np.int64))
 
 
 def make_place(labels: Labels, place: int) -> Labels:

@@ -5,9 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl.estimators.tree import MultiResolutionODA
-from oda_rl.estimators.tree.naming import cell_of, name_of
-from oda_rl.estimators.tree.tree import Cell
+from oda_rl.estimators.tree import Cell, MultiResolutionODA
 
 Array = NDArray[np.float64]
 
@@ -69,7 +67,7 @@ def report(model: MultiResolutionODA, cell: Any = "0", depth: int | None = None)
     ('0', 150, 1.0)
     """
     tree = model.tree_
-    root = cell_of(tree, cell)
+    root = tree.cell(cell)
     losses = _losses_below(model)
     found: list[CellReport] = []
 
@@ -120,13 +118,13 @@ def decision_of(model: MultiResolutionODA, cell: Cell) -> Any:
     cells = model.tree_.layers[cell.layer]
     if hasattr(model, "classes_"):
         return model.classes_[cells.label[cell.number]]
-    if not hasattr(model, "_deviation"):
+    if model._units is None:
         return None
     mean = model.tree_.codevectors(cell)[None, :]
     scaled = model.tree_.features(max(0, cell.layer - 1), mean)
-    task: Any = model._learned.task
-    found = task.predict(cells, scaled, np.array([cell.number])) * model._deviation + model._mean
-    return float(found[0, 0]) if model._flat else found[0]
+    task: Any = model._session.task
+    found = model._units.back(task.apply(cells, scaled, np.array([cell.number])))[0]
+    return float(found) if model._units.flat else found
 
 
 def _report(model: MultiResolutionODA, cell: Cell, losses: list[Array]) -> CellReport:
@@ -135,7 +133,7 @@ def _report(model: MultiResolutionODA, cell: Cell, losses: list[Array]) -> CellR
     all_mass = float(tree.layers[0].mass[0])
     loss, total = float(losses[cell.layer][i]), float(losses[0][0])
     return CellReport(
-        name_of(tree, cell),
+        tree.name(cell),
         cell.layer,
         tree.codevectors(cell),
         float(cells.mass[i]) / all_mass,
@@ -163,7 +161,7 @@ def _on_other_samples(
     samples = np.asarray(X, dtype=np.float64)
     at = model.apply(samples)
     each = _errors_of_samples(model, samples, y)
-    order = [name_of(model.tree_, leaf) for leaf in model.tree_.leaves()]
+    order = [model.tree_.name(leaf) for leaf in model.tree_.leaves()]
     count = np.bincount(at, minlength=len(order))
     loss = np.bincount(at, each, len(order))
     place = {name: i for i, name in enumerate(order)}
@@ -180,13 +178,14 @@ def _on_other_samples(
 
 
 def _errors_of_samples(model: MultiResolutionODA, samples: Array, y: ArrayLike | None) -> Array:
-    if hasattr(model, "classes_") or hasattr(model, "_deviation"):
+    if hasattr(model, "classes_") or model._units is not None:
         if y is None:
             raise ValueError("y must be given with X: errors are counted against it.")
         told, right = model.predict(samples), np.asarray(y)
         if hasattr(model, "classes_"):
             return np.asarray(told != right, dtype=float)
         miss = (told - right).reshape(len(samples), -1)
-        unit = 1.0 if miss.shape[1] == 1 else model._deviation
+        assert model._units is not None
+        unit = 1.0 if miss.shape[1] == 1 else model._units.deviation
         return np.asarray(((miss / unit) ** 2).sum(axis=1))
-    return model._learned.distances(samples)
+    return model.tree_.distances(samples)

@@ -6,9 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl.estimators.tree import MultiResolutionODA
-from oda_rl.estimators.tree.naming import name_of
-from oda_rl.estimators.tree.tree import Cell
+from oda_rl.estimators.tree import Cell, MultiResolutionODA
 from oda_rl.inspect.cells import decision_of
 from oda_rl.inspect.words import amounts, feature_names_of, told
 
@@ -117,9 +115,9 @@ def explain(
             others = tree.divergence(scaled, tree.layers[layer].location[:, numbers].T)[0]
             best = int(others.argmin())
             margin = float(others[best] - closest[0])
-            runner_up = name_of(tree, siblings[best])
+            runner_up = tree.name(siblings[best])
         steps.append(_step(model, Cell(layer, int(at[0])), float(closest[0]), margin, runner_up))
-    by_region = hasattr(model, "classes_") and model._learned.plan.rule == "bayes" and len(steps) > 1
+    by_region = hasattr(model, "classes_") and model._session.settings.rule == "bayes" and len(steps) > 1
     return Explanation(point.copy(), prediction, tuple(steps), names, by_region)
 
 
@@ -132,7 +130,7 @@ def _step(
     if hasattr(model, "classes_"):
         shares = cells.tally[i] / max(float(cells.tally[i].sum()), 1e-300)
     return Step(
-        name_of(tree, cell),
+        tree.name(cell),
         cell.layer,
         tree.codevectors(cell),
         float(cells.mass[i] / tree.layers[0].mass[0]),

@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.estimators.tree import MultiResolutionODA
-from oda_rl.estimators.tree.naming import cell_of
-from oda_rl.estimators.tree.tree import Cell
+from oda_rl.estimators.tree import Cell, MultiResolutionODA
 from oda_rl.inspect.cells import CellReport, report
 from oda_rl.inspect.words import amounts, feature_names_of, number, told
 
@@ -107,7 +105,7 @@ def _rule(
         "decision": _plain(one.decision),
         "error": one.error,
     }
-    conditions = conditions_of(model, cell_of(model.tree_, name), names)
+    conditions = conditions_of(model, model.tree_.cell(name), names)
     if conditions is not None:
         found["conditions"] = conditions
     if children and all(child in reports for child in children):

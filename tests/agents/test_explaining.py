@@ -12,8 +12,6 @@ from oda_rl.agents import (
     TwoTimescaleQ,
     UniformGridQ,
 )
-from oda_rl.agents.codebook_rl.state import N_CELLS
-from oda_rl.agents.codebook_rl.step import look
 from oda_rl.agents.explain.picture import plot_explanation
 from oda_rl.agents.explain.policy import explain_observation, explain_policy
 from oda_rl.agents.explain.reports import (
@@ -79,13 +77,11 @@ def test_parts_add_up_to_what_the_policy_does(options):
 
 def test_values_are_those_of_the_compiled_code(model):
     learner = model.learner
-    settings, counters, _, _, book, *_ = learner._named
-    assert counters[N_CELLS] == model.n_cells
-    scratch = learner.workspace.scratch
     for state in states().astype(np.float32):
-        scratch.z[:4] = (state - learner.scale.centre) / learner.scale.scale
-        look(settings, counters, book, scratch)
-        values, share = scratch.values.copy(), scratch.share.copy()
+        values, share = (
+            learner.action_values(state[None])[0],
+            learner._table.for_reading()[1].share.copy(),
+        )
         why = explain_observation(model, state)
         np.testing.assert_allclose(why.values, values)
         for voice in why.voices:
@@ -187,10 +183,10 @@ def test_bad_input_is_refused(model):
 
 
 def test_explaining_changes_nothing(model):
-    before = model.learner.get_state()["arrays"]
+    before = model.learner.get_state()["slow"]["codebook"]
     explain_policy(model)
     explain_observation(model, np.zeros(4))
-    for name, array in model.learner.get_state()["arrays"].items():
+    for name, array in model.learner.get_state()["slow"]["codebook"].items():
         np.testing.assert_array_equal(array, before[name])
 
 

@@ -30,7 +30,7 @@ def make_model(env, **options):
 
 
 def arrays_of(model):
-    arrays = model.learner.get_state()["arrays"]
+    arrays = model.learner.get_state()["slow"].get("codebook", {})
     return arrays
 
 

@@ -5,20 +5,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.base import Estimator
+from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
-from oda_rl.estimators.tree.checking import CheckedEstimator
-from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.parameters import stored
+from oda_rl.estimators.partition import ODAPartition
+from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples, make_place
+from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.growth import GrowthPoint
-from oda_rl.estimators.tree.layers import Layer, layers_of
-from oda_rl.estimators.tree.learned import Learned
-from oda_rl.estimators.tree.plan import Plan, kind_of
-from oda_rl.estimators.tree.tree import Data, Tree
+from oda_rl.estimators.tree.session import TreeSession
+from oda_rl.estimators.tree.settings import Layer, TreeSettings, kind_of
+from oda_rl.estimators.tree.tree import Tree
 
 Array = NDArray[np.float64]
 
@@ -27,21 +31,20 @@ def _only(kind: str) -> Any:
     return available_if(lambda self: kind_of(self._template) == kind)
 
 
-class TreeEstimator(CheckedEstimator):
+class TreeEstimator(Estimator):
     """A meta-estimator with a tree; the parameters are those of `MultiResolutionODA`."""
 
+    estimator: Any
     layers: Any
     resolutions: Any
-    max_children: int
-    min_support: int
-    min_improvement: float
-    max_leaves: int | None
-    n_jobs: int | None
     random_state: Any
+    classes_: NDArray[Any]
     n_samples_seen_: int
-    _learned: Learned
+    _session: TreeSession
     _waiting: Data | None
     _rng: np.random.Generator
+    _units: OutputUnits | None = None
+    _flat: bool = True
 
     # -- using -----------------------------------------------------------------------------------
 
@@ -58,16 +61,14 @@ class TreeEstimator(CheckedEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Numbers of leaves (rows of `codevectors_`) for a clusterer, else as the targets.
         """
-        samples = self._check_again(X)
-        kind = kind_of(self._template)
+        found = self._predicted(X)
+        kind = self._session.settings.kind
         if kind == "clusterer":
-            return self._fitted.leaf_numbers(samples)
+            return found
         if kind == "classifier":
-            bayes = self._learned.plan.rule == "bayes"
-            told = self._fitted.log_joint(samples) if bayes else self._fitted.shares(samples)
-            return np.asarray(self.classes_[told.argmax(axis=1)])
-        found = self._fitted.outputs(samples) * self._deviation + self._mean
-        return found[:, 0] if self._flat else found
+            return np.asarray(self.classes_[found.argmax(axis=1)])
+        assert self._units is not None
+        return self._units.back(found)
 
     @_only("classifier")
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -83,26 +84,10 @@ class TreeEstimator(CheckedEstimator):
         ndarray of shape (n_samples, n_classes)
             Rows sum to one; columns as in `classes_`.
         """
-        samples = self._check_again(X)
-        if self._learned.plan.rule == "bayes":
-            return probabilities(self._fitted.log_joint(samples))
-        return self._fitted.shares(samples)
+        found = self._predicted(X)
+        return probabilities(found) if self._session.settings.rule == "bayes" else found
 
-    @_only("classifier")
-    def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Natural logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+    predict_log_proba = _only("classifier")(CodebookClassifier.predict_log_proba)
 
     @_only("clusterer")
     def fit_predict(
@@ -138,7 +123,7 @@ class TreeEstimator(CheckedEstimator):
         ndarray of shape (n_samples,), int64
             Rows of `codevectors_`.
         """
-        return self._fitted.leaf_numbers(self._check_again(X))
+        return self.tree_.leaf_numbers(self._check_again(X))
 
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -166,7 +151,7 @@ class TreeEstimator(CheckedEstimator):
             return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
         samples = self._check_again(X)
         weight = _check_sample_weight(sample_weight, samples, dtype=np.float64)
-        return -float(np.average(self._fitted.distances(samples), weights=weight))
+        return -float(np.average(self.tree_.distances(samples), weights=weight))
 
     # -- what has been learned -------------------------------------------------------------------
 
@@ -178,20 +163,19 @@ class TreeEstimator(CheckedEstimator):
     @property
     def codevectors_(self) -> Array:
         """Those of the leaves, in the units of the data."""
-        learned = self._fitted
-        mass = learned.of_leaves("mass")
-        return np.asarray(learned.of_leaves("total") / mass[:, None])
+        tree = self.tree_
+        return np.asarray(tree.of_leaves("total") / tree.of_leaves("mass")[:, None])
 
     @property
     def weights_(self) -> Array:
         """Shares of the samples in the leaves."""
-        mass = self._fitted.of_leaves("mass")
+        mass = self.tree_.of_leaves("mass")
         return np.asarray(mass / mass.sum())
 
     @property
     def codevector_labels_(self) -> NDArray[Any]:
         """Classes of the leaves; zeros without classes."""
-        labels = self._fitted.of_leaves("label")
+        labels = self.tree_.of_leaves("label")
         return np.asarray(self.classes_[labels] if hasattr(self, "classes_") else labels)
 
     @property
@@ -204,17 +188,17 @@ class TreeEstimator(CheckedEstimator):
     @property
     def n_codevectors_(self) -> int:
         """Leaves."""
-        return self._fitted.tree.n_leaves
+        return self.tree_.n_leaves
 
     @property
     def n_cells_(self) -> int:
         """Cells of all layers, without the root."""
-        return self._fitted.tree.n_cells
+        return self.tree_.n_cells
 
     @property
     def n_layers_(self) -> int:
         """Layers below the root that there are."""
-        return self._fitted.tree.depth
+        return self.tree_.depth
 
     @property
     def temperature_(self) -> float:
@@ -224,74 +208,148 @@ class TreeEstimator(CheckedEstimator):
     @property
     def n_presented_(self) -> int:
         """Samples presented to the annealing of regions, with repetitions."""
-        return self._fitted.grower.n_seen
+        return self._fitted.n_seen
 
     @property
     def history_(self) -> list[GrowthPoint]:
         """One record for each cell that was split."""
-        return self._fitted.grower.history
+        return self._fitted.history
 
     # -- inside ----------------------------------------------------------------------------------
 
     @property
-    def _fitted(self) -> Learned:
+    def _template(self) -> Any:
+        return ODAPartition() if self.estimator is None else self.estimator
+
+    @property
+    def _fitted(self) -> TreeSession:
         check_is_fitted(self, "n_samples_seen_")
-        self._learned.settle()
-        return self._learned
+        self._session.conclude()
+        return self._session
 
-    def _plan(self) -> tuple[Plan, list[Layer]]:
-        plan = Plan.of(self._template)
-        check_at_least(1, max_children=self.max_children, min_support=self.min_support)
-        check_non_negative(min_improvement=self.min_improvement)
-        if self.max_leaves is not None:
-            check_at_least(1, max_leaves=self.max_leaves)
-        default = Layer(
-            self.max_children, plan.t_min, plan.max_samples, self.min_support, self.min_improvement
-        )
-        return plan, layers_of(self.layers, default)
+    @property
+    def _squared_unit(self) -> float:
+        """The unit of the tree's squared errors, in those of the outputs."""
+        return 1.0 if self._units is None else self._units.squared
 
-    def _new(self, plan: Plan, layers: list[Layer], data: Data, rng: np.random.Generator) -> Learned:
-        """A tree without cells, with resolutions fitted to samples."""
-        maps = maps_of(self.resolutions, len(layers))
-        labels = (
-            data.targets if plan.kind == "classifier" else np.zeros(len(data.weight), dtype=np.int64)
-        )
-        divergence = plan.settings.divergence
-        features = Features.fit(maps, data.samples, labels, data.weight, plan.scale, divergence, rng)
-        n_classes = len(self.classes_) if plan.kind == "classifier" else 1
-        n_outputs = data.targets.shape[1] if plan.kind == "regressor" else 1
-        return Learned(plan, layers, features, n_classes, n_outputs, rng, self.n_jobs, self.max_leaves)
+    def _predicted(self, X: ArrayLike) -> NDArray[Any]:
+        samples = self._check_again(X)
+        return self._fitted.task.predict(self.tree_, samples)
 
-    def _go_on(self, plan: Plan, layers: list[Layer], data: Data) -> Learned:
-        """Learn from the next samples of a stream, or gather them until there are enough to begin."""
-        if self._waiting is not None:
-            self._waiting = self._waiting.joined(data)
-            n = plan.settings.n_warmup
-            if len(self._waiting.weight) < n:
-                first = self._standard(plan, self._waiting, reset=True)
-                learned = self._new(plan, layers, first, np.random.default_rng(0))
-                learned.grower.plant(first)
-                learned.tree.features.forget()
-                return learned
-            warm = self._standard(plan, self._waiting.take(slice(0, n)), reset=True)
-            self._learned = self._new(plan, layers, warm, self._rng)
-            self._learned.begin(warm)
-            data, self._waiting = self._waiting, None
-        self._learned.resume(plan, layers, self.n_jobs, self.max_leaves)
-        self._learned.observe(self._standard(plan, data, reset=False))
-        return self._learned
+    @property
+    def _divergence(self) -> Divergence:
+        return self._session.settings.annealing.divergence
+
+    def _check_again(self, X: ArrayLike) -> Array:
+        check_is_fitted(self, "n_samples_seen_")
+        return check_samples(self, self._divergence, X, reset=False)
+
+    def _check(
+        self,
+        settings: TreeSettings,
+        X: ArrayLike,
+        y: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        reset: bool,
+    ) -> Data:
+        """Validated samples; outputs are of shape (n_samples, n_outputs)."""
+        clusters, outputs = (settings.kind == kind for kind in ("clusterer", "regressor"))
+        divergence, y = settings.annealing.divergence, None if clusters else y
+        data = check_data(self, divergence, X, y, sample_weight, reset=reset, outputs=outputs)
+        if not outputs:
+            return data
+        if reset:
+            self._flat = data.targets.ndim == 1
+        targets = data.targets.reshape(len(data.weight), -1).astype(np.float64)
+        known = targets.shape[1] if reset or self._units is None else len(self._units.mean)
+        if targets.shape[1] != known:
+            raise ValueError(f"y must have {known} outputs as before, got {targets.shape[1]}.")
+        return data._replace(targets=targets)
+
+    @property
+    def _n_classes(self) -> int:
+        return len(self.classes_) if hasattr(self, "classes_") else 1
+
+    def _begin(self, settings: TreeSettings, waiting: Data) -> bool:
+        """A root in the middle of the first samples; returns whether there are enough to go on."""
+        n = settings.annealing.n_warmup
+        warm = len(waiting.weight) >= n
+        first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
+        rng = self._rng if warm else np.random.default_rng(0)
+        self._session = TreeSession.over(settings, self.resolutions, first, self._n_classes, rng)
+        if warm:
+            self._session.plant(first)  # the samples will come again
+        else:
+            self._session.fit([], first)
+        self._session.tree.features.forget()
+        return warm
+
+    def _in_units(self, settings: TreeSettings, data: Data, reset: bool) -> Data:
+        """Data as the tree learns from them: outputs are standardised."""
+        if reset:
+            outputs = settings.kind == "regressor"
+            self._units = OutputUnits.of(data, self._flat) if outputs else None
+        return data if self._units is None else self._units(data)
 
     def _insert_classes(self, places: list[int]) -> None:
         """Know new classes, which are at these places among all."""
         for place in places:
             if self._waiting is None:
-                self._learned.insert_class(place)
+                self._session.insert_class(place)
             else:
-                targets = self._waiting.targets
-                self._waiting = self._waiting._replace(targets=targets + (targets >= place))
+                targets = make_place(self._waiting.targets, place)
+                self._waiting = self._waiting._replace(targets=targets)
+
+    def _stored(self) -> dict[str, Any]:
+        layers = self.layers
+        if not isinstance(layers, int):
+            layers = [Layer.of(layer)._asdict() for layer in layers]
+        return stored(self, estimator=None, layers=layers, resolutions=None) | {
+            "estimator": [self._session.settings.kind, stored(self._template)["parameters"]],
+            "has_resolutions": self.resolutions is not None,
+        }
+
+    def _get_state(self) -> dict[str, Any]:
+        waiting = None
+        if self._waiting is not None:
+            waiting = {"data": self._waiting._asdict(), "rng": self._rng.bit_generator.state}
+        return {
+            "n_samples_seen": self.n_samples_seen_,
+            "labels": getattr(self, "labels_", None),
+            "units": None if self._units is None else self._units._asdict(),
+            "waiting": waiting,
+            "session": self._fitted.get_state(),
+        }
+
+    def _set_state(self, state: dict[str, Any], features: Features) -> None:  # type: ignore[override]
+        self.n_samples_seen_ = state["n_samples_seen"]
+        if state["labels"] is not None:
+            self.labels_ = state["labels"]
+        if state["units"] is not None:
+            self._units = OutputUnits(**state["units"])
+            self._flat = self._units.flat
+        self._waiting = None
+        if state["waiting"] is not None:
+            self._waiting = Data(**state["waiting"]["data"])
+            self._rng = np.random.default_rng()
+            self._rng.bit_generator.state = state["waiting"]["rng"]
+        n_outputs = 1 if self._units is None else len(self._units.mean)
+        sizes = self._n_classes, n_outputs
+        self._session = TreeSession(TreeSettings.of(self), features, *sizes, np.random.default_rng())
+        self._session.set_state(state["session"])
 
     def _generator(self) -> np.random.Generator:
         seed = self.random_state
         if not isinstance(seed, Integral):  # a RandomState takes longer to begin than a small region
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = BaseEstimator.__sklearn_tags__(self)
+        own = get_tags(self._template)
+        tags.estimator_type = own.estimator_type
+        tags.classifier_tags = own.classifier_tags
+        tags.regressor_tags = own.regressor_tags
+        tags.target_tags = own.target_tags
+        tags.input_tags = own.input_tags
+        return tags

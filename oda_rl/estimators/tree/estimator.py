@@ -1,21 +1,18 @@
 """Trees of cells in several resolutions, as a scikit-learn meta-estimator."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from oda_rl import storage
 from oda_rl._validation import check_at_least, check_non_negative
-from oda_rl.estimators.tree import files
+from oda_rl.estimators.parameters import restored
+from oda_rl.estimators.targets import number_classes, number_known_classes, number_next_classes
 from oda_rl.estimators.tree.base import TreeEstimator
-from oda_rl.estimators.tree.layers import Layer
-from oda_rl.estimators.tree.naming import cell_of
-from oda_rl.estimators.tree.refining import Refinement, inside, refine
-from oda_rl.storage import PathOrFile
-
-Array = NDArray[np.float64]
+from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.session import Refinement, TreeSession
+from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
 
 
 class MultiResolutionODA(TreeEstimator):
@@ -172,15 +169,21 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If a parameter is outside its range, or a sample outside the domain of the divergence.
         """
-        plan, layers = self._plan()
-        data = self._check_fit(plan, X, y, sample_weight)
+        settings = TreeSettings.of(self)
+        data = self._check(settings, X, y, sample_weight, reset=True)
+        if settings.kind == "classifier":
+            self.classes_, data = number_classes(data, settings.class_weight)
+        else:
+            data = data._replace(weight=data.weight / data.weight.mean())
+        data = self._in_units(settings, data, reset=True)
         self._waiting = None
-        rng = self._generator()
-        self._learned = self._new(plan, layers, data, rng)
-        self._learned.fit(data)
+        own = settings, self.resolutions, data, self._n_classes
+        self._session = TreeSession.over(*own, self._generator())
+        self._session.fit(settings.layers, data)
+        self._session.tree.features.forget()
         self.n_samples_seen_ = len(data.weight)
-        if plan.kind == "clusterer":
-            self.labels_ = self._learned.leaf_numbers(data.samples)
+        if settings.kind == "clusterer":
+            self.labels_ = self._session.tree.leaf_numbers(data.samples)
         return self
 
     def partial_fit(
@@ -214,18 +217,27 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             As for `fit`.
         """
-        plan, layers = self._plan()
-        first = not hasattr(self, "n_samples_seen_")
-        data, new_classes = self._check_stream(plan, X, y, classes, sample_weight, first)
+        settings, first = TreeSettings.of(self), not hasattr(self, "n_samples_seen_")
+        data = self._check(settings, X, y, sample_weight, reset=first)
+        new: list[int] = []
+        if settings.kind == "classifier":
+            known, weights = None if first else self.classes_, settings.class_weight
+            self.classes_, data, new = number_next_classes(known, data, weights, classes)
         if first:
             self.n_samples_seen_ = 0
             self._waiting = data.take(slice(0, 0))
             self._rng = self._generator()
         else:
-            self._insert_classes(new_classes)
+            self._insert_classes(new)
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
-        self._learned = self._go_on(plan, layers, data)
+        if self._waiting is not None:
+            self._waiting = data = self._waiting.joined(data)
+            if not self._begin(settings, self._waiting):
+                return self
+            self._waiting = None
+        self._session.settings = settings
+        self._session.observe(self._in_units(settings, data, reset=False))
         return self
 
     def refine(
@@ -281,44 +293,30 @@ class MultiResolutionODA(TreeEstimator):
         >>> model.refine("0", X, y, target_error=0.01).error <= 0.01
         True
         """
-        plan, layers = self._plan()
+        settings = TreeSettings.of(self)
         check_non_negative(target_error=target_error)
         check_at_least(1, max_splits=max_splits)
-        learned = self._fitted
-        found = cell_of(learned.tree, cell)
-        data, unit = self._check_more(plan, X, y)
-        if len(inside(learned, found, data.samples)) == 0:
+        session = self._fitted
+        found = session.tree.cell(cell)
+        data = self._check(settings, X, y, None, reset=False)
+        if settings.kind == "classifier":
+            data = number_known_classes(self.classes_, data)
+        data = self._in_units(settings, data, reset=False)
+        if len(session.tree.rows_inside(found, data.samples)) == 0:
             raise ValueError(f"X has no sample in the cell {cell!r}.")
-        usual = layers[-1]._replace(min_support=2)
+        usual = settings.layers[-1]._replace(min_support=2)
         layer = usual if limits is None else Layer.of(limits).filled(usual)
-        told = refine(learned, found, data, target_error / unit, layer, max_splits)
+        unit = self._squared_unit
+        told = session.refine(found, data, target_error / unit, layer, max_splits)
         self.__dict__.pop("labels_", None)
         return told._replace(error_before=told.error_before * unit, error=told.error * unit)
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def save(self, path: PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-
-        Raises
-        ------
-        ValueError
-            If a resolution is of a kind that cannot be written.
-        """
-        return files.write(path, self)
-
     @classmethod
-    def load(cls, path: PathOrFile, resolutions: Sequence[Any] | None = None) -> Self:
+    def load(  # type: ignore[override]
+        cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None
+    ) -> Self:
         """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
 
         Parameters
@@ -338,4 +336,12 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If the file is damaged or holds something else, or resolutions are missing.
         """
-        return files.read(path, cls, resolutions)
+        state = storage.load(path, cls.__name__)
+        features = Features.restored(state["session"]["features"], resolutions)
+        specs = [None if one is None else one.spec for one in features.maps]
+        kind, parameters = state["estimator"]
+        template = restored(KINDS[kind], {"parameters": parameters, "form": {}})
+        given = specs if state["has_resolutions"] else None
+        model: Self = restored(cls, state, estimator=template, resolutions=given)
+        model._set_state(state, features)
+        return model

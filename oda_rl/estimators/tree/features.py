@@ -24,7 +24,7 @@ def maps_of(resolutions: Any, n_layers: int) -> list[Any]:
     if len(resolutions) > n_layers:
         raise ValueError(
             f"resolutions must be no more than the {n_layers} layers, got {len(resolutions)}: those of "
-            "layers that there are not would never be looked at."
+            "layers that there are not would never be used."
         )
     from oda_rl.resolutions import as_map
 
@@ -135,3 +135,24 @@ class Features:
         if len(scaling.matrix) > 0:
             matrix, offset = matrix @ scaling.matrix, (offset - scaling.shift) @ scaling.matrix
         return matrix, offset
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        return {
+            "maps": [None if one is None else one.get_state() for one in self.maps],
+            "scalings": [scaling._asdict() for scaling in self.scalings],
+            "n_raw": self.n_raw,
+            "n_features": self._n_features,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], given: Sequence[Any] | None) -> "Features":
+        """Features from what `get_state` gave, and maps of the user's own."""
+        from oda_rl.resolutions import restore
+
+        own = [*(given or []), *(None for _ in state["maps"])]
+        maps = [None if one is None else restore(one, own[i]) for i, one in enumerate(state["maps"])]
+        scalings = [Scaling(**scaling) for scaling in state["scalings"]]
+        return cls(maps, scalings, state["n_raw"], state["n_features"])

@@ -12,17 +12,20 @@ from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import GrowthRule, grow
 from oda_rl.codebook.schedule import LAST_TEMPERATURE
 from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree import kernels
-from oda_rl.estimators.tree.layers import Layer
-from oda_rl.estimators.tree.tasks import Partition
-from oda_rl.estimators.tree.tree import Brood, Cell, Cells, Data, Tree
+from oda_rl.estimators.tree.cells import Cell, Cells, Children
+from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.settings import Layer, TreeSettings
+from oda_rl.estimators.tree.tasks import task_for
+from oda_rl.estimators.tree.tree import Tree
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 # Passes over the samples of a region, each in an order of its own, before these orders come again.
 PASSES = 2
-# No more codevectors than one for so many samples, and no fewer samples between two looks.
+# No more codevectors than one for so many samples, and no fewer samples between two checks.
 SAMPLES_PER_CODEVECTOR = 3
 MIN_LEVEL_SAMPLES = 30
 UNLIMITED = 2**62
@@ -51,7 +54,11 @@ class GrowthPoint(NamedTuple):
 
 
 class Region(NamedTuple):
-    """The codevectors that were found for the samples of one cell."""
+    """The codevectors that were found for the samples of one cell.
+
+    `location` (n_features, K), their classes `own` (K,) and probabilities `share` (K,); the `width` of
+    their mixture; the `temperature` at the end, and the samples that were presented.
+    """
 
     location: Array
     own: Labels
@@ -60,123 +67,111 @@ class Region(NamedTuple):
     temperature: float
     n_seen: int
 
+    @classmethod
+    def of(cls, cells: BookArrays, k: int, within: float, n_inputs: int, n: int, *end: Any) -> "Region":
+        """The `k` codevectors of `n` samples, with a sum of divergences `within` their cells.
 
-class Sprout(NamedTuple):
-    """All that is needed to anneal the children of a cell."""
-
-    samples: Array
-    labels: Labels
-    weight: Array
-    n_inputs: int
-    by_labels: bool
-    room: int
-    order: Labels
+        The width is twice that per degree of freedom and input; `end` is temperature and presented.
+        """
+        mass = cells.weight[:k]
+        total = mass.sum()
+        free = max(n - k, 0.25 * n) / n
+        width = max(2.0 * within / (total * free * n_inputs), LEAST_WIDTH)
+        return cls(cells.location[:n_inputs, :k], cells.label[:k], mass / total, width, *end)
 
 
-def anneal_region(settings: Settings, layer: Layer, sprout: Sprout) -> Region:
-    """Anneal the children of one cell (Algorithm 1, or 4 where samples have labels)."""
-    samples, labels, weight = sprout.samples, sprout.labels, sprout.weight
-    n, d = samples.shape
-    room = max(int((np.bincount(labels) > 0).sum()), sprout.room)
-    cells = BookArrays.empty(d, room + 2)
-    rule = GrowthRule(
+def anneal_region(settings: Settings, rule: GrowthRule, data: Data, order: Labels) -> Region:
+    """Anneal the children of one cell (Algorithm 1, or 4 where samples have labels).
+
+    The samples are presented in an `order`, again and again.
+    """
+    samples, labels, weight = data
+    k = max(int((np.bincount(labels) > 0).sum()), rule.max_codevectors)
+    rule, cells = rule._replace(max_codevectors=k), BookArrays.empty(samples.shape[1], k + 2)
+    kind, minimum = settings.divergence.kind, settings.divergence.minimum
+    k, temperature, seen, _, within = grow(kind, minimum, samples, labels, weight, order, rule, cells)
+    return Region.of(cells, k, within, rule.n_inputs, len(weight), temperature, seen)
+
+
+def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -> GrowthRule:
+    """How the regions of a layer grow."""
+    return GrowthRule(
         t_max=0.0 if isinstance(settings.t_max, str) else float(settings.t_max),
-        t_min=-LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min),
+        t_min=-LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min or 0.0),
         cooling=float(settings.cooling.factor),
         by_lambda=settings.cooling.parameter == "lambda",
         a=float(settings.stepsize.a),
         b=float(settings.stepsize.b),
-        max_codevectors=room,
-        max_samples=int(UNLIMITED if layer.max_samples is None else layer.max_samples),
+        max_codevectors=int(layer.max_codevectors or 1),
+        max_samples=UNLIMITED if layer.max_samples is None else int(layer.max_samples),
         samples_per_cell=int(settings.samples_per_cell),
         min_samples=MIN_LEVEL_SAMPLES,
         tol_converge=float(settings.tol_converge),
         tol_merge=float(settings.tol_merge),
         min_weight=float(settings.min_weight),
         perturbation=float(settings.perturbation),
-        n_inputs=sprout.n_inputs,
-        by_labels=sprout.by_labels,
+        n_inputs=n_inputs,
+        by_labels=by_labels,
         min_improvement=float(layer.min_improvement or 0.0),
     )
-    divergence = settings.divergence
-    k, temperature, seen, _, within = grow(
-        divergence.kind, divergence.minimum, samples, labels, weight, sprout.order, rule, cells
-    )
-    return region_of(cells, k, within, sprout.n_inputs, temperature, seen, n)
 
 
-def region_of(
-    cells: BookArrays,
-    k: int,
-    within: float,
-    n_inputs: int,
-    temperature: float,
-    n_seen: int,
-    n_samples: int,
-) -> Region:
-    """Codevectors with the width of their mixture: twice the divergence `within` cells per freedom."""
-    mass = cells.weight[:k]
-    total = mass.sum()
-    free = max(n_samples - k, 0.25 * n_samples) / n_samples
-    width = max(2.0 * within / (total * free * n_inputs), LEAST_WIDTH)
-    location, label = cells.location[:n_inputs, :k], cells.label[:k]
-    return Region(location, label, mass / total, width, temperature, n_seen)
-
-
-class Grower:
-    """Grows the layers of a tree, one after the other.
+class Growth:
+    """A tree, and how it grows.
 
     Parameters
     ----------
-    tree : Tree
-        Changed in place.
-    task : Partition, Classes or Outputs
-        What is learned.
-    settings : Settings
-        Of the annealing.
-    entropy : int
+    settings : TreeSettings
+        The estimator's.
+    features : Features
+        The resolutions.
+    n_classes, n_outputs : int
+        Of the targets.
+    rng : Generator
         Seeds the orders of the samples of all regions: how many grow at a time makes no difference.
-    n_jobs : int or None, default=None
-        Threads that anneal regions; kernels do not hold Python's lock.
-    max_leaves : int or None, default=None
-        Leaves, at most.
     """
 
     def __init__(
         self,
-        tree: Tree,
-        task: Partition,
-        settings: Settings,
-        entropy: int,
-        n_jobs: int | None = None,
-        max_leaves: int | None = None,
+        settings: TreeSettings,
+        features: Features,
+        n_classes: int,
+        n_outputs: int,
+        rng: np.random.Generator,
     ) -> None:
-        self.tree, self.task, self.settings = tree, task, settings
-        self.entropy, self.n_jobs, self.max_leaves = entropy, n_jobs, max_leaves
-        self.n_leaves = tree.n_leaves
-        self.n_seen = 0
-        self.samples_per_codevector = SAMPLES_PER_CODEVECTOR
+        self.settings = settings
+        self.task = task_for(settings, features, n_classes, n_outputs)
+        sizes = [self.task.n_model(features.n_features(i)) for i in range(len(features))]
+        self.tree = Tree(features, settings.annealing.divergence, self.task.n_tally, sizes)
+        self.entropy = int(rng.integers(2**62))
+        self.n_leaves, self.n_seen = 0, 0
         self.history: list[GrowthPoint] = []
         self._start = time.perf_counter()
 
     def plant(self, data: Data) -> None:
-        """The root, with all samples in it."""
-        tree = self.tree
-        scaled = tree.features(0, data.samples)
-        root = tree.layers[0]
-        root.append((data.weight @ scaled / data.weight.sum())[:, None], np.zeros(1, dtype=np.int64))
-        at, closest = np.zeros(len(scaled), dtype=np.int64), np.empty(len(scaled))
-        first, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-        kernels.nearest_child(tree.divergence.kind, scaled, root.location, first, one, at, closest)
-        self.task.add(root, at, scaled, data.targets, data.weight, closest)
-        root.add(at, data.samples, data.weight)
-        self.task.settle(root, first, None)
+        """The root, in the middle of samples; there are none in it yet."""
+        mean = data.weight @ self.tree.features(0, data.samples) / data.weight.sum()
+        self.tree.layers[0].append(mean[:, None], np.zeros(1, dtype=np.int64))
         self.n_leaves = 1
 
-    def grow(self, layers: Sequence[Layer], data: Data) -> None:
-        """All layers below the root."""
-        at, rows = np.zeros(len(data.samples), dtype=np.int64), np.arange(len(data.samples))
+    def add_to_root(self, data: Data, scaled: Array) -> Labels:
+        """Add samples to the root; returns its number for each of them."""
+        at = np.zeros(len(scaled), dtype=np.int64)
+        root = self.tree.layers[0].location.T
+        self.add(self.tree.layers[0], at, scaled, data, self.tree.divergence(scaled, root)[:, 0])
+        return at
+
+    def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
+        """Add samples, which are `closest` to their codevectors, to the cells in which they are."""
+        self.task.add(cells, at, scaled, data, closest)
+        cells.add(at, data.samples, data.weight)
+
+    def fit(self, layers: Sequence[Layer], data: Data) -> None:
+        """Grow the root from samples, and the layers below it."""
         everything, scaled = data.samples, self.tree.features(0, data.samples)
+        self.plant(data)
+        at, rows = self.add_to_root(data, scaled), np.arange(len(everything))
+        self.task.conclude(self.tree.layers[0], None)
         for depth, layer in enumerate(layers):
             if depth > 0 and not self.tree.features.same(depth, depth - 1):
                 scaled = self.tree.features(depth, everything)[rows]
@@ -195,9 +190,10 @@ class Grower:
         at: Labels,
         scaled: Array,
         data: Data,
-        only: Labels | None = None,
+        chosen: Labels | None = None,
+        samples_per_codevector: int = SAMPLES_PER_CODEVECTOR,
     ) -> Labels:
-        """Split the cells of a layer that are worth it, or `only` some.
+        """Split the cells of a layer that are worth it, or those `chosen`.
 
         `at` are the cells of the layer in which the samples are, which are `scaled` in its resolution.
 
@@ -206,25 +202,25 @@ class Grower:
         ndarray of shape (n_samples,), int64
             The cells of the next layer in which the samples now are, -1 where there are none.
         """
-        worth = np.flatnonzero(worth_splitting(self.tree.layers[depth], layer))
-        chosen = worth if only is None else only
+        if chosen is None:
+            chosen = np.flatnonzero(worth_splitting(self.tree.layers[depth], layer))
         if len(chosen) == 0:
             return np.full(len(at), -1)
         seed = np.random.SeedSequence(self.entropy, spawn_key=(depth, int(chosen[0])))
-        rng, sprouts = np.random.default_rng(seed), []
+        rng, regions = np.random.default_rng(seed), []
+        rule = rule_for(self.settings.annealing, layer, scaled.shape[1], self.task.by_labels)
         for rows in _groups(at, chosen):
             samples, labels = self.task.annealed(scaled[rows], data.targets[rows])
             order = np.concatenate([rng.permutation(len(samples)) for _ in range(PASSES)])
-            weight, n_inputs = data.weight[rows], scaled.shape[1]
-            room = min(int(layer.max_codevectors or 1), len(labels) // self.samples_per_codevector)
-            sprouts.append(Sprout(samples, labels, weight, n_inputs, self.task.by_labels, room, order))
-        if self.n_jobs in (None, 1) or len(sprouts) == 1:
-            regions = [anneal_region(self.settings, layer, sprout) for sprout in sprouts]
+            k = min(rule.max_codevectors, len(labels) // samples_per_codevector)
+            own = Data(samples, labels, data.weight[rows])
+            regions.append((self.settings.annealing, rule._replace(max_codevectors=k), own, order))
+        if self.settings.n_jobs in (None, 1) or len(regions) == 1:
+            found = [anneal_region(*region) for region in regions]
         else:
-            regions = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(anneal_region)(self.settings, layer, sprout) for sprout in sprouts
-            )
-        return self.split(depth, chosen, regions, layer, at, scaled, data)
+            threads = Parallel(n_jobs=self.settings.n_jobs, prefer="threads")
+            found = threads(delayed(anneal_region)(*region) for region in regions)
+        return self.split(depth, chosen, found, layer, at, scaled, data)
 
     def split(
         self,
@@ -262,61 +258,40 @@ class Grower:
         """
         tree, task, cells = self.tree, self.task, self.tree.layers[depth]
         self.n_seen += sum(region.n_seen for region in regions)
-        brood, child, closest = _brood(tree, depth, chosen, regions, at, scaled)
-        block = brood.cells
-        task.add(block, child, scaled, data.targets, data.weight, closest)
-        block.add(child, data.samples, data.weight)
-        prior = task.prior(block, len(cells))
-        task.settle(block, np.arange(len(block)), prior)
-        task.count_errors(tree.divergence, brood, scaled, child, data.targets, data.weight)
+        children, child, closest = _children(tree, depth, chosen, regions, at, scaled)
+        self.add(children.cells, child, scaled, data, closest)
+        prior = task.prior(children.cells, len(cells))
+        task.conclude(children.cells, prior)
+        task.count_errors(tree.divergence, children, scaled, child, data)
         before = task.losses(tree, depth, at, scaled, data, prior)[chosen]
-        after = np.bincount(block.parent, block.loss, len(cells)).astype(float)[chosen]
-        good = (brood.n_children[chosen] > 1) & ~task.all_one(brood, chosen)
+        losses = np.bincount(children.cells.parent, children.cells.loss, len(cells))
+        after = losses.astype(float)[chosen]
+        good = (children.n_children[chosen] > 1) & ~task.all_one(children, chosen)
         good &= after <= before * (1.0 - float(layer.min_improvement or 0.0))
         cells.closed[chosen[~good]] = True
-        good &= self._within_limit(before, brood.n_children[chosen] - 1, good)
-        moved = tree.adopt(depth, brood, chosen[good])
-        self._remember(depth, chosen, regions, before, after, good)
+        good &= self._within_limit(before, children.n_children[chosen] - 1, good)
+        moved = tree.adopt(depth, children, chosen[good])
+        for i in np.flatnonzero(good).tolist():
+            self._remember(Cell(depth, int(chosen[i])), regions[i], float(before[i]), float(after[i]))
         return np.where(child >= 0, moved[child], -1)
 
     def _within_limit(self, before: Array, added: Labels, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Those that `max_leaves` has room for, cells with the largest errors first."""
-        if self.max_leaves is None:
+        """Those that `max_leaves` allows, cells with the largest errors first."""
+        if self.settings.max_leaves is None:
             return good
-        chosen, room = np.zeros(len(good), dtype=np.bool_), self.max_leaves - self.n_leaves
+        chosen, left = np.zeros(len(good), dtype=np.bool_), self.settings.max_leaves - self.n_leaves
         for i in np.argsort(-before, kind="stable"):
-            if good[i] and added[i] <= room:
+            if good[i] and added[i] <= left:
                 chosen[i] = True
-                room -= int(added[i])
+                left -= int(added[i])
         return chosen
 
-    def _remember(
-        self,
-        depth: int,
-        chosen: Labels,
-        regions: Sequence[Region],
-        before: Array,
-        after: Array,
-        good: NDArray[np.bool_],
-    ) -> None:
-        cells, seconds = self.tree.layers[depth], time.perf_counter() - self._start
-        for i in np.flatnonzero(good).tolist():
-            number, region = int(chosen[i]), regions[i]
-            k = int(cells.count[number])
-            self.n_leaves += k - 1
-            self.history.append(
-                GrowthPoint(
-                    self.tree.numbers(Cell(depth, number)),
-                    k,
-                    region.temperature,
-                    int(cells.support[number]),
-                    region.n_seen,
-                    float(before[i]),
-                    float(after[i]),
-                    self.n_leaves,
-                    seconds,
-                )
-            )
+    def _remember(self, cell: Cell, region: Region, before: float, after: float) -> None:
+        cells, seconds = self.tree.layers[cell.layer], time.perf_counter() - self._start
+        k, n = int(cells.count[cell.number]), int(cells.support[cell.number])
+        self.n_leaves += k - 1
+        path, end = self.tree.numbers(cell), (before, after, self.n_leaves, seconds)
+        self.history.append(GrowthPoint(path, k, region.temperature, n, region.n_seen, *end))
 
 
 def worth_splitting(cells: Cells, layer: Layer) -> NDArray[np.bool_]:
@@ -325,9 +300,9 @@ def worth_splitting(cells: Cells, layer: Layer) -> NDArray[np.bool_]:
     return np.asarray(cells.is_leaf & ~cells.closed & enough & (cells.loss > 1e-12 * cells.mass))
 
 
-def _brood(
+def _children(
     tree: Tree, depth: int, chosen: Labels, regions: Sequence[Region], at: Labels, scaled: Array
-) -> tuple[Brood, Labels, Array]:
+) -> tuple[Children, Labels, Array]:
     """Children of cells, but those that are nearest to no sample; the samples' children; how near."""
     n = len(tree.layers[depth])
     counts = np.array([region.location.shape[1] for region in regions])
@@ -348,12 +323,12 @@ def _brood(
         count = np.bincount(parent, minlength=n)
         first = np.cumsum(count) - count
         share = share / np.maximum(np.bincount(parent, share, n), 1e-300)[parent]
-    block = tree.new_cells(depth + 1)
-    block.append(location, parent, own=own, share=share)
+    cells = tree.new_cells(depth + 1)
+    cells.append(location, parent, own=own, share=share)
     width, temperature = np.zeros(n), np.zeros(n)
     width[chosen] = [region.width for region in regions]
     temperature[chosen] = [region.temperature for region in regions]
-    return Brood(block, first, count, width, temperature), child, closest
+    return Children(cells, first, count, width, temperature), child, closest
 
 
 def _groups(at: Labels, cells: Labels) -> list[Any]:

@@ -1,7 +1,7 @@
 """What is learned in the cells of a tree: a partition, classes or outputs.
 
-A task says which samples the annealer sees, adds samples up in the tallies of their cells, and finds
-what follows from a tally: the class or the local model of a cell, and its error.
+A task gives the annealer its samples, adds samples up in the tallies of their cells, finds what follows
+from a tally (the class or the local model of a cell, and its error), and predicts.
 """
 
 from typing import Any, NamedTuple
@@ -10,8 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.classification.book import half_vote
+from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree import kernels
-from oda_rl.estimators.tree.tree import Brood, Cells, Data, Tree
+from oda_rl.estimators.tree.cells import Cells, Children
+from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.settings import TreeSettings
+from oda_rl.estimators.tree.tree import Tree
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -35,28 +40,20 @@ class Partition:
         return 0
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
-        """Samples and labels as the annealer sees them."""
+        """Samples and labels to anneal."""
         return scaled, np.zeros(len(scaled), dtype=np.int64)
 
-    def add(
-        self,
-        cells: Cells,
-        at: Labels,
-        scaled: Array,
-        targets: NDArray[Any],
-        weight: Array,
-        closest: Array,
-    ) -> None:
+    def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
         """Add samples to the tallies of the cells in which they are (-1: in none)."""
         inside = at >= 0
-        cells.tally[:, 0] += np.bincount(at[inside], (weight * closest)[inside], len(cells))
+        cells.tally[:, 0] += np.bincount(at[inside], (data.weight * closest)[inside], len(cells))
 
-    def settle(self, cells: Cells, chosen: Labels, prior: Prior | None) -> None:
-        """Find class, model and error of some cells from their tallies.
+    def conclude(self, cells: Cells, prior: Prior | None) -> None:
+        """Find class, model and error of cells from their tallies.
 
         `prior` is of all cells of the layer above; None for the root.
         """
-        cells.loss[chosen] = cells.tally[chosen, 0]
+        cells.loss[:] = cells.tally[:, 0]
 
     def prior(self, cells: Cells, n_parents: int) -> Prior:
         """What the parents of cells would have from the samples of these cells alone."""
@@ -65,13 +62,7 @@ class Partition:
         return Prior(tally, np.empty((n_parents, 0)))
 
     def count_errors(
-        self,
-        divergence: Divergence,
-        brood: Brood,
-        scaled: Array,
-        at: Labels,
-        targets: NDArray[Any],
-        weight: Array,
+        self, divergence: Divergence, children: Children, scaled: Array, at: Labels, data: Data
     ) -> None:
         """Errors that only the samples themselves can tell: none here."""
 
@@ -91,9 +82,13 @@ class Partition:
         kernels.nearest_child(tree.divergence.kind, scaled, location, np.arange(n), ones, own, closest)
         return np.bincount(at, data.weight * closest, n).astype(float)
 
-    def all_one(self, brood: Brood, parents: Labels) -> NDArray[np.bool_]:
+    def all_one(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
         """Whether the children of cells all stand for the same."""
         return np.zeros(len(parents), dtype=np.bool_)
+
+    def predict(self, tree: Tree, samples: Array) -> NDArray[Any]:
+        """Leaves of samples; of subclasses, log(pi_c p(x | c)) or shares of the classes, or outputs."""
+        return tree.leaf_numbers(samples)
 
 
 class Classes(Partition):
@@ -104,7 +99,7 @@ class Classes(Partition):
     n_classes : int
         Classes.
     rule : {"bayes", "nearest"}
-        By which samples are told: all codevectors that share a region, or the cell alone.
+        By which classes are predicted: all codevectors that share a region, or the cell alone.
     """
 
     by_labels = True
@@ -114,44 +109,30 @@ class Classes(Partition):
         self.n_tally = n_classes
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
-        """Samples and labels as the annealer sees them: a codebook for each class (Algorithm 4)."""
+        """Samples and labels to anneal: a codebook for each class (Algorithm 4)."""
         return scaled, targets
 
-    def add(
-        self,
-        cells: Cells,
-        at: Labels,
-        scaled: Array,
-        targets: NDArray[Any],
-        weight: Array,
-        closest: Array,
-    ) -> None:
+    def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
         """Votes for the classes of the samples."""
-        kernels.add_votes(targets, weight, at, cells.tally)
+        kernels.add_votes(data.targets, data.weight, at, cells.tally)
 
-    def settle(self, cells: Cells, chosen: Labels, prior: Prior | None) -> None:
+    def conclude(self, cells: Cells, prior: Prior | None) -> None:
         """The class with most votes, and the weight of all others."""
-        votes = cells.tally[chosen]
-        before = votes if prior is None else prior.tally[cells.parent[chosen]]
-        cells.label[chosen] = _mixed(votes, before).argmax(axis=1)
-        cells.loss[chosen] = votes.sum(axis=1) - votes[np.arange(len(votes)), cells.label[chosen]]
+        votes = cells.tally
+        before = votes if prior is None else prior.tally[cells.parent]
+        cells.label[:] = with_half_vote(votes, before).argmax(axis=1)
+        cells.loss[:] = votes.sum(axis=1) - votes[np.arange(len(votes)), cells.label]
 
     def count_errors(
-        self,
-        divergence: Divergence,
-        brood: Brood,
-        scaled: Array,
-        at: Labels,
-        targets: NDArray[Any],
-        weight: Array,
+        self, divergence: Divergence, children: Children, scaled: Array, at: Labels, data: Data
     ) -> None:
         """The weight of the samples that the rule of Bayes tells wrong."""
         if self.rule == "nearest":
             return
-        joint = np.zeros((len(at), self.n_classes))
-        log_joint(divergence, brood, scaled, at, joint)
-        wrong = (at >= 0) & (joint.argmax(axis=1) != targets)
-        brood.cells.loss[:] = np.bincount(at[wrong], weight[wrong], len(brood.cells))
+        joint = children.log_joint(divergence, scaled, at, self.n_classes)
+        wrong = (at >= 0) & (joint.argmax(axis=1) != data.targets)
+        cells = children.cells
+        cells.loss[:] = np.bincount(at[wrong], data.weight[wrong], len(cells))
 
     def losses(
         self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
@@ -161,23 +142,41 @@ class Classes(Partition):
             return np.asarray(prior.tally.sum(axis=1) - prior.tally.max(axis=1))
         if not tree.features.same(depth, depth - 1):
             scaled = tree.features(depth - 1, data.samples)
-        joint = np.zeros((len(at), self.n_classes))
-        log_joint(tree.divergence, tree.brood(depth), scaled, at, joint)
+        joint = tree.below(depth).log_joint(tree.divergence, scaled, at, self.n_classes)
         wrong = joint.argmax(axis=1) != data.targets
         return np.bincount(at[wrong], data.weight[wrong], len(tree.layers[depth])).astype(float)
 
-    def all_one(self, brood: Brood, parents: Labels) -> NDArray[np.bool_]:
+    def all_one(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
         """Whether the children of cells are all of one class (section V-A)."""
-        starts = brood.first[parents]
-        label = brood.cells.label
+        starts = children.first[parents]
+        label = children.cells.label
         return np.asarray(np.minimum.reduceat(label, starts) == np.maximum.reduceat(label, starts))
+
+    def predict(self, tree: Tree, samples: Array) -> Array:
+        """log(pi_c p(x | c)), or the shares of the classes in the leaves, by the rule.
+
+        Both are of shape (n_samples, n_classes).
+        """
+        votes = tree.layers[0].tally[:1]
+        shares = with_half_vote(votes, votes)
+        shares /= shares.sum(axis=1, keepdims=True)
+        bayes = self.rule == "bayes"
+        out = np.tile(np.log(shares) if bayes else shares, (len(samples), 1))
+        for layer, scaled, rows, at, _ in tree.walk(samples):
+            if bayes:
+                out[rows] = tree.below(layer).log_joint(tree.divergence, scaled, at, self.n_classes)
+                continue
+            cells = tree.layers[layer]
+            mixed = with_half_vote(cells.tally[at], tree.layers[layer - 1].tally[cells.parent[at]])
+            out[rows] = mixed / mixed.sum(axis=1, keepdims=True)
+        return out
 
 
 class Outputs(Partition):
     """Regression: local models, constant or linear, by least squares of the samples in a cell.
 
-    The slopes of a cell are drawn towards those of the cell above, as if it had seen `ridge` samples
-    more with these. Tallies are sums of products, so that cells learn from samples one by one, too.
+    The slopes of a cell are drawn towards those of the cell above, as if it had `ridge` samples more
+    with these. Tallies are sums of products, so that cells learn from samples one by one, too.
 
     Parameters
     ----------
@@ -213,20 +212,20 @@ class Outputs(Partition):
         joint = np.column_stack([scaled, self.output_weight * targets])
         return joint, np.zeros(len(joint), dtype=np.int64)
 
-    def add(
-        self,
-        cells: Cells,
-        at: Labels,
-        scaled: Array,
-        targets: NDArray[Any],
-        weight: Array,
-        closest: Array,
-    ) -> None:
+    def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
         """Products of inputs and outputs."""
-        kernels.add_products(self._basis(scaled), targets, weight, at, cells.tally)
+        kernels.add_products(self._basis(scaled), data.targets, data.weight, at, cells.tally)
 
-    def predict(self, cells: Cells, scaled: Array, at: Labels) -> Array:
-        """Outputs of samples by the models of their cells, of shape (n_samples, n_outputs)."""
+    def predict(self, tree: Tree, samples: Array) -> Array:
+        """Outputs of samples by the models of their leaves, of shape (n_samples, n_outputs)."""
+        root = np.zeros(len(samples), dtype=np.int64)
+        out = self.apply(tree.layers[0], tree.features(0, samples), root)
+        for layer, scaled, rows, at, _ in tree.walk(samples):
+            out[rows] = self.apply(tree.layers[layer], scaled, at)
+        return out
+
+    def apply(self, cells: Cells, scaled: Array, at: Labels) -> Array:
+        """Outputs of samples by the models of the cells `at`."""
         basis = self._basis(scaled)
         theta = cells.model[at].reshape(len(at), basis.shape[1], self.n_outputs)
         return np.asarray(np.einsum("nq,nqm->nm", basis, theta))
@@ -235,12 +234,12 @@ class Outputs(Partition):
         ones = np.ones((len(scaled), 1))
         return np.column_stack([ones, scaled]) if self.linear else ones
 
-    def settle(self, cells: Cells, chosen: Labels, prior: Prior | None) -> None:
+    def conclude(self, cells: Cells, prior: Prior | None) -> None:
         """Least squares, with slopes drawn towards those of the cell above."""
         m = self.n_outputs
         q = cells.model.shape[1] // m
         inherit = prior is not None and self.linear and prior.model.shape[1] == q * m
-        for i in chosen:
+        for i in range(len(cells)):
             before = prior.model[cells.parent[i]].reshape(q, m)[1:] if inherit and prior else None
             theta, cells.loss[i] = self._solve(cells.tally[i], q, before)
             cells.model[i] = theta.ravel()
@@ -285,30 +284,17 @@ class Outputs(Partition):
         return theta, max(loss, 0.0)
 
 
-def smoothed(votes: Array, prior: Array) -> Array:
-    """Probabilities of classes (n, n_classes) from votes, half a vote more as the prior votes are."""
-    mixed = _mixed(votes, prior)
-    return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
+def with_half_vote(votes: Array, prior: Array) -> Array:
+    """Votes (n, n_classes) of cells, and half a vote more as the votes `prior` above them are."""
+    return np.asarray(votes + half_vote(prior, prior.sum(axis=1, keepdims=True)))
 
 
-def _mixed(votes: Array, prior: Array) -> Array:
-    total = prior.sum(axis=1, keepdims=True) + 1e-12 * votes.shape[1]
-    return np.asarray(votes + 0.5 * (prior + 1e-12) / total)
-
-
-def log_joint(divergence: Divergence, brood: Brood, scaled: Array, at: Labels, out: Array) -> None:
-    """log(pi_c p(x | c)) from all codevectors that share the region of a sample's cell (eq. 35)."""
-    cells = brood.cells
-    kernels.mixture_log_joint(
-        divergence.kind,
-        scaled,
-        at,
-        cells.parent,
-        brood.first,
-        brood.n_children,
-        cells.location,
-        cells.own,
-        cells.share,
-        brood.width,
-        out,
-    )
+def task_for(settings: TreeSettings, features: Features, n_classes: int, n_outputs: int) -> Partition:
+    """What is learned in the cells of a tree over an estimator."""
+    if settings.kind == "classifier":
+        return Classes(n_classes, settings.rule)
+    if settings.kind == "clusterer":
+        return Partition()
+    widest = max(features.n_features(i) for i in range(len(features)))
+    weight = settings.output_weight / np.sqrt(n_outputs)
+    return Outputs(n_outputs, settings.linear, weight, settings.ridge, widest)

@@ -1,148 +1,20 @@
-"""A tree of cells: arrays for every layer, and the way down."""
+"""A tree of cells: its layers, the names of cells, and the way down."""
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.targets import make_place
 from oda_rl.estimators.tree import kernels
+from oda_rl.estimators.tree.cells import NAMES, Cell, Cells, Children
 from oda_rl.estimators.tree.features import Features
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
-
-
-# The arrays of `Cells` with one row for each.
-NAMES = (
-    *("parent", "first", "count", "label", "own", "closed"),
-    *("mass", "support", "loss", "share", "width", "temperature", "total", "tally", "model"),
-)
-
-
-class Cell(NamedTuple):
-    """Where a cell is: its layer (0 is the root), and its number there."""
-
-    layer: int
-    number: int
-
-
-class Cells:
-    """The cells of one layer. Children of a cell stand next to each other in the layer below.
-
-    Parameters
-    ----------
-    n_features : int
-        Of the resolution in which the codevectors of this layer are.
-    n_raw : int
-        Features of the data.
-    n_tally : int
-        Numbers that the task adds up in each cell.
-    n_model : int
-        Numbers of a cell's local model.
-
-    Attributes
-    ----------
-    location : ndarray of shape (n_features, n_cells)
-        Codevectors, scaled.
-    parent, first, count : ndarray of shape (n_cells,), int64
-        The cell above; the first of the children in the layer below, and how many there are.
-    mass, support : ndarray of shape (n_cells,)
-        Weight, and number, of the samples in the cell.
-    total : ndarray of shape (n_cells, n_raw)
-        Weighted sum of these samples as they came: over `mass`, the codevector in the data's units.
-    tally : ndarray of shape (n_cells, n_tally)
-        What the task has added up.
-    loss : ndarray of shape (n_cells,)
-        Sum of the errors of the samples.
-    label : ndarray of shape (n_cells,), int64
-        The class that the cell stands for.
-    model : ndarray of shape (n_cells, n_model)
-        Its local model.
-    own, share : ndarray of shape (n_cells,)
-        The class of the codevector, and its probability among those that share a region.
-    width, temperature : ndarray of shape (n_cells,)
-        Of the mixture that the children form, and of the end of their annealing; 0 without children.
-    closed : ndarray of shape (n_cells,), bool
-        Cells that are not to be split: the children would all be of one class, or no better.
-    """
-
-    def __init__(self, n_features: int, n_raw: int, n_tally: int, n_model: int) -> None:
-        self.location = np.empty((n_features, 0))
-        self.parent, self.first, self.count, self.label, self.own = (
-            np.empty(0, dtype=np.int64) for _ in range(5)
-        )
-        self.mass, self.support, self.loss, self.share, self.width, self.temperature = (
-            np.empty(0) for _ in range(6)
-        )
-        self.total = np.empty((0, n_raw))
-        self.tally = np.empty((0, n_tally))
-        self.model = np.empty((0, n_model))
-        self.closed = np.empty(0, dtype=np.bool_)
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    def append(self, location: Array, parent: Labels, **fields: NDArray[Any]) -> slice:
-        """Add cells, with `fields` set and the rest zero; returns their numbers."""
-        before, k = len(self), location.shape[1]
-        fields["parent"] = parent
-        whole = location if before == 0 else np.concatenate([self.location, location], axis=1)
-        self.location = np.ascontiguousarray(whole)
-        for name in NAMES:
-            array = getattr(self, name)
-            own = fields.get(name)
-            added = np.zeros((k, *array.shape[1:]), array.dtype) if own is None else own
-            setattr(self, name, added if before == 0 else np.concatenate([array, added]))
-        return slice(before, before + k)
-
-    def take(self, chosen: NDArray[np.bool_]) -> "Cells":
-        """A copy of some of the cells."""
-        part = Cells(len(self.location), self.total.shape[1], self.tally.shape[1], self.model.shape[1])
-        rows = {name: getattr(self, name)[chosen] for name in NAMES}
-        part.append(self.location[:, chosen], rows.pop("parent"), **rows)
-        return part
-
-    def add(self, at: Labels, samples: Array, weight: Array) -> None:
-        """Add samples to the cells in which they are; those in none have -1."""
-        kernels.add_samples(samples, weight, at, self.support, self.mass, self.total)
-
-    @property
-    def is_leaf(self) -> NDArray[np.bool_]:
-        """Whether cells have no children."""
-        return self.count == 0
-
-
-class Data(NamedTuple):
-    """Samples as they came, with their targets and weights."""
-
-    samples: Array
-    targets: NDArray[Any]
-    weight: Array
-
-    def take(self, rows: Any) -> "Data":
-        """Some of the samples."""
-        return Data(*(part[rows] for part in self))
-
-    def joined(self, other: "Data") -> "Data":
-        """These samples, and then others."""
-        return Data(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
-
-
-class Brood(NamedTuple):
-    """Cells that may become the children of those of a layer.
-
-    `first` and `n_children` (n_parents,) say where among `cells` the children of each cell of the layer
-    stand; `width` and `temperature` (n_parents,) are as in `Cells`.
-    """
-
-    cells: Cells
-    first: Labels
-    n_children: Labels
-    width: Array
-    temperature: Array
 
 
 class Tree:
@@ -174,27 +46,27 @@ class Tree:
         model = self.n_model[self.features.place(above)]
         return Cells(n_features, self.features.n_raw, self.n_tally, model)
 
-    def brood(self, layer: int) -> Brood:
+    def below(self, layer: int) -> Children:
         """The cells of a layer, as the children of those above."""
         above = self.layers[layer - 1]
-        return Brood(self.layers[layer], above.first, above.count, above.width, above.temperature)
+        return Children(self.layers[layer], above.first, above.count, above.width, above.temperature)
 
-    def adopt(self, depth: int, brood: Brood, parents: Labels) -> Labels:
+    def adopt(self, depth: int, found: Children, parents: Labels) -> Labels:
         """Make the children of some cells of a layer part of the tree.
 
         Returns
         -------
-        ndarray of shape (n_brood,), int64
-            Where the brood's cells now are in the next layer, -1 for those that are not.
+        ndarray of shape (n_cells,), int64
+            Where those cells now are in the next layer, -1 for those that are not.
         """
-        moved = np.full(len(brood.cells) + 1, -1)  # one more, so that -1 stays -1
+        moved = np.full(len(found.cells) + 1, -1)  # one more, so that -1 stays -1
         if len(parents) == 0:
             return moved
         taken = np.zeros(len(self.layers[depth]), dtype=np.bool_)
         taken[parents] = True
-        chosen = taken[brood.cells.parent]
+        chosen = taken[found.cells.parent]
         above = self.layers[depth]
-        part = brood.cells if chosen.all() else brood.cells.take(chosen)
+        part = found.cells if chosen.all() else found.cells.take(chosen)
         start = 0
         if len(self.layers) == depth + 1:
             self.layers.append(part)
@@ -202,10 +74,10 @@ class Tree:
             rows = {name: getattr(part, name) for name in NAMES}
             start = self.layers[depth + 1].append(part.location, rows.pop("parent"), **rows).start
         moved[:-1][chosen] = start + np.arange(len(part))
-        above.first[parents] = moved[brood.first[parents]]
-        above.count[parents] = brood.n_children[parents]
-        above.width[parents] = brood.width[parents]
-        above.temperature[parents] = brood.temperature[parents]
+        above.first[parents] = moved[found.first[parents]]
+        above.count[parents] = found.n_children[parents]
+        above.width[parents] = found.width[parents]
+        above.temperature[parents] = found.temperature[parents]
         return moved
 
     @property
@@ -222,6 +94,27 @@ class Tree:
     def depth(self) -> int:
         """Layers below the root."""
         return max((i for i, cells in enumerate(self.layers) if len(cells) > 0), default=0)
+
+    def insert_class(self, place: int) -> None:
+        """Let the tallies be of one class more, which gets the number `place`."""
+        self.n_tally += 1
+        for cells in self.layers:
+            cells.tally = np.insert(cells.tally, place, 0.0, axis=1)
+            cells.label = make_place(cells.label, place)
+            cells.own = make_place(cells.own, place)
+
+    def get_state(self) -> list[dict[str, Any]]:
+        """The arrays of all layers, for a model file."""
+        return [{name: getattr(cells, name) for name in ("location", *NAMES)} for cells in self.layers]
+
+    def set_state(self, state: list[dict[str, Any]]) -> None:
+        """Take over layers from `get_state`."""
+        self.layers = [self.new_cells(layer) for layer in range(len(state))]
+        for cells, arrays in zip(self.layers, state, strict=True):
+            for name in ("location", *NAMES):
+                setattr(cells, name, np.ascontiguousarray(arrays[name]))
+
+    # -- places and names ------------------------------------------------------------------------
 
     def leaf_places(self) -> list[Labels]:
         """Where leaves stand among all, by their names; of other cells, the first leaf below them.
@@ -278,6 +171,57 @@ class Tree:
             for above, below in pairwise(path)
         )
 
+    def name(self, cell: Cell) -> str:
+        """The name of a cell: "0" for the root, "0.2" for its third child (section V-A)."""
+        return ".".join(str(number) for number in (0, *self.numbers(cell)))
+
+    def cell(self, name: Any) -> Cell:
+        """The cell of a name.
+
+        Parameters
+        ----------
+        name : str, Cell or sequence of int
+            Such as "0.2.1", or the numbers after the root.
+
+        Returns
+        -------
+        Cell
+
+        Raises
+        ------
+        ValueError
+            If there is none; it says where the way ends.
+        """
+        if isinstance(name, Cell):
+            known = 0 <= name.layer < len(self.layers) and 0 <= name.number < len(
+                self.layers[name.layer]
+            )
+            numbers = self.numbers(name) if known else None
+        elif isinstance(name, str):
+            parts = name.split(".")
+            valid = parts[0] == "0" and all(part.isdigit() for part in parts)
+            numbers = tuple(int(part) for part in parts[1:]) if valid else None
+        else:
+            numbers = tuple(int(number) for number in name)
+        if numbers is None:
+            raise ValueError(f"cell must be a name such as '0' or '0.2.1', got {name!r}.")
+        cell = Cell(0, 0)
+        for number in numbers:
+            children = self.children(cell)
+            if not 0 <= number < len(children):
+                raise ValueError(
+                    f"there is no cell {name!r}: {self.name(cell)} has {len(children)} children."
+                )
+            cell = children[number]
+        return cell
+
+    def leaves_below(self, cell: Cell) -> list[Cell]:
+        """The leaves below a cell, itself if it is one."""
+        children = self.children(cell)
+        return sorted(leaf for child in children for leaf in self.leaves_below(child)) or [cell]
+
+    # -- the way down ----------------------------------------------------------------------------
+
     def descend(self, layer: int, scaled: Array, at: Labels, closest: Array) -> None:
         """From cells `at` of a layer to the nearest of their children, in place; -1 without children."""
         above, below = self.layers[layer], self.layers[layer + 1]
@@ -323,6 +267,38 @@ class Tree:
             layers[rows] = layer
             numbers[rows] = at
         return layers, numbers
+
+    def distances(self, samples: Array) -> Array:
+        """Divergences of samples from the codevectors of their leaves."""
+        out = self.divergence(self.features(0, samples), self.layers[0].location.T)[:, 0]
+        for _, _, rows, _, closest in self.walk(samples):
+            out[rows] = closest
+        return out
+
+    def leaf_numbers(self, samples: Array) -> Labels:
+        """Where the leaves of samples are among all leaves, in the order of their names."""
+        layers, numbers = self.find(samples)
+        result = np.empty(len(samples), dtype=np.int64)
+        for layer, places in enumerate(self.leaf_places()):
+            inside = layers == layer
+            result[inside] = places[numbers[inside]]
+        return result
+
+    def rows_inside(self, cell: Cell, samples: Array) -> Labels:
+        """The rows of the samples that come through a cell."""
+        if cell.layer == 0:
+            return np.arange(len(samples))
+        for layer, _, rows, at, _ in self.walk(samples):
+            if layer == cell.layer:
+                return rows[at == cell.number]
+        return np.empty(0, dtype=np.int64)
+
+    def of_leaves(self, name: str) -> NDArray[Any]:
+        """One of the arrays of `Cells`, of all leaves in the order of their names."""
+        found = np.concatenate([getattr(cells, name)[cells.is_leaf] for cells in self.layers])
+        pairs = zip(self.leaf_places(), self.layers, strict=True)
+        order = np.concatenate([places[cells.is_leaf] for places, cells in pairs])
+        return np.asarray(found[np.argsort(order)])
 
     def codevectors(self, cell: Cell) -> Array:
         """The codevector of a cell in the data's units: the mean of the samples in it."""

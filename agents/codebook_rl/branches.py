@@ -1,19 +1,21 @@
-"""The tree over a codebook: regions between planes, each with a few cells."""
+"""The cells of a codebook by branch: regions between planes, each with a few cells, or one for all."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.codebook_rl.tree.layout import WIDTH, Planes
-from oda_rl.agents.codebook_rl.tree.search import route
+from oda_rl.agents.codebook_rl.arrays import Sizes
+from oda_rl.agents.codebook_rl.rules import q_lambda
+from oda_rl.agents.codebook_rl.search import route
+from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH, NOWHERE, Branches, Ledger, Planes
 from oda_rl.codebook.book import Codebook
 
 Array = NDArray[np.float64]
 
 
 class BranchTree:
-    """Divides the space of observations into branches of at most `WIDTH` cells.
+    """Divides the space of observations into branches of at most `BRANCH_WIDTH` cells.
 
     The root is annealed flat. When the annealing has made more cells in a region than a branch holds,
     the region bifurcates: a plane across the leading axis of its codevectors, along which a cell
@@ -31,14 +33,16 @@ class BranchTree:
     ----------
     planes : Planes
         The inner nodes; as many as there are branches, less one.
+    branch : ndarray of shape (n_cells,)
+        The branch of each cell, after `renew`.
     n_branches : int
         Leaves of the tree.
 
     Notes
     -----
     This is tree-structured progressive partitioning (Algorithm 5 of Mavridis and Baras,
-    "Multi-Resolution Online Deterministic Annealing") with K_max = `WIDTH` as the criterion by which a
-    node splits, and with three choices that an agent asks for:
+    "Multi-Resolution Online Deterministic Annealing") with K_max = `BRANCH_WIDTH` as the criterion by
+    which a node splits, and with three choices that an agent asks for:
 
     - There a node's codevectors become its children, each a codebook that starts with one codevector.
       Here the children keep the cells. What has been learned stays, and there are always enough cells
@@ -58,6 +62,7 @@ class BranchTree:
             offset=np.zeros(0),
             child=np.zeros((0, 2), dtype=np.int64),
         )
+        self.branch = np.zeros(1, dtype=np.int64)
 
     @property
     def n_branches(self) -> int:
@@ -85,21 +90,23 @@ class BranchTree:
         Parameters
         ----------
         book : Codebook
-            Its cells are put in the order of their branches, which become their labels.
+            Its cells are put in the order of their branches.
         """
         growth = _Growth(self.planes, self.route(book), book.location[: self.planes.normal.shape[1]])
         self.planes = growth.planes
         sizes = [len(cells) for cells in growth.branches]
         book.reorder(np.concatenate(growth.branches))
-        book.label[: len(book)] = np.repeat(np.arange(len(sizes)), sizes)
+        self.branch = np.repeat(np.arange(len(sizes)), sizes)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """The planes as arrays."""
-        return {name: array.copy() for name, array in self.planes._asdict().items()}
+        """The planes and the branches of the cells as arrays."""
+        planes = {name: array.copy() for name, array in self.planes._asdict().items()}
+        return {**planes, "branch": self.branch.copy()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
         """Take over what `get_state` returned."""
         self.planes = Planes(**{name: np.ascontiguousarray(state[name]) for name in Planes._fields})
+        self.branch = state["branch"].copy()
 
 
 class _Growth:
@@ -145,7 +152,7 @@ class _Growth:
 
     def _carry_on(self, node: int, cells: dict[int, NDArray[np.int64]]) -> int:
         """Make an old node anew; returns its new index, or ~branch."""
-        if node < 0 or len(cells[node]) <= WIDTH // 2:
+        if node < 0 or len(cells[node]) <= BRANCH_WIDTH // 2:
             return self._grow(cells[node])
         low, high = (int(child) for child in self.old.child[node])
         if len(cells[low]) == 0 or len(cells[high]) == 0:
@@ -156,7 +163,7 @@ class _Growth:
 
     def _grow(self, cells: NDArray[np.int64]) -> int:
         """A region with these cells: a branch, or divided until each part is one."""
-        if len(cells) <= WIDTH:
+        if len(cells) <= BRANCH_WIDTH:
             self.branches.append(cells)
             return -len(self.branches)
         points = self.location[:, cells]
@@ -174,3 +181,102 @@ class _Growth:
         self.offset.append(offset)
         self.child.append([0, 0])
         return len(self.offset) - 1
+
+
+class BranchStorage:
+    """The cells of a codebook as compiled code has them, between two temperatures.
+
+    With a tree there is a block for each branch, of `BRANCH_WIDTH` places, those in use first: so the
+    cells of a branch lie side by side in memory, whatever the number of branches. Without one all cells
+    are one branch, and its arrays are those of the codebook.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        How large the arrays are.
+    book : Codebook
+        The cells, with a tree in the order of their branches.
+    branch : ndarray of shape (n_cells,), optional
+        The branch of each cell; None without a tree.
+
+    Attributes
+    ----------
+    branches, ledger : Branches, Ledger
+        What compiled code works on.
+    width : int
+        Places of a branch, as the kernels count.
+    """
+
+    def __init__(self, sizes: Sizes, book: Codebook, branch: NDArray[np.int64] | None = None) -> None:
+        self.sizes = sizes
+        self.branch = branch
+        self.width = len(book) if branch is None else BRANCH_WIDTH
+        if branch is None:
+            self.bind(book)
+        else:
+            self.branches = self._make_blocks(book, branch)
+        self.ledger = self._open_ledger()
+
+    def bind(self, book: Codebook) -> None:
+        """Without a tree, take the arrays of `book`, which may be a copy of the one before."""
+        if self.branch is None:
+            self.branches = Branches(
+                size=np.array([len(book)]),
+                number=np.arange(book.capacity)[None],
+                location=book.location[None],
+                weight=book.weight[None],
+                label=book.label[None],
+                axis=book.axis[None],
+                payload=book.payload[None],
+            )
+
+    def _make_blocks(self, book: Codebook, branch: NDArray[np.int64]) -> Branches:
+        size = np.bincount(branch)
+        n = len(size)
+        self._place = np.arange(len(book)) - np.repeat(np.cumsum(size) - size, size)
+
+        def spread(column: NDArray[Any], empty: float = 0.0) -> NDArray[Any]:
+            """What a cell has, of shape (rows, n_cells) or (n_cells,), with the branch in front."""
+            block = np.full((n, *column.shape[:-1], BRANCH_WIDTH), empty, dtype=column.dtype)
+            block[branch, ..., self._place] = column.T
+            return block
+
+        k = len(book)
+        return Branches(
+            size=size,
+            number=spread(np.arange(k)),
+            location=spread(book.location[:, :k], NOWHERE),
+            weight=spread(book.weight[:k]),
+            label=spread(book.label[:k]),
+            axis=spread(book.axis[:, :k]),
+            payload=spread(book.payload[:, :k]),
+        )
+
+    def _open_ledger(self) -> Ledger:
+        """Nothing is owed; alive are the branches with traces."""
+        sizes, n_envs, n = self.sizes, self.sizes.n_envs, len(self.branches.size)
+        rows = self.branches.payload[:, sizes.trace_rows, : self.width]
+        alive = np.ascontiguousarray(rows.reshape(n, n_envs, -1).any(axis=2).T)
+        living = np.argsort(~alive, axis=1, kind="stable")
+        return Ledger(
+            owed=np.zeros(n_envs),
+            paid=np.zeros((n_envs, n)),
+            alive=alive,
+            living=living,
+            n_living=alive.sum(axis=1),
+        )
+
+    def unload(self, book: Codebook) -> None:
+        """Write the cells back to the codebook they came from; nothing changes here.
+
+        Steps along traces that have yet to be made are made in the codebook.
+        """
+        if self.branch is None:
+            return
+        n, place = len(book), (self.branch, ..., self._place)
+        payload = self.branches.payload.copy()
+        q_lambda.pay_all(payload, self.ledger, self.sizes)
+        book.location[:, :n] = self.branches.location[place].T
+        book.weight[:n] = self.branches.weight[place]
+        book.axis[:, :n] = self.branches.axis[place].T
+        book.payload[:, :n] = payload[place].T

@@ -1,0 +1,169 @@
+"""Candidate splits of a tree that learns from a stream: the children that are annealed in one leaf."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.book import Codebook
+from oda_rl.codebook.events import BookArrays
+from oda_rl.codebook.growth import begin, to_means
+from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data, make_place
+from oda_rl.estimators.tree.growth import MIN_LEVEL_SAMPLES, Region
+from oda_rl.estimators.tree.settings import Layer
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+# Samples that a candidate keeps, for each codevector that it may get, and no fewer than that many.
+KEPT_PER_CODEVECTOR, MIN_KEPT = 20, 100
+# Samples between two checks, no fewer.
+MIN_INTERVAL = 10
+# Attributes that are stored as they are.
+COUNTERS = ("n_seen", "n_received", "try_at", "check_in")
+
+
+class Candidate:
+    """The children that are annealed in one leaf: their annealer, and the latest samples of the leaf.
+
+    Until there are enough samples that differ there is no annealer. The latest samples decide in the
+    end whether the children are better than the leaf, and are what the children begin with. If they are
+    not, the next try is made with twice as many samples.
+
+    Samples to anneal, with labels as their targets, are those of the leaf in its resolution.
+
+    Parameters
+    ----------
+    layer : Layer
+        The limits.
+    data : Data
+        The samples to begin with, as they came.
+    """
+
+    def __init__(self, layer: Layer, data: Data) -> None:
+        self.layer = layer
+        self.data = data
+        self.annealer: Annealer | None = None
+        self.n_seen, self.n_received, self.try_at = 0, 0, 0
+        self.check_in = self.interval
+
+    @property
+    def interval(self) -> int:
+        """Samples between two checks."""
+        return max(MIN_INTERVAL, int(self.layer.min_support or 1))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the annealing is done."""
+        limit = self.layer.max_samples
+        spent = limit is not None and self.n_seen >= limit
+        return self.annealer is not None and (self.annealer.done or spent)
+
+    def keep(self, data: Data) -> None:
+        """Take the latest samples in; the oldest go."""
+        self.n_received += len(data.weight)
+        self.check_in -= len(data.weight)
+        n = max(MIN_KEPT, KEPT_PER_CODEVECTOR * int(self.layer.max_codevectors or 1))
+        joined = self.data.joined(data)
+        self.data = joined if len(joined.weight) <= n else joined.take(slice(-n, None))
+
+    def begin(self, settings: Settings, data: Data, rng: np.random.Generator) -> None:
+        """Begin to anneal, if the samples to anneal differ."""
+        samples, labels, weight = data
+        divergence = settings.divergence
+        cells = BookArrays.empty(samples.shape[1], int(labels.max()) + 1)
+        k, critical = begin(divergence.kind, samples, labels, weight, cells)
+        if not critical > 0.0:
+            return
+        book = Codebook(samples.shape[1], {}, divergence)
+        for i in range(k):
+            book.add(cells.location[:, i], float(cells.weight[i]), int(cells.label[i]))
+            book.axis[:, i] = cells.axis[:, i]
+        self.annealer = self._annealer(settings, book, critical, rng)
+        self.learn(data)
+
+    def _annealer(
+        self, settings: Settings, book: Codebook, critical: float, rng: np.random.Generator
+    ) -> Annealer:
+        """An annealer for a codebook that has just begun, in data with a critical temperature."""
+        t_max, t_min = settings.t_max, self.layer.t_min or "auto"
+        if not isinstance(t_max, str) and not isinstance(t_min, str):
+            t_max = max(t_max, t_min)
+        k = max(int(self.layer.max_codevectors or 1), len(book))
+        own = settings._replace(max_codevectors=k, t_max=t_max, t_min=t_min, finish=False)
+        return own.annealer(book, critical, MIN_LEVEL_SAMPLES, rng)
+
+    def learn(self, data: Data) -> None:
+        """One step of Algorithm 1 or 4 for every sample to anneal."""
+        assert self.annealer is not None
+        self.annealer.observe(*data, until_done=True)
+        self.n_seen += len(data.weight)
+
+    def add_labels(self, data: Data) -> None:
+        """Give labels that are new among the samples to anneal a codevector."""
+        annealer = self.annealer
+        if annealer is None or annealer.done:
+            return
+        book = annealer.codebook
+        for label in np.setdiff1d(data.targets, book.labels):
+            mean = data.samples[data.targets == label].mean(axis=0)
+            book.add(mean, 1.0 / (1.0 + len(book)), int(label))
+            annealer.reference = book.location.copy()
+            annealer.max_codevectors = max(annealer.max_codevectors, len(book))
+
+    def region(self, data: Data, n_inputs: int) -> Region:
+        """The codevectors of the labels among the samples to anneal, at temperature zero."""
+        assert self.annealer is not None
+        book, temperature = self.annealer.codebook, self.annealer.temperature
+        present = np.isin(book.labels, data.targets)
+        k = int(present.sum())
+        cells = BookArrays.empty(book.n_features, k)
+        cells.location[:] = book.codevectors[present].T
+        cells.label[:] = book.labels[present]
+        within = to_means(book.divergence.kind, *data, k, cells)
+        n = len(data.weight)
+        return Region.of(cells, k, float(within), n_inputs, n, temperature, self.n_seen)
+
+    def discard(self) -> None:
+        """Leave the children, and wait for twice as many samples."""
+        self.annealer, self.n_seen, self.try_at = None, 0, 2 * self.n_received
+
+    def insert_class(self, place: int) -> None:
+        """Know a new class, which is at this place among all."""
+        self.data = self.data._replace(targets=make_place(self.data.targets, place))
+        if self.annealer is not None:
+            labels = self.annealer.codebook.label
+            labels[:] = make_place(labels, place)
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        state: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
+        state["data"] = self.data._asdict()
+        if self.annealer is not None:
+            state["annealer"] = {
+                "state": self.annealer.get_state(),
+                "book": self.annealer.codebook.get_state(),
+                "max_codevectors": self.annealer.max_codevectors,
+                "t_min": self.annealer.t_min,
+            }
+        return state
+
+    @classmethod
+    def restored(cls, layer: Layer, settings: Settings, state: dict[str, Any]) -> "Candidate":
+        """A candidate from what `get_state` gave."""
+        candidate = cls(layer, Data(**state["data"]))
+        for name in COUNTERS:
+            setattr(candidate, name, state[name])
+        found: dict[str, Any] | None = state.get("annealer")
+        if found is not None:
+            arrays = found["book"]
+            book = Codebook(len(arrays["location"]), {}, settings.divergence)
+            book.set_state(arrays)
+            annealer = candidate._annealer(settings, book, 1.0, np.random.default_rng())
+            book.set_state(arrays)  # axes without a direction had been given one at random
+            annealer.set_state(found["state"])
+            annealer.max_codevectors, annealer.t_min = found["max_codevectors"], found["t_min"]
+            candidate.annealer = annealer
+        return candidate

@@ -1,0 +1,160 @@
+"""The cells of a layer of a tree: arrays with an entry for each."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.tree import kernels
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+# The arrays of `Cells` with one row for each.
+NAMES = (
+    *("parent", "first", "count", "label", "own", "closed"),
+    *("mass", "support", "loss", "share", "width", "temperature", "total", "tally", "model"),
+)
+
+
+class Cell(NamedTuple):
+    """Where a cell is: its layer (0 is the root), and its number there."""
+
+    layer: int
+    number: int
+
+
+class Cells:
+    """The cells of one layer. Children of a cell stand next to each other in the layer below.
+
+    Parameters
+    ----------
+    n_features : int
+        Of the resolution in which the codevectors of this layer are.
+    n_raw : int
+        Features of the data.
+    n_tally : int
+        Numbers that the task adds up in each cell.
+    n_model : int
+        Numbers of a cell's local model.
+
+    Attributes
+    ----------
+    location : ndarray of shape (n_features, n_cells)
+        Codevectors, scaled.
+    parent, first, count : ndarray of shape (n_cells,), int64
+        The cell above; the first of the children in the layer below, and how many there are.
+    mass, support : ndarray of shape (n_cells,)
+        Weight, and number, of the samples in the cell.
+    total : ndarray of shape (n_cells, n_raw)
+        Weighted sum of these samples as they came: over `mass`, the codevector in the data's units.
+    tally : ndarray of shape (n_cells, n_tally)
+        What the task has added up.
+    loss : ndarray of shape (n_cells,)
+        Sum of the errors of the samples.
+    label : ndarray of shape (n_cells,), int64
+        The class that the cell stands for.
+    model : ndarray of shape (n_cells, n_model)
+        Its local model.
+    own, share : ndarray of shape (n_cells,)
+        The class of the codevector, and its probability among those that share a region.
+    width, temperature : ndarray of shape (n_cells,)
+        Of the mixture that the children form, and of the end of their annealing; 0 without children.
+    closed : ndarray of shape (n_cells,), bool
+        Cells that are not to be split: the children would all be of one class, or no better.
+    """
+
+    def __init__(self, n_features: int, n_raw: int, n_tally: int, n_model: int) -> None:
+        self.location = np.empty((n_features, 0))
+        self.parent, self.first, self.count, self.label, self.own = (
+            np.empty(0, dtype=np.int64) for _ in range(5)
+        )
+        self.mass, self.support, self.loss, self.share, self.width, self.temperature = (
+            np.empty(0) for _ in range(6)
+        )
+        self.total = np.empty((0, n_raw))
+        self.tally = np.empty((0, n_tally))
+        self.model = np.empty((0, n_model))
+        self.closed = np.empty(0, dtype=np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def append(self, location: Array, parent: Labels, **fields: NDArray[Any]) -> slice:
+        """Add cells, with `fields` set and the rest zero; returns their numbers."""
+        before, k = len(self), location.shape[1]
+        fields["parent"] = parent
+        whole = location if before == 0 else np.concatenate([self.location, location], axis=1)
+        self.location = np.ascontiguousarray(whole)
+        for name in NAMES:
+            array = getattr(self, name)
+            own = fields.get(name)
+            added = np.zeros((k, *array.shape[1:]), array.dtype) if own is None else own
+            setattr(self, name, added if before == 0 else np.concatenate([array, added]))
+        return slice(before, before + k)
+
+    def take(self, chosen: NDArray[np.bool_]) -> "Cells":
+        """A copy of some of the cells."""
+        part = Cells(len(self.location), self.total.shape[1], self.tally.shape[1], self.model.shape[1])
+        rows = {name: getattr(self, name)[chosen] for name in NAMES}
+        part.append(self.location[:, chosen], rows.pop("parent"), **rows)
+        return part
+
+    def add(self, at: Labels, samples: Array, weight: Array) -> None:
+        """Add samples to the cells in which they are; those in none have -1."""
+        kernels.add_samples(samples, weight, at, self.support, self.mass, self.total)
+
+    @property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Whether cells have no children."""
+        return self.count == 0
+
+
+class Children(NamedTuple):
+    """Cells that are, or may become, the children of those of a layer.
+
+    `first` and `n_children` (n_parents,) say where among `cells` the children of each cell of the layer
+    stand; `width` and `temperature` (n_parents,) are as in `Cells`.
+    """
+
+    cells: Cells
+    first: Labels
+    n_children: Labels
+    width: Array
+    temperature: Array
+
+    def log_joint(self, divergence: Divergence, scaled: Array, at: Labels, n_classes: int) -> Array:
+        """log(pi_c p(x | c)) from all codevectors that share the region of a sample's cell (eq. 35).
+
+        Parameters
+        ----------
+        divergence : Divergence
+            Of the codevectors.
+        scaled : ndarray of shape (n_samples, n_features)
+            Samples in the resolution of the cells.
+        at : ndarray of shape (n_samples,), int64
+            Their cells, -1 for none.
+        n_classes : int
+            Classes.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Zeros for samples without a cell.
+        """
+        cells, out = self.cells, np.zeros((len(at), n_classes))
+        kernels.mixture_log_joint(
+            divergence.kind,
+            scaled,
+            at,
+            cells.parent,
+            self.first,
+            self.n_children,
+            cells.location,
+            cells.own,
+            cells.share,
+            self.width,
+            out,
+        )
+        return out

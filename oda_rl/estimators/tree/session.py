@@ -1,0 +1,255 @@
+"""What a `MultiResolutionODA` keeps between its calls: a tree that learns from a stream, too."""
+
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.estimators.targets import Data
+from oda_rl.estimators.tree.candidates import Candidate
+from oda_rl.estimators.tree.cells import Cell
+from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.tree.growth import Growth, GrowthPoint
+from oda_rl.estimators.tree.settings import Layer, TreeSettings
+from oda_rl.estimators.tree.tasks import Classes, Prior
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Refinement(NamedTuple):
+    """What became of a region: its error per sample before and after, splits, and leaves gained."""
+
+    error_before: float
+    error: float
+    n_splits: int
+    n_leaves_gained: int
+
+
+class TreeSession(Growth):
+    """A tree with a candidate split in every leaf that may grow.
+
+    Parameters
+    ----------
+    settings, features, n_classes, n_outputs, rng
+        As for `Growth`.
+    """
+
+    def __init__(
+        self,
+        settings: TreeSettings,
+        features: Features,
+        n_classes: int,
+        n_outputs: int,
+        rng: np.random.Generator,
+    ) -> None:
+        super().__init__(settings, features, n_classes, n_outputs, rng)
+        self.candidates: dict[Cell, Candidate] = {}
+        self._concluded = True
+
+    @classmethod
+    def over(
+        cls,
+        settings: TreeSettings,
+        resolutions: Any,
+        data: Data,
+        n_classes: int,
+        rng: np.random.Generator,
+    ) -> "TreeSession":
+        """A tree without cells, with `resolutions` fitted to samples."""
+        maps = maps_of(resolutions, len(settings.layers))
+        none = np.zeros(len(data.weight), dtype=np.int64)
+        labels = data.targets if settings.kind == "classifier" else none
+        examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
+        features = Features.fit(maps, *examples, settings.scale, divergence, rng)
+        n_outputs = data.targets.shape[1] if settings.kind == "regressor" else 1
+        return cls(settings, features, n_classes, n_outputs, rng)
+
+    # -- a stream --------------------------------------------------------------------------------
+
+    def observe(self, data: Data) -> None:
+        """Learn from samples in their order: they go to their leaves, and train the candidates there."""
+        tree, self._concluded = self.tree, False
+        at = self.add_to_root(data, tree.features(0, data.samples))
+        for depth in count():
+            going = self._train(depth, at, data)
+            if len(going) == 0:
+                break
+            at, data = at[going], data.take(going)
+            scaled, closest = tree.features(depth, data.samples), np.empty(len(at))
+            tree.descend(depth, scaled, at, closest)
+            self.add(tree.layers[depth + 1], at, scaled, data, closest)
+
+    def conclude(self) -> None:
+        """Find what all cells stand for, from the root down, if they have learned since then."""
+        if self._concluded:
+            return
+        prior = None
+        for cells in self.tree.layers:
+            self.task.conclude(cells, prior)
+            prior = Prior(cells.tally, cells.model)
+        self._concluded = True
+
+    def insert_class(self, place: int) -> None:
+        """Know a new class, which is at this place among all."""
+        assert isinstance(self.task, Classes)
+        self.task.n_classes += 1
+        self.task.n_tally += 1
+        self.tree.insert_class(place)
+        for candidate in self.candidates.values():
+            candidate.insert_class(place)
+
+    def _train(self, depth: int, at: Labels, data: Data) -> Labels:
+        """Give samples to the candidates of their leaves; returns the rows of those that go on down."""
+        cells, layers = self.tree.layers[depth], self.settings.layers
+        going = [np.flatnonzero(cells.count[at] > 0)]
+        # Leaves of the last layer only count their samples.
+        leaves = at[cells.count[at] == 0] if depth < len(layers) else at[:0]
+        for number in np.unique(leaves):
+            rows, cell = np.flatnonzero(at == number), Cell(depth, int(number))
+            if cell not in self.candidates:
+                self.candidates[cell] = Candidate(layers[depth], data.take(slice(0, 0)))
+            used = self._train_one(self.candidates[cell], cell, data.take(rows))
+            going.append(rows[used:])
+        return np.sort(np.concatenate(going))
+
+    def _train_one(self, candidate: Candidate, cell: Cell, data: Data) -> int:
+        """Train the candidate of a leaf; returns how many samples it used before the leaf was split."""
+        used, by_labels = 0, self.task.by_labels
+        while used < len(data.weight):
+            part = data.take(slice(used, used + candidate.check_in))
+            used += len(part.weight)
+            candidate.keep(part)
+            if candidate.annealer is not None:
+                candidate.learn(self._annealed(cell.layer, part))
+            if candidate.check_in > 0:
+                break
+            candidate.check_in = candidate.interval
+            if candidate.annealer is None and candidate.n_received >= candidate.try_at:
+                kept = self._annealed(cell.layer, candidate.data)
+                if not (by_labels and len(np.unique(kept.targets)) == 1):
+                    # Seeded by the name of the cell, since leaves are trained in no fixed order.
+                    rng = np.random.default_rng([self.entropy, *self.tree.numbers(cell)])
+                    candidate.begin(self.settings.annealing, kept, rng)
+            elif candidate.finished and self._take_children(candidate, cell):
+                return used
+            elif by_labels and candidate.annealer is not None:
+                candidate.add_labels(self._annealed(cell.layer, candidate.data))
+        return used
+
+    def _annealed(self, depth: int, data: Data) -> Data:
+        """Samples to anneal in the leaves of a layer, with labels as targets."""
+        scaled = self.tree.features(depth, data.samples)
+        samples, labels = self.task.annealed(scaled, data.targets)
+        return Data(np.ascontiguousarray(samples), labels, data.weight)
+
+    def _take_children(self, candidate: Candidate, cell: Cell) -> bool:
+        """Make a candidate's codevectors the children of its leaf, if that pays; else try later."""
+        depth, number = cell
+        data, layers = candidate.data, self.settings.layers
+        region = candidate.region(self._annealed(depth, data), self.tree.features.n_features(depth))
+        scaled = self.tree.features(depth, data.samples)
+        at = np.full(len(scaled), number)
+        child = self.split(depth, np.array([number]), [region], candidate.layer, at, scaled, data)
+        cells = self.tree.layers[depth]
+        if cells.count[number] == 0:
+            cells.closed[number] = False
+            candidate.discard()
+            return False
+        del self.candidates[cell]
+        if depth + 1 < len(layers):
+            for below in np.unique(child):
+                own = Candidate(layers[depth + 1], data.take(child == below))
+                self.candidates[Cell(depth + 1, int(below))] = own
+        return True
+
+    # -- refining --------------------------------------------------------------------------------
+
+    def refine(
+        self, cell: Cell, data: Data, target_error: float, layer: Layer, max_splits: int
+    ) -> Refinement:
+        """Split the leaf with the largest error below a cell, again and again.
+
+        Parameters
+        ----------
+        cell : Cell
+            The root of the region.
+        data : Data
+            Samples; those that do not come through the cell are left out.
+        target_error : float
+            Error per weight at which to stop.
+        layer : Layer
+            Limits of each split.
+        max_splits : int
+            Splits, at most.
+
+        Returns
+        -------
+        Refinement
+        """
+        data = data.take(self.tree.rows_inside(cell, data.samples))
+        before, n_leaves, n_splits = self._error(cell), self.tree.n_leaves, 0
+        hopeless: set[Cell] = set()
+        while n_splits < max_splits and self._error(cell) > target_error:
+            losses = {leaf: self._loss(leaf) for leaf in self.tree.leaves_below(cell)}
+            open_ = [leaf for leaf in losses if leaf not in hopeless and losses[leaf] > 0.0]
+            if not open_:
+                break
+            worst = max(open_, key=losses.__getitem__)
+            if self._split_further(worst, data, layer):
+                n_splits += 1
+            else:
+                hopeless.add(worst)
+        return Refinement(before, self._error(cell), n_splits, self.tree.n_leaves - n_leaves)
+
+    def _loss(self, leaf: Cell) -> float:
+        return float(self.tree.layers[leaf.layer].loss[leaf.number])
+
+    def _error(self, cell: Cell) -> float:
+        """The error per weight of the samples that were learned from, in the leaves below a cell."""
+        leaves = self.tree.leaves_below(cell)
+        mass = sum(float(self.tree.layers[leaf.layer].mass[leaf.number]) for leaf in leaves)
+        return sum(self._loss(leaf) for leaf in leaves) / mass if mass > 0.0 else 0.0
+
+    def _split_further(self, leaf: Cell, data: Data, layer: Layer) -> bool:
+        """Split one leaf by its samples, with more codevectors where few do not help."""
+        own = data.take(self.tree.rows_inside(leaf, data.samples))
+        n, k = len(own.weight), int(layer.max_codevectors or 2)
+        cells = self.tree.layers[leaf.layer]
+        scaled = self.tree.features(leaf.layer, own.samples)
+        at, chosen = np.full(n, leaf.number), np.array([leaf.number])
+        while n >= max(2, int(layer.min_support or 1)) and cells.count[leaf.number] == 0:
+            limits = layer._replace(max_codevectors=k)
+            self.grow_layer(leaf.layer, limits, at, scaled, own, chosen, samples_per_codevector=1)
+            if k >= n:
+                break
+            k *= 2
+        if cells.count[leaf.number] == 0:
+            return False
+        self.candidates.pop(leaf, None)  # of a stream
+        return True
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        return {
+            "features": self.tree.features.get_state(),
+            "layers": self.tree.get_state(),
+            "entropy": self.entropy,
+            "n_seen": self.n_seen,
+            "history": [list(point) for point in self.history],
+            "candidates": [[list(cell), own.get_state()] for cell, own in self.candidates.items()],
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put a new session, with the features of `state`, in the state that `get_state` gave."""
+        self.tree.set_state(state["layers"])
+        self.n_leaves = self.tree.n_leaves
+        self.entropy, self.n_seen = state["entropy"], state["n_seen"]
+        self.history = [GrowthPoint(tuple(point[0]), *point[1:]) for point in state["history"]]
+        for place, own in state["candidates"]:
+            cell, annealing = Cell(*place), self.settings.annealing
+            layer = self.settings.layers[cell.layer]
+            self.candidates[cell] = Candidate.restored(layer, annealing, own)

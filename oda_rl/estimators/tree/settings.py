@@ -1,0 +1,185 @@
+"""What a tree takes from the estimator that it is built over, and the limits of its layers."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl.estimators.classification import ODAClassifier
+from oda_rl.estimators.classification.settings import ClassSettings
+from oda_rl.estimators.partition import ODAPartition
+from oda_rl.estimators.regression import ODARegressor
+from oda_rl.estimators.regression.session import ModelSettings
+from oda_rl.estimators.settings import Settings, check_temperatures
+
+KINDS = {"clusterer": ODAPartition, "classifier": ODAClassifier, "regressor": ODARegressor}
+# Parameters that mean nothing in a tree, and must be as they are by default.
+UNUSED = {
+    "clusterer": ("bifurcation", "finish", "target_distortion", "scale"),
+    "classifier": (
+        *("bifurcation", "mode", "fine_tune", "n_passes"),
+        *("validation", "reject", "reject_label"),
+    ),
+    "regressor": ("finish", "softness", "pilot_rounds"),
+}
+
+
+class Layer(NamedTuple):
+    """The limits of one layer of a tree; whatever is None is left to the estimator.
+
+    Parameters
+    ----------
+    max_codevectors : int or None, default=None
+        K_max: children of one cell, at most (or one per class, where that is more).
+    t_min : float, "auto" or None, default=None
+        The annealing of a cell's children stops below this temperature.
+    max_samples : int or None, default=None
+        Samples presented to a cell's children, at most.
+    min_support : int or None, default=None
+        Samples that a cell must have before it is split.
+    min_improvement : float or None, default=None
+        Part of the error by which a temperature must lower it, once cells have split, for the annealing
+        to go on; and by which the children together must lower it, for the cell to be split at all.
+
+    Examples
+    --------
+    >>> from oda_rl.estimators.tree import Layer
+    >>> Layer(max_codevectors=4).max_codevectors
+    4
+    """
+
+    max_codevectors: int | None = None
+    t_min: float | str | None = None
+    max_samples: int | None = None
+    min_support: int | None = None
+    min_improvement: float | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> "Layer":
+        """A layer from one of those, or from a mapping with the same names; raises a ValueError."""
+        if isinstance(given, Mapping):
+            unknown = sorted(set(given) - set(cls._fields))
+            if unknown:
+                raise ValueError(f"layers: a layer has {list(cls._fields)}, got {unknown}.")
+            given = cls(**given)
+        if not isinstance(given, cls):
+            raise ValueError(
+                f"layers must be a number of layers or a list of dicts or Layers, got {given!r} in it."
+            )
+        found = {name: value for name, value in given._asdict().items() if value is not None}
+        counts = ("max_codevectors", "max_samples", "min_support")
+        check_at_least(1, **{name: found[name] for name in counts if name in found})
+        check_temperatures(**{name: found[name] for name in ("t_min",) if name in found})
+        check_non_negative(**{name: found[name] for name in ("min_improvement",) if name in found})
+        return given
+
+    def filled(self, other: "Layer") -> "Layer":
+        """This layer, with what is None taken from another."""
+        own = {name: value for name, value in self._asdict().items() if value is not None}
+        return other._replace(**own)
+
+
+class TreeSettings(NamedTuple):
+    """The kind of the estimator, the settings of its annealing, what is particular to it, the layers."""
+
+    kind: str
+    annealing: Settings
+    scale: str | None
+    rule: str
+    class_weight: Any
+    linear: bool
+    output_weight: float
+    ridge: float | None
+    layers: list[Layer]
+    max_leaves: int | None
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, model: Any) -> "TreeSettings":
+        """Read the parameters of a `MultiResolutionODA` and of the estimator that it is built over.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For those outside their range, and for those of the estimator that a tree cannot follow.
+        """
+        estimator = model._template
+        kind = kind_of(estimator)
+        _check_unused(estimator, kind)
+        if kind == "classifier":
+            annealing = ClassSettings.of(estimator).annealing
+        else:
+            annealing = Settings.of(estimator)
+        check_at_least(1, max_children=model.max_children, min_support=model.min_support)
+        check_non_negative(min_improvement=model.min_improvement)
+        if model.max_leaves is not None:
+            check_at_least(1, max_leaves=model.max_leaves)
+        own = vars(estimator)
+        usual = Layer(
+            model.max_children,
+            estimator.t_min,
+            own.get("max_samples"),
+            model.min_support,
+            model.min_improvement,
+        )
+        return cls(
+            kind,
+            annealing,
+            "standard" if kind == "regressor" else own.get("scale"),
+            own.get("rule", "nearest"),
+            own.get("class_weight"),
+            own.get("local_model") == "linear",
+            float(own.get("output_weight", 1.0)),
+            None if own.get("ridge", "auto") == "auto" else float(own["ridge"]),
+            layers_of(model.layers, usual),
+            model.max_leaves,
+            model.n_jobs,
+        )
+
+
+def kind_of(estimator: Any) -> str:
+    """Whether an estimator is a clusterer, a classifier or a regressor; a TypeError if none of them."""
+    for kind, known in KINDS.items():
+        if isinstance(estimator, known):
+            return kind
+    names = ", ".join(known.__name__ for known in KINDS.values())
+    raise TypeError(f"estimator must be one of {names}, got {estimator!r}.")
+
+
+def layers_of(given: int | Sequence[Any], usual: Layer) -> list[Layer]:
+    """The layers that a parameter `layers` stands for, each complete."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        check_at_least(1, layers=given)
+        return [usual] * given
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or len(given) == 0:
+        raise ValueError(
+            f"layers must be a number of layers or a list of dicts or Layers, got {given!r}."
+        )
+    return [Layer.of(layer).filled(usual) for layer in given]
+
+
+@cache
+def _defaults(kind: str) -> dict[str, Any]:
+    """What the parameters that mean nothing in a tree are by default."""
+    usual = vars(KINDS[kind]())
+    return {name: usual[name] for name in UNUSED[kind]}
+
+
+def _check_unused(estimator: Any, kind: str) -> None:
+    for name, default in _defaults(kind).items():
+        given = getattr(estimator, name)
+        same = given is default or (not isinstance(given, np.ndarray) and given == default)
+        if not same and not (name == "validation" and given is None):
+            raise ValueError(
+                f"the estimator's {name} must be left at {default!r}, got {given!r}: "
+                "it means nothing in a tree."
+            )
+    if kind == "regressor":
+        ModelSettings.of(estimator)
+        if not isinstance(estimator.local_model, str):
+            raise ValueError(
+                f"the estimator's local_model must be 'linear' or 'constant' in a tree, "
+                f"got {estimator.local_model!r}."
+            )
