@@ -419,7 +419,7 @@ def test_load_refuses_another_environment(tmp_path):
 
 
 def test_load_refuses_other_models(tmp_path):
-    storage.save(tmp_path / "other", "SomethingElse", {}, {})
+    storage.save(tmp_path / "other", "SomethingElse", {})
     with pytest.raises(ValueError, match="holds a SomethingElse, not a TwoTimescaleQ"):
         TwoTimescaleQ.load(tmp_path / "other")
 
