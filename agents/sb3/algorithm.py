@@ -33,7 +33,8 @@ from oda_rl.envs.dynamics import find_dynamics
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 
 if TYPE_CHECKING:
-    from oda_rl.plotting.views import View
+    from oda_rl.inspect.model import View
+    from oda_rl.inspect.table import Table
 
 # Arguments that are no part of the signature that users see
 HIDDEN = ("self", "_init_setup_model", "hyperparameters")
@@ -170,6 +171,15 @@ class OnlineAlgorithm(BaseAlgorithm):
         from oda_rl.agents.explain.agent_view import learning_curve
 
         return learning_curve(self)
+
+    def cells(self) -> "Table":
+        """The cells as a table: their states, greedy actions, values, margins and shares of the visits.
+
+        Raises a ValueError before anything has been learned, and where there are no cells.
+        """
+        from oda_rl.agents.explain import explain_policy, policy_sheet
+
+        return policy_sheet(explain_policy(self))
 
     def view(self) -> "View":
         """What there is to be drawn, for `oda_rl.plotting`."""

@@ -11,10 +11,10 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from oda_rl._validation import check_at_least
 from oda_rl.agents.sb3.callback_schedule import NEVER
-from oda_rl.agents.sb3.tensorboard import Board, find_writer
 
 if TYPE_CHECKING:
-    from oda_rl.plotting.views import View
+    from oda_rl.agents.sb3.tensorboard import Board
+    from oda_rl.inspect.model import View
 
 # Recorded with every set of numbers, so that it can be told whether they have been written
 MARK = "time/total_timesteps"
@@ -112,6 +112,8 @@ class CodebookCallback(BaseCallback):
         return self.log_freq
 
     def _on_training_start(self) -> None:
+        from oda_rl.agents.sb3.tensorboard import Board, find_writer
+
         writer = find_writer(self.logger)
         self._begun = time.perf_counter()
         self.seconds = {"training": 0.0, "pictures": 0.0, "at_end": 0.0}
