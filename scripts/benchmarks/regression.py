@@ -1,17 +1,17 @@
 """Regression against a tree with as many leaves: errors, seconds, streams."""
 
-import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
+from common.measuring import timed
+from common.tables import show_table
 from oda_rl import ODARegressor
 from oda_rl.datasets import make_curve, make_surface
 
@@ -82,28 +82,17 @@ def run_stream(model: ODARegressor, X: Array, y: Array, seed: int) -> None:
         model.partial_fit(X[order], y[order])
 
 
-def measure(problem: Problem, seeds: range, stream: bool = False, **parameters: object) -> list[Result]:
+def measure(problem: Problem, seeds: range, stream: bool = False, **parameters: Any) -> list[Result]:
     """Mean squared errors on the test folds, and of a tree with as many leaves as there are cells."""
     results = []
     for seed in seeds:
         for X, y, X_test, y_test in folds(problem, seed):
-            model = ODARegressor(problem.max_codevectors, random_state=seed, **parameters)  # type: ignore[arg-type]
-            begun = time.perf_counter()
-            if stream:
-                run_stream(model, X, y, seed)
-            else:
-                model.fit(X, y)
-            seconds = time.perf_counter() - begun
+            model = ODARegressor(problem.max_codevectors, random_state=seed, **parameters)
+            _, seconds = timed(run_stream, model, X, y, seed) if stream else timed(model.fit, X, y)
             leaves = max(2, model.n_codevectors_)
             tree = DecisionTreeRegressor(max_leaf_nodes=leaves, random_state=seed).fit(X, y)
-            results.append(
-                Result(
-                    float(((model.predict(X_test) - y_test) ** 2).mean()),
-                    float(((tree.predict(X_test) - y_test) ** 2).mean()),
-                    seconds,
-                    model.n_codevectors_,
-                )
-            )
+            errors = (float(((m.predict(X_test) - y_test) ** 2).mean()) for m in (model, tree))
+            results.append(Result(*errors, seconds, model.n_codevectors_))
     return results
 
 
@@ -132,32 +121,20 @@ def show_regression(console: Console, seeds: range = range(5)) -> None:
         f"Mean squared error, {when}; ratio to that of a tree with as many leaves: at most "
         f"{TARGETS['constant']} for constant models, {TARGETS['linear']} for linear ones?"
     )
-    _show(console, title, seeds, {})
-    _show(console, f'The same with softness="auto", {when}', seeds, {"softness": "auto"})
-
-
-def _show(console: Console, title: str, seeds: range, options: dict[str, object]) -> None:
-    table = Table(title=title, title_justify="left")
-    for name in ("data", "K", "tree"):
-        table.add_column(name, justify="left" if name == "data" else "right")
-    for name in TARGETS:
-        for column in (name, "ratio", "s"):
-            table.add_column(column, justify="right")
-    for problem in PROBLEMS:
-        results = {name: measure(problem, seeds, local_model=name, **options) for name in TARGETS}
-        table.add_row(*_row(problem, results))
-    console.print(table)
+    _show(console, title, seeds)
+    _show(console, f'The same with softness="auto", {when}', seeds, softness="auto")
 
 
 def show_regression_stream(console: Console, seeds: range = range(5)) -> None:
     """The same from a stream of samples."""
-    table = Table(
-        title=f"Mean squared error from a stream, {PASSES} passes; ratio to a tree", title_justify="left"
-    )
-    table.add_column("data")
-    for name in ("K", "tree", *(c for n in TARGETS for c in (n, "ratio", "s"))):
-        table.add_column(name, justify="right")
+    title = f"Mean squared error from a stream, {PASSES} passes; ratio to a tree"
+    _show(console, title, seeds, stream=True)
+
+
+def _show(console: Console, title: str, seeds: range, **options: Any) -> None:
+    rows = []
     for problem in PROBLEMS:
-        results = {name: measure(problem, seeds, stream=True, local_model=name) for name in TARGETS}
-        table.add_row(*_row(problem, results))
-    console.print(table)
+        results = {name: measure(problem, seeds, local_model=name, **options) for name in TARGETS}
+        rows.append(_row(problem, results))
+    columns = ("data", "K", "tree", *(c for name in TARGETS for c in (name, "ratio", "s")))
+    show_table(console, title, columns, rows)

@@ -1,4 +1,4 @@
-"""What a comparison says of its runs: numbers of each algorithm on each environment, and the tables."""
+"""The numbers of each algorithm on each environment, and the tables of a comparison."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,14 +7,11 @@ from functools import cached_property
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.plans import OURS, SB3, Plan
-from benchmarks.statistics import first_pass_and_hold, interquartile_mean, stratified_interval
-from benchmarks.tasks import find_threshold
 from benchmarks.training import EVALUATION_SEED, Run
+from common.measuring import first_pass_and_hold, interquartile_mean, interval
+from common.tables import interval_text, plain, seconds_text, steps_text
 
 Array = NDArray[np.float64]
 RANDOM_EPISODES = 50
@@ -48,10 +45,10 @@ class Entry:
         """The median of that."""
         return float(np.median(self.values(name)))
 
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % bootstrap interval of the IQM of the returns."""
-        return stratified_interval([self.returns])
+    @property
+    def iqm(self) -> float:
+        """The interquartile mean of the returns."""
+        return float(interquartile_mean(self.returns))
 
     def curves(self, name: str) -> Array:
         """`steps`, `curve` or `curve_seconds` of every run, shape (runs, evaluations)."""
@@ -60,11 +57,13 @@ class Entry:
 
     def to_threshold(self, name: str) -> Array:
         """`steps` or `curve_seconds` to the first evaluation at the threshold, infinite for none."""
-        found = []
-        for run in self.runs:
-            first, _ = first_pass_and_hold(run["curve"], self.threshold)
-            found.append(np.inf if first is None else run[name][first])
+        firsts = [first_pass_and_hold(run["curve"], self.threshold)[0] for run in self.runs]
+        found = [np.inf if i is None else run[name][i] for run, i in zip(self.runs, firsts, strict=True)]
         return np.array(found, dtype=np.float64)
+
+    def holds(self) -> Array:
+        """The share of the evaluations from the first at the threshold on that stay at it."""
+        return np.array([first_pass_and_hold(run["curve"], self.threshold)[1] for run in self.runs])
 
 
 @dataclass
@@ -95,11 +94,6 @@ class Field:
         return (returns - self.random_return) / (span if span > 0 else 1.0)
 
 
-def make_field(env_id: str) -> Field:
-    """An environment without entries."""
-    return Field(env_id, find_threshold(env_id))
-
-
 def measure_random(env_id: str, episodes: int) -> float:
     """Mean return of random actions."""
     env = gym.make(env_id)
@@ -116,30 +110,9 @@ def measure_random(env_id: str, episodes: int) -> float:
     return total / episodes
 
 
-def steps_text(value: float) -> str:
-    """Steps, or a dash for infinity."""
-    return f"{value:,.0f}" if np.isfinite(value) else "-"
-
-
-def seconds_text(value: float) -> str:
-    """Seconds with as many digits as say something, or a dash for infinity."""
-    return f"{value:,.{2 if value < 1 else 1}f}" if np.isfinite(value) else "-"
-
-
-def plain(value: float, digits: int) -> str:
-    """A number with so many digits after the point, and no sign if they are all zero."""
-    return f"{round(value, digits) + 0.0:.{digits}f}"
-
-
 def mean_text(value: float, digits: int = 1) -> str:
     """A return, without digits after the point where it is a large number."""
     return plain(value, 0 if abs(value) >= 1000 else digits)
-
-
-def interval_text(iqm: float, low: float, high: float, digits: int = 1) -> str:
-    """A number and its interval, all with as many digits."""
-    digits = 0 if max(map(abs, (iqm, low, high))) >= 1000 else digits
-    return f"{plain(iqm, digits)} ({plain(low, digits)}, {plain(high, digits)})"
 
 
 def kilobytes(count: float) -> str:
@@ -165,7 +138,7 @@ def field_rows(one: Field) -> tuple[list[str], list[list[str]]]:
         rows.append(
             [
                 entry.algorithm,
-                interval_text(interquartile_mean(entry.returns), *entry.interval),
+                interval_text(entry.iqm, *interval([entry.returns])),
                 mean_text(float(entry.returns.mean())),
                 steps_text(float(np.median(steps))),
                 seconds_text(float(np.median(entry.to_threshold("curve_seconds")))),
@@ -205,7 +178,7 @@ def pooled_rows(fields: Sequence[Field]) -> tuple[list[str], list[list[str]]]:
         rows.append(
             [
                 algorithm,
-                interval_text(interquartile_mean(scores), *stratified_interval(strata), digits=2),
+                interval_text(interquartile_mean(scores), *interval(strata), digits=2),
                 mean_text(float(scores.mean()), 2),
                 f"{len(strata)} of {len(fields)}",
                 str(len(scores)),
@@ -248,26 +221,3 @@ def left_out_of(fields: Sequence[Field]) -> list[str]:
         for one in fields
         for algorithm, reason in one.left_out.items()
     ]
-
-
-def show_table(title: str, header: list[str], rows: list[list[str]], console: Console) -> None:
-    """A table on the terminal; its columns stand close, as there are many."""
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
-        pad_edge=False,
-    )
-    for i, name in enumerate(header):
-        table.add_column(name, justify="right" if i else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row, style="bold" if row[0] == OURS else "")
-    console.print(f"\n[bold]{title}[/]", highlight=False)
-    console.print(table)
-    console.print()
-
-
-def markdown_table(header: list[str], rows: list[list[str]]) -> str:
-    """The same as Markdown."""
-    lines = [[name.replace("\n", " ") for name in header], ["---", *["---:"] * (len(header) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
