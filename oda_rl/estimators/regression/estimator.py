@@ -199,7 +199,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         self._publish()
 
     def _take_in(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, begin: bool
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, begin: bool
     ) -> tuple[RegressionRun, Array, Array]:
         """The run, a new one to `begin`; inputs and outputs side by side; weights."""
         settings, models = Settings.of(self), ModelSettings.of(self)
