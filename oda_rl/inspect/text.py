@@ -1,20 +1,26 @@
 """A tree as text, and as nested rules."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.estimators.tree import Cell, MultiResolutionODA
-from oda_rl.inspect.cells import CellReport, report
-from oda_rl.inspect.words import amounts, feature_names_of, number, told
+from oda_rl.inspect.model import feature_names_of
+from oda_rl.inspect.table import number
+from oda_rl.inspect.trees import CellReport, report
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.tree import MultiResolutionODA
 
 Array = NDArray[np.float64]
 
+# Features written out of a codevector with many.
+MAX_FEATURES = 6
+
 
 def tree_text(
-    model: MultiResolutionODA,
+    model: "MultiResolutionODA",
     feature_names: Sequence[str] | None = None,
     cell: Any = "0",
     depth: int | None = None,
@@ -40,7 +46,7 @@ def tree_text(
     --------
     >>> import numpy as np
     >>> from oda_rl import MultiResolutionODA, ODAClassifier
-    >>> from oda_rl.inspect import tree_text
+    >>> from oda_rl.explain import tree_text
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0]] * 20)
     >>> model = MultiResolutionODA(ODAClassifier(), random_state=0).fit(X, X[:, 0] > 5)
     >>> print(tree_text(model, ["width"]))
@@ -50,19 +56,15 @@ def tree_text(
     """
     names = feature_names_of(model, feature_names)
     cells = report(model, cell, depth)
-    return "\n".join("  " * (one.layer - cells[0].layer) + _line(one, names) for one in cells)
-
-
-def _line(one: CellReport, names: Sequence[str]) -> str:
-    share = f"{one.n_samples} samples ({100.0 * one.weight:.1f} %)"
-    return (
-        f"{one.name}: {share}, {amounts(one.codevector, names)}{told(one.decision)}, "
-        f"error {number(one.error)}"
-    )
+    lines = []
+    for one in cells:
+        what = f"{amounts(one.codevector, names)}{decided(one.decision)}, error {number(one.error)}"
+        lines.append("  " * (one.layer - cells[0].layer) + f"{passing(one)}, {what}")
+    return "\n".join(lines)
 
 
 def rules(
-    model: MultiResolutionODA,
+    model: "MultiResolutionODA",
     feature_names: Sequence[str] | None = None,
     cell: Any = "0",
     depth: int | None = None,
@@ -71,14 +73,8 @@ def rules(
 
     Parameters
     ----------
-    model : MultiResolutionODA
-        Fitted.
-    feature_names : sequence of str, optional
-        What features are called.
-    cell : str, default="0"
-        Where to begin.
-    depth : int, optional
-        Layers to go down, at most.
+    model, feature_names, cell, depth
+        As for `tree_text`.
 
     Returns
     -------
@@ -93,53 +89,8 @@ def rules(
     return _rule(model, next(iter(reports)), reports, names)
 
 
-def _rule(
-    model: MultiResolutionODA, name: str, reports: dict[str, CellReport], names: Sequence[str]
-) -> dict[str, Any]:
-    one = reports[name]
-    children = [f"{name}.{i}" for i in range(one.n_children)]
-    found: dict[str, Any] = {
-        "cell": name,
-        "samples": one.n_samples,
-        "codevector": {key: float(value) for key, value in zip(names, one.codevector, strict=True)},
-        "decision": _plain(one.decision),
-        "error": one.error,
-    }
-    conditions = conditions_of(model, model.tree_.cell(name), names)
-    if conditions is not None:
-        found["conditions"] = conditions
-    if children and all(child in reports for child in children):
-        found["children"] = [_rule(model, child, reports, names) for child in children]
-    return found
-
-
-def conditions_of(
-    model: MultiResolutionODA, cell: Cell, names: Sequence[str]
-) -> list[dict[str, Any]] | None:
-    """The half-spaces whose intersection is a cell among its siblings; None if they are none."""
-    tree = model.tree_
-    affine = tree.features.affine(cell.layer - 1) if cell.layer > 0 else None
-    if affine is None or tree.divergence.name != "squared_euclidean":
-        return None
-    matrix, offset = affine
-    location = tree.layers[cell.layer].location
-    own = location[:, cell.number]
-    parent = tree.path(cell)[-2]
-    found = []
-    for sibling in tree.children(parent):
-        other = location[:, sibling.number]
-        if sibling.number == cell.number:
-            continue
-        # |z - own|^2 < |z - other|^2 with z = x matrix + offset.
-        normal = matrix @ (2.0 * (other - own))
-        bound = float(other @ other - own @ own - offset @ (2.0 * (other - own)))
-        coefficients = {name: float(c) for name, c in zip(names, normal, strict=True) if c != 0.0}
-        found.append({"coefficients": coefficients, "bound": bound})
-    return found
-
-
 def rules_text(
-    model: MultiResolutionODA,
+    model: "MultiResolutionODA",
     feature_names: Sequence[str] | None = None,
     cell: Any = "0",
     depth: int | None = None,
@@ -148,45 +99,117 @@ def rules_text(
 
     Parameters
     ----------
-    model : MultiResolutionODA
-        Fitted.
-    feature_names : sequence of str, optional
-        What features are called.
-    cell : str, default="0"
-        Where to begin.
-    depth : int, optional
-        Layers to go down, at most.
+    model, feature_names, cell, depth
+        As for `tree_text`.
 
     Returns
     -------
     str
     """
     names = feature_names_of(model, feature_names)
-    lines: list[str] = []
-    _branch(rules(model, names, cell, depth), names, 0, lines)
-    return "\n".join(lines)
+    return "\n".join(_branch(rules(model, names, cell, depth), names, ""))
 
 
-def _branch(rule: dict[str, Any], names: Sequence[str], indent: int, lines: list[str]) -> None:
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def passing(cell: CellReport) -> str:
+    """The name of a cell, and the samples that come through it."""
+    return f"{cell.name}: {cell.n_samples} samples ({100.0 * cell.weight:.1f} %)"
+
+
+def amounts(values: Array, names: Sequence[str], beside: Array | None = None) -> str:
+    """Values with their names; of many features those that are furthest from `beside`, or largest."""
+    order = np.arange(len(values))
+    others = ""
+    if len(values) > MAX_FEATURES:
+        size = np.abs(values if beside is None else values - beside)
+        order = np.sort(np.argsort(-size, kind="stable")[:MAX_FEATURES])
+        others = f", and {len(values) - MAX_FEATURES} more"
+    return ", ".join(f"{names[j]} {number(values[j])}" for j in order.tolist()) + others
+
+
+def plain(decision: Any) -> str:
+    """A decision in words: a class, or numbers."""
+    if isinstance(decision, np.ndarray):
+        return ", ".join(number(value) for value in decision)
+    return number(decision) if isinstance(decision, float) else str(decision)
+
+
+def decided(decision: Any, probabilities: Array | None = None) -> str:
+    """A decision as the end of a line; nothing for a partition."""
+    if decision is None:
+        return ""
+    sure = "" if probabilities is None else f" ({100.0 * float(np.max(probabilities)):.0f} %)"
+    return f" -> {decision if sure else plain(decision)}{sure}"
+
+
+def _rule(
+    model: "MultiResolutionODA", name: str, reports: dict[str, CellReport], names: Sequence[str]
+) -> dict[str, Any]:
+    one = reports[name]
+    children = [f"{name}.{i}" for i in range(one.n_children)]
+    decision = (
+        one.decision.tolist() if isinstance(one.decision, np.ndarray | np.generic) else one.decision
+    )
+    found: dict[str, Any] = {
+        "cell": name,
+        "samples": one.n_samples,
+        "codevector": {key: float(value) for key, value in zip(names, one.codevector, strict=True)},
+        "decision": decision,
+        "error": one.error,
+    }
+    conditions = _conditions_of(model, name, names)
+    if conditions is not None:
+        found["conditions"] = conditions
+    if children and all(child in reports for child in children):
+        found["children"] = [_rule(model, child, reports, names) for child in children]
+    return found
+
+
+def _conditions_of(
+    model: "MultiResolutionODA", name: str, names: Sequence[str]
+) -> list[dict[str, Any]] | None:
+    """The half-spaces whose intersection is a cell among its siblings; None if they are none."""
+    tree = model.tree_
+    cell = tree.cell(name)
+    affine = tree.features.affine(cell.layer - 1) if cell.layer > 0 else None
+    if affine is None or tree.divergence.name != "squared_euclidean":
+        return None
+    matrix, offset = affine
+    location = tree.layers[cell.layer].location
+    own = location[:, cell.number]
+    found = []
+    for sibling in tree.children(tree.path(cell)[-2]):
+        if sibling.number == cell.number:
+            continue
+        # |z - own|^2 < |z - other|^2 with z = x matrix + offset.
+        other = location[:, sibling.number]
+        normal = matrix @ (2.0 * (other - own))
+        bound = float(other @ other - own @ own - offset @ (2.0 * (other - own)))
+        coefficients = {key: float(c) for key, c in zip(names, normal, strict=True) if c != 0.0}
+        found.append({"coefficients": coefficients, "bound": bound})
+    return found
+
+
+def _branch(rule: dict[str, Any], names: Sequence[str], indent: str) -> list[str]:
     children = rule.get("children", [])
-    space = "  " * indent
     if not children:
         decision = rule["decision"]
-        what = f"cell {rule['cell']}" if decision is None else _said(decision)
-        lines.append(f"{space}{what}  ({rule['samples']} samples, error {number(rule['error'])})")
-        return
-    single = _single_feature(children)
-    for i, child in enumerate(children):
-        if single is not None:
-            condition = single[i]
-        else:
-            values = np.array(list(child["codevector"].values()))
-            condition = f"nearest to {amounts(values, names)}"
-        lines.append(f"{space}{'if' if i == 0 else 'elif'} {condition}:")
-        _branch(child, names, indent + 1, lines)
+        what = f"cell {rule['cell']}" if decision is None else plain(decision)
+        return [f"{indent}{what}  ({rule['samples']} samples, error {number(rule['error'])})"]
+    conditions = _intervals(children) or [
+        f"nearest to {amounts(np.array(list(child['codevector'].values())), names)}"
+        for child in children
+    ]
+    lines = []
+    for i, (child, condition) in enumerate(zip(children, conditions, strict=True)):
+        lines += [f"{indent}{'if' if i == 0 else 'elif'} {condition}:"]
+        lines += _branch(child, names, indent + "  ")
+    return lines
 
 
-def _single_feature(children: list[dict[str, Any]]) -> list[str] | None:
+def _intervals(children: list[dict[str, Any]]) -> list[str] | None:
     """Conditions as intervals, where the siblings differ along a single feature."""
     found = []
     for child in children:
@@ -202,13 +225,3 @@ def _single_feature(children: list[dict[str, Any]]) -> list[str] | None:
         below = f"{number(low)} <= " if low > -np.inf else ""
         found.append(f"{below}{name}" + (f" < {number(high)}" if high < np.inf else ""))
     return found
-
-
-def _said(decision: Any) -> str:
-    return number(decision) if isinstance(decision, float) else str(decision)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else value
