@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,7 +47,7 @@ class KernelSGD(BaseEstimator):
     random_state: Any = None
 
     losses: ClassVar[dict[str, int]]
-    _machine: ClassVar[Any] = None
+    _machine = cast("Any", None)  # no parameter, hence without an annotation
 
     # -- learning --------------------------------------------------------------------------------
 
