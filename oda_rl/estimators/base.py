@@ -217,7 +217,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         self, X: ArrayLike, sample_weight: ArrayLike | None, reset: bool
     ) -> tuple[Array, Array]:
         """Validated samples and weights; samples of weight zero are left out."""
-        data = check_data(self, self._divergence, X, None, sample_weight, reset=reset)
+        data = check_data(self, self._divergence, X, None, sample_weight, reset=reset, targets="none")
         return data.samples, data.weight
 
     def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:

@@ -356,7 +356,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, Estimator):
     ) -> tuple[RegressionRun, Array, Array]:
         """The run, a new one to `begin`; inputs and outputs side by side; weights."""
         settings, models = Settings.of(self), ModelSettings.of(self)
-        data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, outputs=True)
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, targets="outputs")
         outputs = data.targets.reshape(len(data.weight), -1).astype(np.float64)
         n_outputs = outputs.shape[1]
         if begin:
