@@ -7,8 +7,8 @@ except ModuleNotFoundError as error:
         "the agents need Stable-Baselines3; install them with: pip install 'oda_rl[agents]'"
     ) from error
 
-from oda_rl.agents.codebook_rl.learner import BadTransitionError
 from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.learner import BadTransitionError
 from oda_rl.agents.linear_q import SOMQ, FourierSarsa, TileCodingSarsa, UniformGridQ
 from oda_rl.agents.sb3.kernel_q import KernelQ
 from oda_rl.agents.sb3.two_timescale import TwoTimescaleQ

@@ -8,14 +8,9 @@ from numpy.typing import NDArray
 
 from oda_rl.agents.action_choice import falling
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.compiled_rollout import ROW, Rollout
+from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, DIVERGED, ROW, Rollout
 from oda_rl.agents.observation_scale import WarmUp
 from oda_rl.agents.random_blocks import RandomBlocks
-
-# What a compiled step returns in place of an action
-BAD_OBSERVATION = -1
-BAD_REWARD = -2
-DIVERGED = -3
 
 
 class BadTransitionError(ValueError):

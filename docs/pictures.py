@@ -17,20 +17,10 @@ from sklearn.datasets import load_digits, load_iris, make_moons
 
 import oda_rl.envs
 import oda_rl.resolutions
-from oda_rl import (
-    MultiResolutionODA,
-    ODAClassifier,
-    ODAPartition,
-    ODARegressor,
-    plotting,
-)
-from oda_rl import (
-    inspect as explain,
-)
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor, explain, plotting
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import SnapshotCallback
-from oda_rl.agents.explain.picture import plot_explanation
-from oda_rl.agents.explain.policy import explain_observation, explain_policy
+from oda_rl.agents.explain import explain_observation, explain_policy, plot_explanation
 from oda_rl.datasets import make_curve
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -158,7 +148,7 @@ def draw_tree(path: Path) -> None:
     save(explain.plot_tree(model), path)
 
 
-def draw_way(path: Path) -> None:
+def draw_path(path: Path) -> None:
     """The way of a digit down a tree whose layers read ever finer pictures."""
     X, y = load_digits(return_X_y=True)
     model = MultiResolutionODA(
@@ -186,7 +176,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "reason.png": draw_reason,
     "supervised.png": draw_supervised,
     "tree.png": draw_tree,
-    "way.png": draw_way,
+    "way.png": draw_path,
 }
 
 

@@ -3,7 +3,7 @@
 Each class is Gymnasium's own but for `step`: spaces, resets, options and drawing are inherited.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import logger
@@ -22,9 +22,18 @@ SQUARE = 2.0
 
 
 class _Classic(CompiledEnv):
-    """Keeps the state where Gymnasium's classes have it, and resets as they do."""
+    """Keeps the state where Gymnasium's classes have it, and resets as they do.
+
+    `render_mode` of every subclass is "human", "rgb_array" or None, as in Gymnasium.
+    """
 
     state: Any = None
+    # Attributes of Gymnasium's class in the order in which the kernel has them
+    parameter_names: ClassVar[tuple[str, ...]]
+
+    def get_parameters(self) -> ArrayLike:
+        """Masses, lengths, limits and variants, in the order of the kernel."""
+        return [getattr(self, name) for name in self.parameter_names]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -50,7 +59,7 @@ class CartPole(_Classic, CartPoleEnv):
     ----------
     sutton_barto_reward : bool, default=False
         Reward -1 for the last step and 0 for the others, instead of 1 for each.
-    render_mode : {"human", "rgb_array"}, optional
+    render_mode : str, optional
         As in Gymnasium.
     """
 
@@ -64,23 +73,15 @@ class CartPole(_Classic, CartPoleEnv):
     friction_cart = 0.0
     friction_pole = 0.0
 
-    def get_parameters(self) -> ArrayLike:
-        """Masses, lengths, limits, variants and friction, in the order of the kernel."""
-        return (
-            self.gravity,
-            self.masspole,
-            self.total_mass,
-            self.length,
-            self.polemass_length,
-            self.force_mag,
-            self.tau,
-            self.x_threshold,
-            self.theta_threshold_radians,
-            self.kinematics_integrator != "euler",
-            self._sutton_barto_reward,
-            self.friction_cart,
-            self.friction_pole,
-        )
+    parameter_names = (
+        *("gravity", "masspole", "total_mass", "length", "polemass_length", "force_mag", "tau"),
+        *("x_threshold", "theta_threshold_radians", "_semi_implicit", "_sutton_barto_reward"),
+        *("friction_cart", "friction_pole"),
+    )
+
+    @property
+    def _semi_implicit(self) -> bool:
+        return self.kinematics_integrator != "euler"
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Push the cart to the left (0) or to the right (1). A fallen pole earns no more reward."""
@@ -106,7 +107,7 @@ class CartPoleFriction(CartPole):
     ----------
     sutton_barto_reward : bool, default=False
         Reward -1 for the last step and 0 for the others, instead of 1 for each.
-    render_mode : {"human", "rgb_array"}, optional
+    render_mode : str, optional
         As in Gymnasium.
     """
 
@@ -119,7 +120,7 @@ class MountainCar(_Classic, MountainCarEnv):
 
     Parameters
     ----------
-    render_mode : {"human", "rgb_array"}, optional
+    render_mode : str, optional
         As in Gymnasium.
     goal_velocity : float, default=0
         Least velocity at the goal.
@@ -130,17 +131,10 @@ class MountainCar(_Classic, MountainCarEnv):
     state_size = 2
     start_low, start_high = (-0.6,), (-0.4,)
 
-    def get_parameters(self) -> ArrayLike:
-        """Forces, limits and the goal, in the order of the kernel."""
-        return (
-            self.force,
-            self.gravity,
-            self.max_speed,
-            self.min_position,
-            self.max_position,
-            self.goal_position,
-            self.goal_velocity,
-        )
+    parameter_names = (
+        *("force", "gravity", "max_speed", "min_position", "max_position"),
+        *("goal_position", "goal_velocity"),
+    )
 
 
 class MountainCarContinuous(_Classic, Continuous_MountainCarEnv):
@@ -148,7 +142,7 @@ class MountainCarContinuous(_Classic, Continuous_MountainCarEnv):
 
     Parameters
     ----------
-    render_mode : {"human", "rgb_array"}, optional
+    render_mode : str, optional
         As in Gymnasium.
     goal_velocity : float, default=0
         Least velocity at the goal.
@@ -159,18 +153,10 @@ class MountainCarContinuous(_Classic, Continuous_MountainCarEnv):
     state_size = 3
     start_low, start_high = (-0.6,), (-0.4,)
 
-    def get_parameters(self) -> ArrayLike:
-        """Power, limits and the goal, in the order of the kernel."""
-        return (
-            self.power,
-            self.max_speed,
-            self.min_position,
-            self.max_position,
-            self.goal_position,
-            self.goal_velocity,
-            self.min_action,
-            self.max_action,
-        )
+    parameter_names = (
+        *("power", "max_speed", "min_position", "max_position"),
+        *("goal_position", "goal_velocity", "min_action", "max_action"),
+    )
 
     def get_state(self) -> NDArray[np.float64]:
         """Position, velocity, and whether they are in double precision, as after a reset."""
@@ -186,7 +172,7 @@ class Pendulum(_Classic, PendulumEnv):
 
     Parameters
     ----------
-    render_mode : {"human", "rgb_array"}, optional
+    render_mode : str, optional
         As in Gymnasium.
     g : float, default=10.0
         Acceleration of gravity, m/s^2.
@@ -197,9 +183,8 @@ class Pendulum(_Classic, PendulumEnv):
     state_size = 2
     start_low, start_high = (-DEFAULT_X, -DEFAULT_Y), (DEFAULT_X, DEFAULT_Y)
 
-    def get_parameters(self) -> ArrayLike:
-        """Gravity, mass, length and limits, in the order of the kernel."""
-        return (self.g, self.m, self.l, self.dt, self.max_speed, self.max_torque, SQUARE)
+    parameter_names = ("g", "m", "l", "dt", "max_speed", "max_torque", "_square")
+    _square = SQUARE
 
     def encode_action(self, action: Any) -> NDArray[np.float64]:
         """The torque as the kernels have it; the drawing shows the last one."""
@@ -215,7 +200,7 @@ class Acrobot(_Classic, AcrobotEnv):
 
     Parameters
     ----------
-    render_mode : {"human", "rgb_array"}, optional
+    render_mode : str, optional
         As in Gymnasium.
     """
 
@@ -224,6 +209,11 @@ class Acrobot(_Classic, AcrobotEnv):
     state_size = 4
     start_low, start_high = (-0.1,) * 4, (0.1,) * 4
 
+    parameter_names = (
+        *("LINK_LENGTH_1", "LINK_MASS_1", "LINK_MASS_2", "LINK_COM_POS_1", "LINK_COM_POS_2"),
+        *("LINK_MOI", "dt", "MAX_VEL_1", "MAX_VEL_2"),
+    )
+
     def get_parameters(self) -> ArrayLike:
         """Lengths, masses, limits, the variant and the torques, in the order of the kernel."""
         if self.torque_noise_max > 0:
@@ -231,20 +221,8 @@ class Acrobot(_Classic, AcrobotEnv):
                 f"torque_noise_max is {self.torque_noise_max}, but must be 0 where the dynamics are "
                 "compiled; gymnasium.make('Acrobot-v1') has the noise"
             )
-        return (
-            self.LINK_LENGTH_1,
-            self.LINK_MASS_1,
-            self.LINK_MASS_2,
-            self.LINK_COM_POS_1,
-            self.LINK_COM_POS_2,
-            self.LINK_MOI,
-            self.dt,
-            self.MAX_VEL_1,
-            self.MAX_VEL_2,
-            self.book_or_nips == "nips",
-            *self.AVAIL_TORQUE,
-            SQUARE,
-        )
+        variant = self.book_or_nips == "nips"
+        return [*super().get_parameters(), variant, *self.AVAIL_TORQUE, SQUARE]
 
     def draw_starts(self, generator: np.random.Generator, n: int) -> NDArray[np.float64]:
         """States of single precision, and with them the sines and cosines of their angles."""

@@ -6,6 +6,7 @@ anew when one that it may call changes.
 """
 
 import hashlib
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -27,12 +28,14 @@ def _digest(path: str) -> bytes:
 
 
 def _files(function: Callable[..., Any], found: set[str]) -> set[str]:
-    """The files of the kernels that a function can name, directly or through one of those."""
+    """The files of the kernels and groups of arrays that a function can name, or one of those can."""
     for other in function.__globals__.values():
         called = getattr(other, "py_func", None)
         if called is not None and called.__code__.co_filename not in found:
             found.add(called.__code__.co_filename)
             _files(called, found)
+        if declared_in := getattr(other, "declared_in", None):
+            found.add(str(sys.modules[declared_in].__file__))
     return found
 
 
@@ -82,10 +85,10 @@ def lean_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A `lean_kernel` that becomes part of the kernel which calls it.
+    """A `lean_kernel` whose source becomes part of the kernels that call it.
 
-    For those that take named tuples of arrays: handing over a dozen arrays by value costs as much as
-    the work of a step.
+    For the large pieces of a step, which would otherwise be compiled by themselves and then once more
+    inside of every caller; what takes named tuples of arrays would spend its time handing them over.
 
     Parameters
     ----------
@@ -97,7 +100,7 @@ def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     callable
         The compiled function.
     """
-    return _compile(function, _nrt=False, forceinline=True)
+    return _compile(function, _nrt=False, inline="always")
 
 
 def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:

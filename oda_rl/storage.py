@@ -22,13 +22,11 @@ from typing import Any
 import numpy as np
 
 from oda_rl._archive import HEADER, MAX_BYTES, Declared, check_entries, read_array, read_plain, write
-from oda_rl._state import DTYPES, Array, pack, unpack
+from oda_rl._state import DTYPES, Array, State, pack, unpack
 
 FORMAT = "oda_rl"
 VERSION = 2
 EARLIER = "an earlier version of oda_rl: learn the model again, or read it with that version"
-# Of the parts that keep their arrays apart.
-CONFIG, ARRAYS = "__config__", "__arrays__"
 
 PathOrFile = str | os.PathLike[str] | io.BufferedIOBase
 
@@ -36,9 +34,7 @@ PathOrFile = str | os.PathLike[str] | io.BufferedIOBase
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def save(
-    path: PathOrFile, kind: str, state: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
-) -> Path | None:
+def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
     """Write a model file under a temporary name, then rename it: there is never half a file.
 
     Parameters
@@ -50,8 +46,6 @@ def save(
     state : mapping
         Numbers, texts, booleans, None and arrays of these, in dictionaries, lists, tuples and slices, as
         deep as need be. Numbers of NumPy become plain ones.
-    arrays : mapping of str to ndarray, optional
-        Arrays beside the state, for parts that keep the two apart; `load` returns both then.
 
     Returns
     -------
@@ -65,8 +59,6 @@ def save(
     ValueError
         If the arrays take more than `MAX_BYTES`.
     """
-    if arrays is not None:
-        state = {CONFIG: state, ARRAYS: arrays}
     found: dict[str, Array] = {}
     header = {"format": FORMAT, "version": VERSION, "kind": kind, "state": pack(state, "", found)}
     text = json.dumps(header).encode()
@@ -135,7 +127,7 @@ class _ForeignError(Exception):
     """Why a file is none of ours."""
 
 
-def load(path: PathOrFile, kind: str) -> Any:
+def load(path: PathOrFile, kind: str) -> State:
     """Read a model file.
 
     Parameters
@@ -167,8 +159,8 @@ def load(path: PathOrFile, kind: str) -> Any:
         unpack(header["state"], "", name, lambda place, told: _check_array(place, told, declared))
         check_entries(archive, declared)
         arrays = {place: read_array(archive, place, *told) for place, told in declared.items()}
-        state = unpack(header["state"], "", name, lambda place, told: arrays[place])
-    return (state[CONFIG], dict(state[ARRAYS])) if CONFIG in state else state
+        state: State = unpack(header["state"], "", name, lambda place, told: arrays[place])
+    return state
 
 
 def kind_of(path: PathOrFile) -> str:

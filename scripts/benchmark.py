@@ -11,46 +11,40 @@ python scripts/benchmark.py trees                          # trees against flat 
 python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
 """
 
-import sys
+from collections.abc import Sequence
+from typing import Any
 
 import tyro
+
 from benchmarks.agent import Agent, run_agent
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
 from benchmarks.speed import Speed, run_speed
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
-from rich.console import Console
+from common.tables import make_console
+
+COMMANDS = {
+    "agent": (Agent, run_agent),
+    "speed": (Speed, run_speed),
+    "partition": (Partition, run_partition),
+    "supervised": (Supervised, run_supervised),
+    "trees": (Trees, run_trees),
+    "kernels": (Kernels, run_kernels),
+}
 
 
-def main(args: Agent | Speed | Partition | Supervised | Trees | Kernels) -> None:
+def main(args: Any) -> None:
     """Run one benchmark."""
-    # what is not a terminal is as wide as the tables
-    console = Console(width=None if sys.stdout.isatty() else 100)
-    if isinstance(args, Agent):
-        run_agent(args, console)
-    elif isinstance(args, Partition):
-        run_partition(args, console)
-    elif isinstance(args, Supervised):
-        run_supervised(args, console)
-    elif isinstance(args, Trees):
-        run_trees(args, console)
-    elif isinstance(args, Kernels):
-        run_kernels(args, console)
-    else:
-        run_speed(args, console)
+    run: Any = next(run for kind, run in COMMANDS.values() if isinstance(args, kind))
+    run(args, make_console())
+
+
+def parse(arguments: Sequence[str] | None = None) -> Any:
+    """The options of the command that was typed."""
+    kinds: Any = {name: kind for name, (kind, _) in COMMANDS.items()}
+    return tyro.extras.subcommand_cli_from_dict(kinds, args=arguments)
 
 
 if __name__ == "__main__":
-    main(
-        tyro.extras.subcommand_cli_from_dict(  # type: ignore[call-overload]
-            {
-                "agent": Agent,
-                "speed": Speed,
-                "partition": Partition,
-                "supervised": Supervised,
-                "trees": Trees,
-                "kernels": Kernels,
-            }
-        )
-    )
+    main(parse())

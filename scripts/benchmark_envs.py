@@ -4,17 +4,18 @@ python scripts/benchmark_envs.py
 python scripts/benchmark_envs.py --ids CartPole-v1 --steps 5000000
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import gymnasium as gym
 import numba
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.table import Table
 
+from common.measuring import repeated_seconds
+from common.tables import show_table
 from oda_rl.envs import StartBlock, find_dynamics
 
 # Rows of the table: ours, and Gymnasium's where there is one
@@ -58,12 +59,7 @@ def spin(step, reset, parameters, starts, actions, time_limit, state, observatio
 def best_rate(run: Callable[[int], object], steps: int, repeats: int) -> float:
     """Steps per second of the quickest run."""
     run(10)  # compile
-    seconds = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        run(steps)
-        seconds.append(time.perf_counter() - begun)
-    return steps / min(seconds)
+    return steps / min(repeated_seconds(run, steps, repeats=repeats))
 
 
 def compiled_rate(env: gym.Env, args: Args) -> float:
@@ -75,22 +71,9 @@ def compiled_rate(env: gym.Env, args: Args) -> float:
     starts = StartBlock(dynamics.env, 1024).rows
     actions = np.array([dynamics.env.encode_action(env.action_space.sample()) for _ in range(1024)])
     state, observation = np.zeros(dynamics.state_size), np.zeros(dynamics.observation_size)
-    limit = dynamics.time_limit or -1
-    return best_rate(
-        lambda n: spin(
-            dynamics.step,
-            dynamics.reset,
-            dynamics.parameters,
-            starts,
-            actions,
-            limit,
-            state,
-            observation,
-            n,
-        ),
-        args.steps,
-        args.repeats,
-    )
+    arrays = (dynamics.parameters, starts, actions, dynamics.time_limit or -1, state, observation)
+    run = partial(spin, dynamics.step, dynamics.reset, *arrays)
+    return best_rate(run, args.steps, args.repeats)
 
 
 def python_rate(env: gym.Env, args: Args) -> float:
@@ -110,20 +93,16 @@ def python_rate(env: gym.Env, args: Args) -> float:
 
 def main(args: Args) -> None:
     """Print the table."""
-    table = Table(title="Steps per second", title_justify="left")
-    for name in ("environment", "compiled loop", "oda_rl from Python", "Gymnasium"):
-        table.add_column(name, justify="left" if name == "environment" else "right")
+    rows = []
     for name in args.ids:
         ours = gym.make(f"oda_rl/{name}")
         ours.action_space.seed(0)
-        known = name in gym.registry
-        table.add_row(
-            name,
-            f"{compiled_rate(ours, args):,.0f}",
-            f"{python_rate(ours, args):,.0f}",
-            f"{python_rate(gym.make(name), args):,.0f}" if known else "-",
-        )
-    Console().print(table)
+        rates = [compiled_rate(ours, args), python_rate(ours, args)]
+        if name in gym.registry:
+            rates.append(python_rate(gym.make(name), args))
+        rows.append([name, *(f"{rate:,.0f}" for rate in rates), *["-"] * (3 - len(rates))])
+    columns = ("environment", "compiled loop", "oda_rl from Python", "Gymnasium")
+    show_table(Console(), "Steps per second", columns, rows)
 
 
 if __name__ == "__main__":

@@ -14,28 +14,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import tyro
-from benchmarks.cluster import connect
-from benchmarks.comparing import (
+from joblib import effective_n_jobs
+from rich.console import Console
+
+from benchmarks.agent_pictures import draw_comparison
+from benchmarks.comparison import (
     POOLED_TITLE,
     Entry,
     Field,
     field_rows,
     field_title,
     left_out_of,
-    make_field,
-    markdown_table,
     notes_of,
     pooled_rows,
-    show_table,
 )
-from benchmarks.comparison_picture import draw_comparison
-from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
-from benchmarks.runs import Made, carry_out, find_kept, replace_file, write_csv
+from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_threshold, refuse
+from benchmarks.runs import Made, carry_out, connect, find_kept, replace_file, write_csv
 from benchmarks.training import Run
-from joblib import effective_n_jobs
-from rich.console import Console
+from common.pictures import save
+from common.tables import make_console, show_close_table, to_markdown
 
 
 @dataclass
@@ -104,7 +102,7 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
             else:
                 plans.append(plan)
         known = len(left_out) < len(args.algorithms)
-        field = make_field(env_id) if known else Field(env_id, float("inf"))
+        field = Field(env_id, find_threshold(env_id) if known else float("inf"))
         field.left_out = left_out
         fields.append(field)
     return fields, plans
@@ -163,18 +161,14 @@ def write_results(fields: list[Field], output: Path) -> None:
     shown = [field for field in fields if field.entries]
     parts = ["# Comparison\n", "![Learning curves and performance profiles](comparison.png)\n"]
     for field in fields:
-        parts += [f"## {field_title(field)}\n", markdown_table(*field_rows(field))]
+        parts += [f"## {field_title(field)}\n", to_markdown(*field_rows(field))]
     if len(shown) > 1:
-        parts += [f"## {POOLED_TITLE}\n", markdown_table(*pooled_rows(shown))]
+        parts += [f"## {POOLED_TITLE}\n", to_markdown(*pooled_rows(shown))]
     parts.append("".join(f"- {note}\n" for note in [*notes_of(shown), *left_out_of(fields)]))
     parts.append(f"Made by `{command()}`\n")
     replace_file(output / "comparison.md", "\n".join(parts))
     write_csv(output / "runs.csv", [(e.plan, run) for f in shown for e in f.entries for run in e.runs])
-    figure = draw_comparison(shown)
-    part = output / "comparison.part.png"
-    figure.savefig(part, dpi=120)
-    plt.close(figure)
-    part.replace(output / "comparison.png")
+    save(draw_comparison(shown), output / "comparison.png", dpi=120)
 
 
 def command() -> str:
@@ -186,9 +180,9 @@ def show_results(fields: list[Field], console: Console) -> None:
     """The tables on the terminal."""
     shown = [field for field in fields if field.entries]
     for field in fields:
-        show_table(field_title(field), *field_rows(field), console)
+        show_close_table(console, field_title(field), *field_rows(field), bold=OURS)
     if len(shown) > 1:
-        show_table(POOLED_TITLE, *pooled_rows(shown), console)
+        show_close_table(console, POOLED_TITLE, *pooled_rows(shown), bold=OURS)
     for note in notes_of(shown):
         console.print(note, highlight=False, markup=False, style="dim")
 
@@ -237,7 +231,7 @@ def with_seeds(args: Args, seeds: list[int]) -> str:
 
 def main(args: Args) -> int:
     """Run, tell, write, draw."""
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    console = make_console()
     trouble = complain(args)
     client = None
     if trouble is None and args.dask is not None:

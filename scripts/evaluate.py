@@ -15,13 +15,17 @@ import numpy as np
 import tyro
 from gymnasium.wrappers import RecordVideo
 from rich.console import Console
-from rich.table import Table
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
+from common.tables import show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+from oda_rl.agents.sb3.evaluation import make_evaluation_envs
+
+# At once
+MOST_ENVS = 100
 
 
 @dataclass
@@ -42,7 +46,16 @@ class Args:
     """Record the episodes into this folder (needs moviepy: pip install 'oda_rl[video]')."""
 
 
-def make_environment(args: Args, env_id: str) -> gym.Env:
+def make_environments(args: Args, env_id: str) -> VecEnv:
+    """Many environments at once, or a single one that is shown or recorded."""
+    if args.render or args.video_dir:
+        envs: VecEnv = DummyVecEnv([lambda: make_visible(args, env_id)])
+        envs.seed(args.seed)
+        return envs
+    return make_evaluation_envs(env_id, min(args.episodes, MOST_ENVS), args.seed)
+
+
+def make_visible(args: Args, env_id: str) -> gym.Env:
     """The environment, rendered as wanted."""
     mode = "human" if args.render else "rgb_array" if args.video_dir else None
     environment = gym.make(env_id, render_mode=mode)
@@ -60,17 +73,16 @@ def make_environment(args: Args, env_id: str) -> gym.Env:
 def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
     """The table; `results` has a row of returns and one of lengths."""
     returns, lengths = results
-    table = Table(title=f"{env_id}, greedy policy", title_justify="left")
-    table.add_column(type(model).__name__)
-    table.add_column("", justify="right")
-    table.add_row("episodes", f"{len(returns)}")
-    table.add_row("return, mean", f"{returns.mean():.1f}")
-    table.add_row("  standard deviation", f"{returns.std():.1f}")
-    table.add_row("  least and most", f"{returns.min():.1f} to {returns.max():.1f}")
-    table.add_row("length, mean", f"{lengths.mean():.1f}")
-    table.add_row("cells", f"{model.n_cells}")
-    table.add_row("numbers stored to act", f"{model.n_parameters:,}")
-    console.print(table)
+    rows = [
+        ("episodes", f"{len(returns)}"),
+        ("return, mean", f"{returns.mean():.1f}"),
+        ("  standard deviation", f"{returns.std():.1f}"),
+        ("  least and most", f"{returns.min():.1f} to {returns.max():.1f}"),
+        ("length, mean", f"{lengths.mean():.1f}"),
+        ("cells", f"{model.n_cells}"),
+        ("numbers stored to act", f"{model.n_parameters:,}"),
+    ]
+    show_table(console, f"{env_id}, greedy policy", (type(model).__name__, ""), rows)
 
 
 def main(args: Args) -> int:
@@ -85,17 +97,16 @@ def main(args: Args) -> int:
     if env_id is None:
         console.print("The model does not say what it was trained on: give --env-id.")
         return 1
-    environment = DummyVecEnv([lambda: make_environment(args, env_id)])
-    environment.seed(args.seed)
+    environments = make_environments(args, env_id)
     try:
         results = evaluate_policy(
-            model, environment, args.episodes, return_episode_rewards=True, render=args.render
+            model, environments, args.episodes, return_episode_rewards=True, render=args.render
         )
     except KeyboardInterrupt:
         console.print("Interrupted.")
         return 1
     finally:
-        environment.close()
+        environments.close()
     show(console, env_id, model, np.array(results))
     if args.video_dir:
         console.print(f"The episodes are in {args.video_dir}.", highlight=False, soft_wrap=True)

@@ -14,18 +14,15 @@ import matplotlib
 import tyro
 from matplotlib import pyplot as plt
 from numpy.typing import NDArray
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from oda_rl.agents.explain.picture import plot_explanation
-from oda_rl.agents.explain.policy import explain_observation, explain_policy
-from oda_rl.agents.explain.records import Explanation, PolicyTable
-from oda_rl.agents.explain.reports import (
-    Sheet,
+from oda_rl.agents.explain import (
+    PolicyExplanation,
+    PolicyTable,
+    explain_observation,
+    explain_policy,
     explanation_sheets,
     explanation_summary,
+    plot_explanation,
     policy_sheet,
     policy_summary,
     to_markdown,
@@ -55,37 +52,7 @@ class Args:
     """Where the picture goes; by default explained.png next to the model."""
 
 
-def make_table(sheet: Sheet, space: int) -> Table:
-    """A sheet as a table, numbers to the right."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, space, 0, 0))
-    for j, name in enumerate(sheet.header):
-        words = any(row[j].lstrip("+-")[:1].isalpha() for row in sheet.rows)
-        justify: Any = "left" if words else "right"
-        table.add_column(Text(name), justify=justify, no_wrap=words, min_width=least_width(sheet, j))
-    for row in sheet.rows:
-        table.add_row(*map(Text, row))
-    return table
-
-
-def least_width(sheet: Sheet, j: int) -> int:
-    """The width of a column whose name is broken between words."""
-    return max(map(len, [*sheet.header[j].split(), *(row[j] for row in sheet.rows)]))
-
-
-def show(console: Console, sheet: Sheet) -> None:
-    """A sheet as a table, with two spaces between columns if there is room."""
-    console.print(Text(sheet.title, style="bold"))
-    n = len(sheet.header)
-    width = sum(least_width(sheet, j) for j in range(n)) + 2 * n + 1
-    console.print(make_table(sheet, 1 if width <= console.width else 0))
-
-
-def tell(console: Console, text: str) -> None:
-    """Plain text."""
-    console.print(text, highlight=False, soft_wrap=True)
-
-
-def write(args: Args, table: PolicyTable, explanation: Explanation | None) -> tuple[Path, Path]:
+def write(args: Args, table: PolicyTable, explanation: PolicyExplanation | None) -> tuple[Path, Path]:
     """The picture and the Markdown file; returns where they are."""
     picture = args.picture or args.model.with_name("explained.png")
     markdown = args.markdown or args.model.with_name("explained.md")
@@ -108,39 +75,34 @@ def example_of(model: OnlineAlgorithm, table: PolicyTable) -> NDArray[Any]:
     return space.sample()
 
 
-def tell_next(console: Console, args: Args, example: NDArray[Any]) -> None:
+def print_next(args: Args, example: NDArray[Any]) -> None:
     """What to type next."""
     if args.observation is not None:
-        tell(console, "To watch it:")
-        tell(console, f"  python scripts/evaluate.py {args.model} --render")
+        print(f"To watch it:\n  python scripts/evaluate.py {args.model} --render")
         return
     where = " ".join(f"{value:.3g}" for value in example)
-    tell(console, "Why it does what it does in a state, for example:")
-    tell(console, f"  python scripts/explain.py {args.model} --observation {where}")
+    print("Why it does what it does in a state, for example:")
+    print(f"  python scripts/explain.py {args.model} --observation {where}")
 
 
 def main(args: Args) -> int:
-    """Load, explain, tell."""
-    # what is not a terminal is as wide as the tables
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    """Load, explain, print."""
     try:
         model = load_model(args.model)
         table = explain_policy(model)
         explanation = None if args.observation is None else explain_observation(model, args.observation)
         picture, markdown = write(args, table, explanation)
     except (FileNotFoundError, ValueError) as error:
-        tell(console, f"Cannot explain the model: {error}")
+        print(f"Cannot explain the model: {error}")
         return 1
-    show(console, policy_sheet(table, args.cells))
-    tell(console, policy_summary(table))
+    print(policy_sheet(table, args.cells), policy_summary(table), sep="\n\n", end="\n\n")
     if explanation is not None:
-        console.print()
-        tell(console, explanation_summary(table, explanation))
+        print(explanation_summary(table, explanation))
         for sheet in explanation_sheets(table, explanation):
-            show(console, sheet)
-    console.print()
-    tell(console, f"All of it as text is in {markdown}, the picture in {picture}.")
-    tell_next(console, args, example_of(model, table))
+            print(f"\n{sheet}")
+        print()
+    print(f"All of it as text is in {markdown}, the picture in {picture}.")
+    print_next(args, example_of(model, table))
     return 0
 
 

@@ -5,9 +5,7 @@ python scripts/plot.py MODEL --kind value --dimensions 2 3 --at 0 0 0 0
 python scripts/plot.py MODEL --kind animation
 """
 
-import os
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,25 +16,19 @@ import numpy as np
 import tyro
 from matplotlib import pyplot as plt
 from numpy.typing import NDArray
-from rich.console import Console
 from stable_baselines3.common.env_util import make_vec_env
 
-import oda_rl
-import oda_rl.envs
-from oda_rl import plotting, storage
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor, plotting, storage
 from oda_rl.agents.callbacks import SnapshotCallback
 from oda_rl.agents.models import load_model
-from oda_rl.estimators.lvq import LVQ
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.plotting.planes import make_plane
+from oda_rl.quantization import LVQ
 
 matplotlib.use("Agg")
 
-ESTIMATORS: dict[str, Any] = {
-    "ODAPartition": oda_rl.ODAPartition,
-    "ODAClassifier": oda_rl.ODAClassifier,
-    "ODARegressor": oda_rl.ODARegressor,
-    "LVQ": LVQ,
-}
+LOADED = (ODAPartition, ODAClassifier, ODARegressor, MultiResolutionODA, LVQ)
+ESTIMATORS: dict[str, Any] = {estimator.__name__: estimator for estimator in LOADED}
 # Snapshots of an animation come at intervals that grow by 7 %: the codebook grows early. 70 make a run.
 STRETCH, FIRST_INTERVAL = 1.07, 1.0 / 1600.0
 
@@ -74,16 +66,17 @@ def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, ND
     """The samples of a CSV file, and their classes or outputs if there is a column more."""
     if path is None:
         return None, None
-    if not hasattr(model, "codevectors_"):
+    if isinstance(model, OnlineAlgorithm):
         raise ValueError("--data goes with estimators; an agent's model has no data.")
-    n = model.n_features_in_
+    view = plotting.view_of(model)
+    n = view.n_features
     table = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=str, ndmin=2)
     if table.shape[1] not in (n, n + 1):
         raise ValueError(f"{path} has {table.shape[1]} columns; the model has {n} features.")
     X, y = table[:, :n].astype(float), None
     if table.shape[1] > n:
-        classes = getattr(model, "classes_", np.empty(0))
-        y = table[:, n].astype(classes.dtype if classes.dtype.kind in "US" else float)
+        named = view.classes is not None and view.classes.dtype.kind in "US"
+        y = table[:, n].astype(view.classes.dtype if named else float)
     return X, y
 
 
@@ -135,96 +128,77 @@ KINDS: dict[str, Callable[[Any, Args], Any]] = {
 }
 
 
-def train_again(model: Any, console: Console) -> SnapshotCallback:
+def train_again(model: Any) -> SnapshotCallback:
     """Snapshots of the training of an agent like this one; of its beginning if it is interrupted."""
     if model.env_id is None:
         raise ValueError("the model does not say what it was trained on.")
     steps = model.num_timesteps
-    console.print(
-        f"Training again on {model.env_id} for {steps:,} steps, with the same seed and hyperparameters.",
-        highlight=False,
-        soft_wrap=True,
+    print(
+        f"Training again on {model.env_id} for {steps:,} steps, with the same seed and hyperparameters."
     )
     environment = make_vec_env(model.env_id, model.n_envs, seed=model.seed)
     again = type(model)(env=environment, seed=model.seed, **model.config.to_dict())
     snapshots = SnapshotCallback(max(1, int(FIRST_INTERVAL * steps)), STRETCH)
     try:
-        again.learn(steps, callback=snapshots, progress_bar=console.is_terminal)
+        again.learn(steps, callback=snapshots, progress_bar=sys.stdout.isatty())
     except KeyboardInterrupt:
-        console.print("Interrupted: the animation ends here.")
+        print("Interrupted: the animation ends here.")
     return snapshots
 
 
-def animate(model: Any, args: Args, path: Path, console: Console) -> None:
+def animate(model: Any, args: Args, path: Path) -> None:
     """Write the GIF."""
-    if hasattr(model, "codevectors_"):
-        X, _ = read_samples(args.data, model)
-        axes = plotting.animate_codebook(model, path, X, args.dimensions, args.at)
-    else:
-        snapshots = train_again(model, console)
-        axes = plotting.animate_codebook(snapshots, path, None, args.dimensions, args.at)
+    X, _ = read_samples(args.data, model)
+    frames = train_again(model) if isinstance(model, OnlineAlgorithm) else model
+    axes = plotting.animate_codebook(frames, path, X, args.dimensions, args.at)
     plt.close(axes[0].figure)
 
 
-def write_picture(figure: Any, path: Path, dpi: int) -> None:
-    """Write a picture under a temporary name, then rename it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=path.suffix)
-    os.close(handle)
-    figure.savefig(temporary, dpi=dpi)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
-    plt.close(figure)
-
-
-def draw(model: Any, args: Args, folder: Path, console: Console) -> list[Path]:
+def draw(model: Any, args: Args, folder: Path) -> list[Path]:
     """Write what is wanted, of "all" what the model has; returns the files."""
     written = []
     for kind in KINDS if args.kind == "all" else (args.kind,):
         path = folder / f"{args.model.stem}_{kind}.{'gif' if kind == 'animation' else 'png'}"
         try:
             if kind == "animation":
-                animate(model, args, path, console)
+                animate(model, args, path)
             else:
-                write_picture(KINDS[kind](model, args).figure, path, args.dpi)
+                figure = KINDS[kind](model, args).figure
+                with storage.written_whole(path) as temporary:
+                    figure.savefig(temporary, dpi=args.dpi)
+                plt.close(figure)
         except ValueError as error:
             if args.kind != "all":
                 raise
-            console.print(f"No {kind}: {error}", highlight=False, soft_wrap=True)
+            print(f"No {kind}: {error}")
             continue
         written.append(path)
     return written
 
 
 def main(args: Args) -> int:
-    """Read, draw, tell where."""
-    console = Console()
+    """Read, draw, say where."""
     try:
         model = load(args.model)
         folder = args.out or args.model.parent
         folder.mkdir(parents=True, exist_ok=True)
-        written = draw(model, args, folder, console)
+        written = draw(model, args, folder)
     except (FileNotFoundError, ValueError) as error:
-        console.print(f"Cannot draw this: {error}", highlight=False, soft_wrap=True)
+        print(f"Cannot draw this: {error}")
         return 1
     if not written:
         return 1
     names = plotting.view_of(model).feature_names
-    console.print(f"{type(model).__name__} with the dimensions", highlight=False)
-    for j, name in enumerate(names):
-        console.print(f"  {j}: {name}", highlight=False, soft_wrap=True)
-    console.print("is drawn in")
-    for path in written:
-        console.print(f"  {path}", highlight=False, soft_wrap=True)
+    print(f"{type(model).__name__} with the dimensions")
+    print(*(f"  {j}: {name}" for j, name in enumerate(names)), sep="\n")
+    print("is drawn in", *(f"  {path}" for path in written), sep="\n")
     if args.kind == "all" and len(written) > 1:
-        options = " --dimensions 0 1" if len(names) > 2 else ""
-        console.print("Other dimensions, or the codebook as it grew:" if options else "As it grew:")
-        if options:
-            console.print(
-                f"  python scripts/plot.py {args.model}{options}", highlight=False, soft_wrap=True
-            )
-        console.print(
-            f"  python scripts/plot.py {args.model} --kind animation", highlight=False, soft_wrap=True
-        )
+        command = f"  python scripts/plot.py {args.model}"
+        if len(names) > 2:
+            print(f"Other dimensions, or the codebook as it grew:\n{command} --dimensions 0 1")
+        else:
+            print("As it grew:")
+        print(f"{command} --kind animation")
     return 0
 
 

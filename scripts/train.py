@@ -14,25 +14,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
-import matplotlib
 import numpy as np
 import tyro
-from matplotlib import pyplot as plt
 from rich.console import Console
-from rich.table import Table
 from stable_baselines3.common.callbacks import LogEveryNTimesteps
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
 
 import oda_rl
+from common.tables import show_table
 from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs.names import action_names, observation_names
-from oda_rl.plotting import plot_codebook, plot_learning_curve
-
-matplotlib.use("Agg")
 
 # What chooses the policy that is kept, and what tells how good it is, begin in different states.
 CHOICE_SEED, RESULT_SEED = 1_000_000, 2_000_000
@@ -123,6 +118,9 @@ def evaluate(model: TwoTimescaleQ, env_id: str, episodes: int, seed: int) -> lis
 
 def draw(folder: Path, model: TwoTimescaleQ, keeper: KeepBestCallback | None) -> None:
     """The learning curve and the codebook, as a picture next to the model."""
+    from common.pictures import plt, save  # not before there is something to draw
+    from oda_rl.plotting import plot_codebook, plot_learning_curve
+
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     lengths = np.concatenate(model.get_env().env_method("get_episode_lengths"))  # type: ignore[union-attr]
     returns = np.concatenate(model.get_env().env_method("get_episode_rewards"))  # type: ignore[union-attr]
@@ -150,8 +148,7 @@ def draw(folder: Path, model: TwoTimescaleQ, keeper: KeepBestCallback | None) ->
         ax=right,
     )
     right.set_title(f"{model.n_cells} cells: greedy action, and area by visits")
-    figure.savefig(folder / "training.png", dpi=110)
-    plt.close(figure)
+    save(figure, folder / "training.png", dpi=110)
 
 
 def write_config(folder: Path, args: Args, result: dict[str, Any]) -> None:
@@ -172,19 +169,18 @@ def write_config(folder: Path, args: Args, result: dict[str, Any]) -> None:
 
 def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
     """The table at the end, and what to type next."""
-    table = Table(title=f"{result['env_id']}, seed {result['seed']}", title_justify="left")
-    table.add_column("TwoTimescaleQ")
-    table.add_column("", justify="right")
-    episodes = result["episodes"]
-    table.add_row(f"return over {episodes} greedy episodes, mean", f"{result['mean']:.1f}")
-    table.add_row("  standard deviation", f"{result['sd']:.1f}")
-    table.add_row("cells", f"{result['n_cells']}")
-    table.add_row("numbers stored to act", f"{result['n_parameters']:,}")
-    table.add_row("environment steps", f"{result['steps']:,}")
-    table.add_row("  of which before the policy that was kept", f"{result['kept_at']:,}")
-    table.add_row("seconds, evaluations during the training included", f"{result['seconds']:.1f}")
-    table.add_row("model file", f"{result['file_bytes'] / 1000:.1f} kB")
-    console.print(table)
+    rows = [
+        (f"return over {result['episodes']} greedy episodes, mean", f"{result['mean']:.1f}"),
+        ("  standard deviation", f"{result['sd']:.1f}"),
+        ("cells", f"{result['n_cells']}"),
+        ("numbers stored to act", f"{result['n_parameters']:,}"),
+        ("environment steps", f"{result['steps']:,}"),
+        ("  of which before the policy that was kept", f"{result['kept_at']:,}"),
+        ("seconds, evaluations during the training included", f"{result['seconds']:.1f}"),
+        ("model file", f"{result['file_bytes'] / 1000:.1f} kB"),
+    ]
+    title = f"{result['env_id']}, seed {result['seed']}"
+    show_table(console, title, ("TwoTimescaleQ", ""), rows)
     console.print(
         f"The run is in {folder}, its picture in training.png. To look further:", highlight=False
     )

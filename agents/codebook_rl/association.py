@@ -2,62 +2,12 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Which cells speak for an observation, and what they say of it. Loops over cells become vector code."""
 
-import math
-
-import numpy as np
-
-from oda_rl._jit import lean_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl.agents.codebook_rl.state import SOFTNESS, TEMPERATURE
+from oda_rl.codebook.association import index_of_smallest, smallest
 
 # Cells with less than exp(-REACH) of the nearest one's share do not speak for an observation.
 REACH = 8.0
-
-
-@lean_kernel
-def scale_observation(observation, centre, scale, z):
-    """Fill `z` with the observation in scaled units. Returns False if a coordinate is not finite."""
-    for j in range(centre.shape[0]):
-        value = float(observation[j])
-        if not math.isfinite(value):
-            return False
-        z[j] = (value - centre[j]) / scale[j]
-    return True
-
-
-@vector_kernel
-def add_distances(z, first, last, location, n_cells, distance):
-    """Add to `distance` the squared distances along the coordinates from `first` to `last`."""
-    for j in range(first, last):
-        row = location[j]
-        for i in range(n_cells):
-            away = row[i] - z[j]
-            distance[i] += away * away
-
-
-@vector_kernel
-def smallest(numbers, n):
-    """The smallest of the first `n` numbers; four at a time, so that none waits for the one before."""
-    first, second, third, fourth = np.inf, np.inf, np.inf, np.inf
-    i = 0
-    while i + 4 <= n:
-        first = min(first, numbers[i])
-        second = min(second, numbers[i + 1])
-        third = min(third, numbers[i + 2])
-        fourth = min(fourth, numbers[i + 3])
-        i += 4
-    while i < n:
-        first = min(first, numbers[i])
-        i += 1
-    return min(min(first, second), min(third, fourth))
-
-
-@lean_kernel
-def index_of_smallest(numbers, n):
-    """The first index at which the smallest of the first `n` numbers stands."""
-    least = smallest(numbers, n)
-    i = 0
-    while numbers[i] > least:
-        i += 1
-    return i
 
 
 @lean_kernel
@@ -192,41 +142,20 @@ def average_rows(share, only, q, first, last, n_cells, sums):
         r += 1
 
 
-@lean_kernel
-def expected_value(z, share, only, n_cells, q, base, n_basis, sums):
-    """Q(z) = sum_i p(mu_i | z) (b_i + w_i z); b is row `base` of `q`, and w, if there is one, follows.
-
-    The value of a cell is an affine function of z itself and not of z - mu, so that it stays what it is
-    when its cell moves or splits.
-    """
-    average_rows(share, only, q, base, base + n_basis, n_cells, sums)
-    value = sums[base]
-    for j in range(n_basis - 1):
-        value += sums[base + 1 + j] * z[j]
-    return value
-
-
-@lean_kernel
-def action_values(z, share, only, n_cells, q, n_basis, values, sums):
-    """Fill `values` with Q(z, a) for each action.
-
-    In a codebook for each action a cell has no value for the others: its rows are 0 there.
-    """
-    n_actions = values.shape[0]
-    average_rows(share, only, q, 0, n_actions * n_basis, n_cells, sums)
-    for a in range(n_actions):
-        values[a] = sums[a * n_basis]
-        for j in range(n_basis - 1):
-            values[a] += sums[a * n_basis + 1 + j] * z[j]
-
-
 @vector_kernel
-def leverage(distance, share, only, n_cells, temperature, n_basis):
-    """Sum of squares of the features p_i and, for linear cells, p_i (z - mu_i) / sqrt(T)."""
-    linear = 1.0 / temperature if n_basis > 1 else 0.0
+def leverage(distance, share, only, n_cells, temperature, linear):
+    """Sum of squares of the features p_i and, for `linear` cells, p_i (z - mu_i) / sqrt(T)."""
+    per_distance = 1.0 / temperature if linear else 0.0
     if only >= 0:
-        return 1.0 + distance[only] * linear
+        return 1.0 + distance[only] * per_distance
     total = 0.0
     for i in range(n_cells):
-        total += share[i] * share[i] * (1.0 + distance[i] * linear)
+        total += share[i] * share[i] * (1.0 + distance[i] * per_distance)
     return total
+
+
+@inline_kernel
+def value_temperature(settings):
+    """The temperature at which cells overlap for Q; with the nearest cell alone, the annealing's own."""
+    softness = settings[SOFTNESS]
+    return settings[TEMPERATURE] * (softness if softness > 0.0 else 1.0)

@@ -4,9 +4,10 @@
 
 import numpy as np
 
-from oda_rl._jit import inline_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
-from oda_rl.agents.codebook_rl.association import add_distances, dot, shares_of_all, smallest
+from oda_rl.agents.codebook_rl.association import dot, shares_of_all, value_temperature
+from oda_rl.agents.codebook_rl.rules.q_lambda import read_block
 from oda_rl.agents.codebook_rl.state import (
     EPSILON_END,
     EPSILON_START,
@@ -15,13 +16,20 @@ from oda_rl.agents.codebook_rl.state import (
     HOLD,
     LEARNING,
     LEARNING_STEPS,
-    N_CELLS,
+    N_BASIS,
     N_DRAWS,
     PHASE,
+    WIDTH,
+    open_branches,
+    open_memory,
+    open_numbers,
+    open_scratch,
+    open_units,
 )
+from oda_rl.codebook.association import smallest
 
 # With continuous actions, cells further from the observation than the nearest one by more than so many
-# temperatures do not speak.
+# temperatures are not active.
 NEAR = 5.0
 # The refinement of a continuous action: first step and halvings, in half ranges of the action
 FIRST_STEP = 1.0
@@ -29,169 +37,192 @@ HALVINGS = 4
 
 
 @inline_kernel
-def exploration_rate(settings, learning_steps):
-    """Epsilon, falling linearly and then constant."""
-    return falling(
-        settings[EPSILON_START], settings[EPSILON_END], learning_steps, settings[EPSILON_STEPS]
-    )
-
-
-@inline_kernel
 def begins_random(draw, settings, counters):
     """Whether a random action begins now, and how long such actions are held at most."""
-    if counters[PHASE] != LEARNING:
-        return True, counters[GROWTH_HOLD]
-    hold = counters[HOLD]
-    epsilon = exploration_rate(settings, counters[LEARNING_STEPS])
-    return draw < begin_random(epsilon, hold), hold
+    hold = counters[GROWTH_HOLD]
+    random = True
+    if counters[PHASE] == LEARNING:
+        hold = counters[HOLD]
+        epsilon = falling(
+            settings[EPSILON_START],
+            settings[EPSILON_END],
+            counters[LEARNING_STEPS],
+            settings[EPSILON_STEPS],
+        )
+        random = draw < begin_random(epsilon, hold)
+    return random, hold
 
 
 @inline_kernel
-def choose(env, draws, settings, counters, values, units, memory):
-    """Choose the behaviour's action of environment `env`: epsilon-greedy, random actions held."""
-    random, hold = begins_random(draws[0], settings, counters)
-    choose_numbered(env, draws, random, hold, values, memory)
+def choose(state, env, draws):
+    """Choose the numbered action of an environment: epsilon-greedy, random actions held."""
+    numbers, units = open_numbers(state), open_units(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    random, hold = begins_random(draws[0], numbers.settings, numbers.counters)
+    choose_numbered(env, draws, random, hold, scratch.values, memory)
     for j in range(units.commands.shape[1]):
         memory.command[env, j] = units.commands[memory.action[env], j]
 
 
-@inline_kernel
-def look_around(n_observed, temperature, n_cells, n_basis, q, location, scratch):
-    """Gather the cells that speak for the observation, whatever the action; returns their number.
+# -- continuous actions ------------------------------------------------------------------------------
 
-    What does not depend on the action is found here: the distances of the observation in
-    `scratch.partial`, what the cells say of it in `scratch.local`, which they are in `scratch.cells`.
+
+@lean_kernel
+def gather_near(state, n_found):
+    """Gather the cells that are near in the observation, whatever the action; returns their number.
+
+    What does not depend on the action is found here, as `Scratch` tells.
     """
-    distance, partial, local, cells = scratch.distance, scratch.partial, scratch.local, scratch.cells
-    for i in range(n_cells):
-        distance[i] = 0.0
-    add_distances(scratch.z, 0, n_observed, location, n_cells, distance)
-    limit = smallest(distance, n_cells) + NEAR * temperature
+    numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
+    width, n_basis = numbers.counters[WIDTH], numbers.counters[N_BASIS]
+    n_features, n_joint = branches.location.shape[1], scratch.trial.shape[0]
+    n_observed = n_features - n_joint
+    interact = scratch.z.shape[0] > n_features and n_basis > 1
+    limit = smallest(scratch.distance, n_found * width)
+    limit += NEAR * value_temperature(numbers.settings)
     n = 0
-    for i in range(n_cells):
-        if distance[i] <= limit:
-            cells[n] = i
-            partial[n] = distance[i]
-            value = q[0, i]
+    for k in range(n_found):
+        location, block = branches.location[scratch.found[k]], read_block(state, k)
+        for i in range(width):
+            if scratch.distance[k * width + i] > limit:
+                continue
+            scratch.cells[n] = k * width + i
+            scratch.partial[n] = scratch.distance[k * width + i]
+            value = block[0, i]
             if n_basis > 1:
                 for j in range(n_observed):
-                    value += q[1 + j, i] * scratch.z[j]
-            local[n] = value
+                    value += block[1 + j, i] * scratch.z[j]
+            scratch.local[n] = value
+            for j in range(n_joint):
+                scratch.actions[j, n] = location[n_observed + j, i]
+                slope = block[1 + n_observed + j, i] if n_basis > 1 else 0.0
+                if interact:
+                    for o in range(n_observed):
+                        slope += block[1 + n_features + j * n_observed + o, i] * scratch.z[o]
+                scratch.slopes[j, n] = slope
             n += 1
-    interact = scratch.z.shape[0] > location.shape[0] and n_basis > 1
-    first = 1 + location.shape[0]
-    for j in range(scratch.trial.shape[0]):
-        for k in range(n):
-            scratch.actions[j, k] = location[n_observed + j, cells[k]]
-            slope = q[1 + n_observed + j, cells[k]] if n_basis > 1 else 0.0
-            if interact:
-                for o in range(n_observed):
-                    slope += q[first + j * n_observed + o, cells[k]] * scratch.z[o]
-            scratch.slopes[j, k] = slope
     return n
 
 
 @vector_kernel
-def value_at(action, n_near, temperature, scratch):
-    """Q(x, u) for the action u, after `look_around`.
+def value_at(action, n_near, temperature, partial, local, actions, slopes, distance, share):
+    """Q(x, u) for the action u, after `gather_near`.
 
-    Among the cells that speak for the observation, those whose action is near speak. Leaves the
-    distances and the shares of the pair in `scratch`, in the order of `scratch.cells`.
+    Of the cells near in the observation, those are active whose action is near. Leaves the distances and
+    the shares of the pair in the order of `scratch.cells`; the last arguments are those of `Scratch`.
     """
-    distance, share = scratch.distance, scratch.share
     for k in range(n_near):
-        distance[k] = scratch.partial[k]
+        distance[k] = partial[k]
     for j in range(action.shape[0]):
-        row = scratch.actions[j]
+        row = actions[j]
         for k in range(n_near):
             away = row[k] - action[j]
             distance[k] += away * away
     shares_of_all(distance, n_near, temperature, share)
-    value = dot(share, scratch.local, n_near)
+    value = dot(share, local, n_near)
     for j in range(action.shape[0]):
-        value += dot(share, scratch.slopes[j], n_near) * action[j]
+        value += dot(share, slopes[j], n_near) * action[j]
     return value
 
 
 @inline_kernel
-def best_action(draw, reach, temperature, n_near, scratch):
-    """Search the action of largest Q(x, u), after `look_around`; leaves it in `scratch.best`, returns Q.
+def value_of(state, action, n_near):
+    """`value_at` with the arrays of `Scratch`."""
+    s = open_scratch(state)
+    temperature = value_temperature(open_numbers(state).settings)
+    return value_at(
+        action, n_near, temperature, s.partial, s.local, s.actions, s.slopes, s.distance, s.share
+    )
 
-    The search begins at the action of the cell that says most, among those nearest to the observation;
-    `draw` decides between equals. From there it moves between the cells, along each coordinate in turn,
-    with ever smaller steps.
+
+@lean_kernel
+def find_best(state, n_near, draw):
+    """Search the action of largest Q(x, u), after `gather_near`; fills `scratch.best`, returns Q.
+
+    The search begins at the action of the cell of largest value, among those nearest to the observation;
+    `draw`, uniform in [0, 1), decides between equals. From there it moves between the cells, along each
+    coordinate in turn, with ever smaller steps.
     """
-    partial, best, trial = scratch.partial, scratch.best, scratch.trial
-    n_action = best.shape[0]
-    limit = smallest(partial, n_near) + temperature
+    numbers, scratch, reach = open_numbers(state), open_scratch(state), open_units(state).action_reach
+    best, trial = scratch.best, scratch.trial
+    n_joint = best.shape[0]
+    if numbers.counters[PHASE] != LEARNING:
+        for j in range(n_joint):
+            best[j] = 0.0
+        return 0.0
+    limit = smallest(scratch.partial, n_near) + value_temperature(numbers.settings)
     most = -np.inf
     start = int(draw * n_near)
-    for step in range(n_near):
-        k = (step + start) % n_near
-        if partial[k] <= limit:
-            says = scratch.local[k]
-            for j in range(n_action):
-                says += scratch.slopes[j, k] * scratch.actions[j, k]
-            if says > most:
-                most = says
-                for j in range(n_action):
+    for i in range(n_near):
+        k = (i + start) % n_near
+        if scratch.partial[k] <= limit:
+            own = scratch.local[k]
+            for j in range(n_joint):
+                own += scratch.slopes[j, k] * scratch.actions[j, k]
+            if own > most:
+                most = own
+                for j in range(n_joint):
                     best[j] = min(max(scratch.actions[j, k], -reach[j]), reach[j])
-    value = value_at(best, n_near, temperature, scratch)
-    width = FIRST_STEP
+    value = value_of(state, best, n_near)
+    length = FIRST_STEP
     for _ in range(HALVINGS):
-        for j in range(n_action):
+        for j in range(n_joint):
             for sign in (-1.0, 1.0):
-                for other in range(n_action):
+                for other in range(n_joint):
                     trial[other] = best[other]
-                trial[j] = min(max(best[j] + sign * width * reach[j], -reach[j]), reach[j])
-                found = value_at(trial, n_near, temperature, scratch)
+                trial[j] = min(max(best[j] + sign * length * reach[j], -reach[j]), reach[j])
+                found = value_of(state, trial, n_near)
                 if found > value:
                     value = found
                     best[j] = trial[j]
-        width *= 0.5
+        length *= 0.5
     return value
 
 
-@inline_kernel
-def choose_joint(
-    env, draws, settings, counters, temperature, best_value, n_near, units, memory, scratch
-):
-    """Choose the behaviour's continuous action: greedy, or anywhere in the action space and held.
+@lean_kernel
+def choose_joint(state, env, draws):
+    """Choose the continuous action of an environment: greedy, or anywhere in its space and held.
 
-    Leaves the distances and the shares of the observation with that action in `scratch`.
+    Leaves it in `scratch.trial`.
     """
+    numbers, units = open_numbers(state), open_units(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    trial, n_joint = scratch.trial, scratch.trial.shape[0]
     n_observed = units.centre.shape[0]
-    trial = scratch.trial
-    random, hold = begins_random(draws[0], settings, counters)
+    random, hold = begins_random(draws[0], numbers.settings, numbers.counters)
     if memory.held[env] > 0:
         memory.held[env] -= 1
-        for j in range(trial.shape[0]):
+        for j in range(n_joint):
             trial[j] = memory.z[env, n_observed + j]
     elif random:
-        for j in range(trial.shape[0]):
+        for j in range(n_joint):
             trial[j] = (2.0 * draws[N_DRAWS + j] - 1.0) * units.action_reach[j]
         memory.held[env] = int(draws[2] * hold)
     else:
-        for j in range(trial.shape[0]):
+        for j in range(n_joint):
             trial[j] = scratch.best[j]
-    value = value_at(trial, n_near, temperature, scratch)
-    memory.exploratory[env] = value < best_value
-    for j in range(trial.shape[0]):
-        scratch.z[n_observed + j] = trial[j]
+    for j in range(n_joint):
         memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * trial[j])
-    n_features = n_observed + trial.shape[0]
+
+
+@lean_kernel
+def take_joint(state, n_found, n_near):
+    """Make `scratch` that of the observation with the action `scratch.trial`; returns Q(x, u)."""
+    counters, scratch = open_numbers(state).counters, open_scratch(state)
+    trial, n_joint = scratch.trial, scratch.trial.shape[0]
+    n_features = open_branches(state).location.shape[1]
+    n_observed = n_features - n_joint
+    value = value_of(state, trial, n_near)
+    for j in range(n_joint):
+        scratch.z[n_observed + j] = trial[j]
     for k in range(n_features, scratch.z.shape[0]):
         j, o = divmod(k - n_features, n_observed)
         scratch.z[k] = trial[j] * scratch.z[o]
-    spread(n_near, counters[N_CELLS], scratch)
-
-
-@inline_kernel
-def spread(n_near, n_cells, scratch):
-    """Put the shares of the gathered cells where those cells stand in the codebook."""
+    # The shares of the cells gathered go to the places of those cells.
     for k in range(n_near):
         scratch.partial[k] = scratch.share[k]
-    for i in range(n_cells):
-        scratch.share[i] = 0.0
+    for p in range(n_found * counters[WIDTH]):
+        scratch.share[p] = 0.0
     for k in range(n_near):
         scratch.share[scratch.cells[k]] = scratch.partial[k]
+    return value

@@ -2,26 +2,32 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """The slow timescale of a compiled step: one update of the annealer, and when the next one is due."""
 
-from oda_rl._jit import inline_kernel
+from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE
 from oda_rl.agents.codebook_rl.state import (
     DISTORTION,
     FLATTENING,
     GROWING,
     LEARNING_STEPS,
+    LEVEL_DONE,
     LEVEL_LENGTH,
     N_CELLS,
+    NEXT_SLOW,
     PHASE,
     SLOW_A,
     SLOW_B,
     SLOW_DOUBLING,
     SLOW_EVERY,
     SLOW_STEPS,
+    STEPS,
     TEMPERATURE,
+    WIDTH,
+    open_branches,
+    open_numbers,
+    open_scratch,
 )
-from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN
-from oda_rl.codebook.association import associate as associate_weighted
-from oda_rl.codebook.learning import learn
+from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN, associate
+from oda_rl.codebook.learning import MIN_WEIGHT, learn
 
 # Samples per cell over which the frequency of visits is estimated
 DENSITY_SAMPLES = 20.0
@@ -48,40 +54,77 @@ def slow_stepsize(frequency, settings, counters):
 
 
 @inline_kernel
-def is_level_done(counters):
-    """Whether the temperature has had its updates."""
-    return counters[SLOW_STEPS] >= counters[LEVEL_LENGTH]
+def forget_elsewhere(n_found, found, keep_weight, keep_density, width, branches):
+    """Let the weights and the frequencies of the branches that were not found decay."""
+    for branch in range(branches.size.shape[0]):
+        near = False
+        for k in range(n_found):
+            near |= found[k] == branch
+        if not near:
+            weight = branches.weight[branch]
+            density = branches.payload[branch, branches.payload.shape[1] - 1]
+            for i in range(width):
+                density[i] *= keep_density
+                weight[i] = max(weight[i] * keep_weight, MIN_WEIGHT)
 
 
-@inline_kernel
-def learn_codebook(x, wanted, settings, counters, figures, book, scratch):
-    """One step of the slow annealer at `x` among the cells of label `wanted`.
+@lean_kernel
+def update_codebook(state, n_found, label):
+    """One step of the slow annealer at `scratch.z`, among the cells of a label in the branches found.
 
-    `scratch.distance` holds the divergences of `x`; f(x) of `slow_stepsize` is the frequency with which
-    cells like the one of x are visited. Returns whether the temperature is finished.
+    `scratch.distance` holds their distances; the cells elsewhere are too far away to have a share, and
+    only lose weight. f(x) of `slow_stepsize` is the frequency with which cells like the one of x are
+    visited. Notes when the next step is due, and whether the temperature is finished.
     """
-    n_cells = counters[N_CELLS]
-    location, share, distance = book.location, scratch.spare, scratch.distance
-    density = book.payload[book.payload.shape[0] - 1]
-    nearest = associate_weighted(
-        distance, book.weight, book.label, n_cells, wanted, settings[TEMPERATURE], EXACT, share
+    numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
+    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
+    n_cells, width, share = counters[N_CELLS], counters[WIDTH], scratch.step
+    row = branches.payload.shape[1] - 1
+    for k in range(n_found):
+        branch = scratch.found[k]
+        for i in range(width):
+            p = k * width + i
+            scratch.weight[p] = branches.weight[branch, i]
+            scratch.label[p] = branches.label[branch, i]
+            scratch.density[p] = branches.payload[branch, row, i]
+    nearest = associate(
+        scratch.distance,
+        scratch.weight,
+        scratch.label,
+        n_found * width,
+        label,
+        settings[TEMPERATURE],
+        EXACT,
+        share,
     )
     frequency = 0.0
-    for i in range(n_cells):
-        frequency += share[i] * density[i]
+    for p in range(n_found * width):
+        frequency += share[p] * scratch.density[p]
     forget = 1.0 / (DENSITY_SAMPLES * n_cells)
-    for i in range(n_cells):
-        density[i] += forget * (share[i] - density[i])
     stepsize = slow_stepsize(frequency, settings, counters)
-    learn(SQUARED_EUCLIDEAN, x, share, stepsize, n_cells, location, book.weight, book.axis)
-    figures[DISTORTION] += FIGURE_RATE * (distance[nearest] - figures[DISTORTION])
+    forget_elsewhere(n_found, scratch.found, 1.0 - stepsize, 1.0 - forget, width, branches)
+    x = scratch.z[: branches.location.shape[1]]
+    for k in range(n_found):
+        branch = scratch.found[k]
+        own = share[k * width : (k + 1) * width]
+        density = branches.payload[branch, row]
+        for i in range(width):
+            density[i] += forget * (own[i] - density[i])
+        learn(
+            SQUARED_EUCLIDEAN,
+            x,
+            own,
+            stepsize,
+            width,
+            branches.location[branch],
+            branches.weight[branch],
+            branches.axis[branch],
+        )
+    figures[DISTORTION] += FIGURE_RATE * (scratch.distance[nearest] - figures[DISTORTION])
+    # Ever rarer, so that the codebook is quasi-static for Q
+    interval = 1.0
+    if counters[PHASE] != GROWING:
+        interval = settings[SLOW_EVERY] * (1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING])
+    figures[NEXT_SLOW] = counters[STEPS] + interval
     counters[SLOW_STEPS] += 1
-    return is_level_done(counters)
-
-
-@inline_kernel
-def slow_interval(settings, counters):
-    """Steps until the next slow update: ever more, so that the codebook is quasi-static for Q."""
-    if counters[PHASE] == GROWING:
-        return 1.0
-    return settings[SLOW_EVERY] * (1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING])
+    counters[LEVEL_DONE] = counters[SLOW_STEPS] >= counters[LEVEL_LENGTH]

@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.codebook_rl.sizes import Sizes
+from oda_rl.agents.codebook_rl.arrays import Sizes
+from oda_rl.agents.codebook_rl.branches import BranchTree
 from oda_rl.agents.config import GrowthPlan, TwoTimescaleConfig
 from oda_rl.agents.observation_scale import SMALLEST
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.schedule import Cooling, Stepsize
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class SlowTimescale:
@@ -33,6 +32,8 @@ class SlowTimescale:
         The cells, in scaled units.
     annealer : Annealer or None
         None until `begin`.
+    tree : BranchTree or None
+        The branches, if the codebook is divided: its cells then stand in their order.
     """
 
     def __init__(self, sizes: Sizes, config: TwoTimescaleConfig, rng: np.random.Generator) -> None:
@@ -40,6 +41,7 @@ class SlowTimescale:
         self.annealer: Annealer | None = None
         self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)
         self._sizes, self._config, self._rng = sizes, config, rng
+        self.tree = BranchTree(sizes.n_observed) if config.tree else None
 
     def begin(self, points: NDArray[np.float64]) -> None:
         """Begin with one cell for each label, just below its critical temperature.
@@ -62,11 +64,13 @@ class SlowTimescale:
         values, vectors = np.linalg.eigh(covariance)
         book.axis[:, : len(book)] = 2.0 * values[-1] * vectors[:, -1:]
         book["density"][:] = 1.0 / len(book)
+        if self.tree:
+            self.tree = BranchTree(n)
 
     def end_level(self, n: int, distortion: float) -> None:
-        """A temperature is finished after `n` updates: merge, prune, cool, split.
+        """A temperature is finished after `n` updates: merge, prune, cool, split, renew the branches.
 
-        At the last temperature n goes on from where the last look was.
+        At the last temperature n goes on from where the last check was.
         """
         assert self.annealer is not None
         self.annealer.distortion = distortion
@@ -74,6 +78,8 @@ class SlowTimescale:
         self.annealer.n = n
         self.annealer.end_level()
         self.annealer.use_stepsize(self._stepsize())
+        if self.tree:
+            self.tree.renew(self.codebook)
 
     def is_grown(self, steps: int, horizon: int) -> bool:
         """Whether the codebook has grown alone for long enough, after `steps` of a run of `horizon`."""
@@ -87,45 +93,45 @@ class SlowTimescale:
         self.annealer.max_codevectors = self.plan.max_cells
         self.annealer.done = False
 
-    def get_state(self, n: int) -> tuple[dict[str, Any], Arrays]:
-        """Numbers for JSON and arrays, after `n` updates at this temperature; nothing before `begin`.
+    def get_state(self, n: int) -> dict[str, Any]:
+        """Plain values and arrays, after `n` updates at this temperature; nothing before `begin`.
 
         Traces are left out: they are zero when learning goes on.
         """
         if self.annealer is None:
-            return {}, {}
+            return {}
         annealing = self.annealer.get_state()
         annealing["n"] = n
         # A temperature here ends by its number of samples alone, and what was critical is history.
         del annealing["reference"]
         annealing["history"] = [[*record[:-1], []] for record in annealing["history"]]
-        arrays = {f"codebook/{name}": array for name, array in self.codebook.get_state().items()}
-        arrays["codebook/payload"] = np.delete(
-            arrays["codebook/payload"], self._sizes.trace_rows, axis=0
-        )
-        ends = {"t_max": self.annealer.t_max, "t_min": self.annealer.t_min}
-        return {"annealer": annealing, **ends}, arrays
+        book = self.codebook.get_state()
+        book["payload"] = np.delete(book["payload"], self._sizes.trace_rows, axis=0)
+        return {
+            "annealer": annealing,
+            "t_max": self.annealer.t_max,
+            "t_min": self.annealer.t_min,
+            "codebook": book,
+            "tree": self.tree.get_state() if self.tree else {},
+        }
 
-    def set_state(self, config: dict[str, Any], arrays: Arrays, grown: bool) -> None:
+    def set_state(self, state: dict[str, Any], grown: bool) -> None:
         """Go on from `get_state`; with all cells allowed if the codebook was `grown`."""
-        if "annealer" not in config:
+        if "annealer" not in state:
             self.annealer = None
             return
-        state = {
-            name.removeprefix("codebook/"): array
-            for name, array in arrays.items()
-            if name.startswith("codebook/")
-        }
-        rows = self._sizes.trace_rows
-        silent = np.zeros((rows.stop - rows.start, state["payload"].shape[1]))
-        state["payload"] = np.insert(state["payload"], [rows.start], silent, axis=0)
-        self.codebook.set_state(state)
-        self.annealer = self._make_annealer(config["t_max"], config["t_min"])
+        rows, book = self._sizes.trace_rows, dict(state["codebook"])
+        silent = np.zeros((rows.stop - rows.start, book["payload"].shape[1]))
+        book["payload"] = np.insert(book["payload"], [rows.start], silent, axis=0)
+        self.codebook.set_state(book)
+        self.annealer = self._make_annealer(state["t_max"], state["t_min"])
         # This also brings the generator, which the annealer shares, to where it was after the block.
         reference = self.codebook.location[:, : self.codebook.n_cells]
-        self.annealer.set_state({**config["annealer"], "reference": reference})
+        self.annealer.set_state({**state["annealer"], "reference": reference})
         if grown:
             self.annealer.max_codevectors = self.plan.max_cells
+        if self.tree:
+            self.tree.set_state(state["tree"])
 
     def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
         config = self._config

@@ -1,11 +1,38 @@
-"""Where the compiled step finds what: indices into flat arrays, and the arrays by name.
+"""The state of an agent as compiled code knows it: settings, counters, and arrays by name.
 
-What Python calls takes plain arrays, which numba unpacks quicker than anything else; settings and
-counters are flat arrays, indexed by the names below. Inside, the arrays travel in named tuples, which
-cost nothing there.
+Everything of an agent is in the groups of arrays below, and all of them are one argument of a kernel,
+the table of `oda_rl._structs`. Here, and nowhere else, stand the shapes and the units:
+
+=========== ===========================================================================================
+n_observed  coordinates of an observation
+n_joint     coordinates of an action that is part of a location; 0 if actions are numbered
+n_features  n_observed + n_joint, the coordinates of a codevector
+n_location  n_features + n_products, what the value of a cell is a function of
+n_actions   numbered actions; 1 if there are none
+n_basis     numbers that give the value of an action in a cell
+n_rows      n_actions * n_basis
+n_branches  regions that the codebook is divided into; 1 without a tree
+width       places for cells in each branch: `BRANCH_WIDTH`, or without a tree the number of cells
+n_places    places of the branches that an observation asks, one branch after the other
+=========== ===========================================================================================
+
+Locations are in scaled units (`Units`), distances are their squares, temperatures too. Rewards and
+values are in the units of the environment, values as functions of the scaled location.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from oda_rl._structs import (
+    Bool1,
+    Bool2,
+    Float1,
+    Float2,
+    Float3,
+    Int1,
+    Int2,
+    count_slots,
+    make_opener,
+)
 
 # Settings, float64
 GAMMA = 0
@@ -40,7 +67,8 @@ RATE_BY_CELL = 8
 N_LABELS = 9
 N_BASIS = 10
 GROWTH_HOLD = 11
-N_COUNTERS = 12
+WIDTH = 12
+N_COUNTERS = 13
 
 # Running figures, float64
 NEXT_SLOW = 0
@@ -51,73 +79,164 @@ AVERAGE_REWARD = 4
 BEST_REWARD = 5
 BEST_ENDING = 6
 N_FIGURES = 7
-# Behind these stand, if errors are watched, running means of every cell and the weight of each
+# Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
+# The tally, int64: searches made, comparisons with planes and distances to cells in all of these
+SEARCHES = 0
+PLANES = 1
+DISTANCES = 2
+N_TALLY = 3
 
 # Phases
 GROWING = 0
 LEARNING = 1
 
-# What `observe` returns instead of an action
-BAD_OBSERVATION = -1
-BAD_REWARD = -2
-
-# Uniform numbers that one choice of an action uses, besides two for each coordinate of the action
+# Uniform numbers that one choice of an action uses, besides one for each coordinate of the action
 N_DRAWS = 4
+# Cells of a branch of a tree, at most.
+BRANCH_WIDTH = 16
+# Where a branch has no cell; its square times a dimension is still a number.
+NOWHERE = 1e60
+
+
+class Numbers(NamedTuple):
+    """Single numbers, indexed by the names above; hyperparameters are named as in the configuration."""
+
+    settings: Float1
+    counters: Int1
+    figures: Float1
 
 
 class Units(NamedTuple):
-    """The units of observations and of continuous actions, and numbered ones as the environment's."""
+    """The units of observations and of continuous actions, and numbered actions as the environment's.
 
-    centre: Any
-    scale: Any
-    commands: Any
-    action_centre: Any
-    action_scale: Any
-    action_reach: Any
+    A scaled observation is (observation - centre) / scale, both of shape (n_observed,). Row a of
+    `commands` (n_actions, n_command) is what a compiled environment takes for action a. A continuous
+    action is action_centre + action_scale * u, u within +- action_reach, all of shape (n_joint,).
+    """
+
+    centre: Float1
+    scale: Float1
+    commands: Float2
+    action_centre: Float1
+    action_scale: Float1
+    action_reach: Float1
 
 
-class Book(NamedTuple):
-    """The arrays of the codebook."""
+class Branches(NamedTuple):
+    """The cells: the arrays of a codebook with one more axis, the branch, in front.
 
-    location: Any
-    weight: Any
-    label: Any
-    axis: Any
-    payload: Any
+    `size` (n_branches,) counts the cells; the others are of shape (n_branches, [rows,] places). `number`
+    is a cell's index in the codebook. The rows of `payload` are n_rows values q, the visits and the
+    stepsizes of each action, n_rows traces for each environment, and the frequency of visits.
+    """
+
+    size: Int1
+    number: Int2
+    location: Float3
+    weight: Float2
+    label: Int2
+    axis: Float3
+    payload: Float3
+
+
+class Planes(NamedTuple):
+    """The inner nodes of the tree: a plane for each, and what is on its sides; none for one branch.
+
+    `normal` is (n_nodes, n_observed), `offset` (n_nodes,), `child` (n_nodes, 2): another node, or ~g for
+    branch g. Side 1 is where normal . z > offset.
+    """
+
+    normal: Float2
+    offset: Float1
+    child: Int2
+
+
+class Ledger(NamedTuple):
+    """What the traces of each environment (first axis) have yet to do for the values of a branch.
+
+    `owed` (n_envs,) is the sum of the steps that were to be made along the traces; `paid` (n_envs,
+    n_branches) is the part of it that the values of a branch have seen. A branch whose traces are not
+    zero is `alive` (n_envs, n_branches); the first `n_living` (n_envs,) of `living` (n_envs, n_branches)
+    list those.
+    """
+
+    owed: Float1
+    paid: Float2
+    alive: Bool2
+    living: Int2
+    n_living: Int1
 
 
 class Memory(NamedTuple):
-    """What is remembered of each environment: one row or entry each.
+    """What is remembered of the last observation of each environment (first axis).
 
-    `z` is the last observation, with the action if that is part of a location; `share` tells which cells
-    speak for it and for the action taken; `only` is the cell that alone does, or -1.
+    `z` (n_location) is the observation, with the action if that is part of a location, and their
+    products; the first `n_found` of `found` are the branches asked, `share` (n_places) the association
+    probabilities of their cells for the action taken, `only` the place of the one active cell, or -1;
+    `norm` is the sum of squares of the features. `trace_scale` is a common factor of the traces.
+    `action` is the number of the action taken, or 0, `command` (n_command) what the environment takes
+    for it, `held` the steps for which it is repeated, `exploratory` whether another one was better.
     """
 
-    z: Any
-    share: Any
-    only: Any
-    norm: Any
-    trace_scale: Any
-    action: Any
-    command: Any
-    held: Any
-    exploratory: Any
+    z: Float2
+    found: Int2
+    n_found: Int1
+    share: Float2
+    only: Int1
+    norm: Float1
+    trace_scale: Float1
+    action: Int1
+    command: Float2
+    held: Int1
+    exploratory: Bool1
 
 
 class Scratch(NamedTuple):
-    """Room for what lives during one step only."""
+    """Arrays that live during one call only.
 
-    z: Any
-    distance: Any
-    share: Any
-    values: Any
-    sums: Any
-    local: Any
-    partial: Any
-    spare: Any
-    actions: Any
-    slopes: Any
-    cells: Any
-    best: Any
-    trial: Any
+    Of the observation: `z` (n_location,); the branches `found`; for the cells in them, by place, the
+    squared `distance`, the `share`, and copies of their `label`, `weight` and `density`; `values`
+    (n_actions,); `sums` and `parts` (n_rows,); `block`, the values of a branch with steps missing
+    (branches found, n_rows, width). `key` and `node` are the queue of the search, `tally` its costs.
+
+    Of continuous actions: the places `cells` of the cells that are near in the observation, and for
+    these their distance in the observation `partial`, their value at it but for the action `local`,
+    `actions` and `slopes` (n_joint, n_places); `best` and `trial`, actions. `step` is a row for steps.
+    """
+
+    z: Float1
+    found: Int1
+    distance: Float1
+    share: Float1
+    label: Int1
+    weight: Float1
+    density: Float1
+    values: Float1
+    sums: Float1
+    parts: Float1
+    block: Float3
+    key: Float1
+    node: Int1
+    tally: Int1
+    cells: Int1
+    partial: Float1
+    local: Float1
+    actions: Float2
+    slopes: Float2
+    best: Float1
+    trial: Float1
+    step: Float1
+
+
+# The groups in the order of the table
+GROUPS = (Numbers, Units, Branches, Planes, Ledger, Memory, Scratch)
+(
+    open_numbers,
+    open_units,
+    open_branches,
+    open_planes,
+    open_ledger,
+    open_memory,
+    open_scratch,
+) = (make_opener(group, count_slots(*GROUPS[:place])) for place, group in enumerate(GROUPS))

@@ -1,10 +1,22 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels of the codebook agents: look, learn, choose.
+"""The compiled step of the codebook agents: find the active cells, learn, choose, move the cells.
 
-One call of `step` does all that a transition asks for: the fast Q-learning over soft aggregate states
-and, every so often, a step of the slow annealer. `run` does the same for many steps of a compiled
-environment.
+One call of `observe_numbered`, or of `observe_joint` where actions are continuous, does all that a
+transition asks for: a step of the learning rule over soft aggregate states and, every so often, one of
+the slow annealer. One search of the codebook serves three times: for the value of the state, for the
+choice of the next action, and for the annealer.
+
+The arguments of both, for `oda_rl.agents.compiled_rollout`:
+
+- `state`, the table of the groups in `state`; `env`, the index of the environment;
+- `observation` (n_observed,), float64, in its own units; `reward`;
+- `terminated`, whether the state is terminal; `ended`, whether the episode is over;
+- `event`: STEP; BEGIN, where an episode begins and there is nothing to learn from yet; RECALL, after the
+  codebook has changed, to find anew which cells are active for what is remembered;
+- `draws` (N_DRAWS + n_joint,), uniform numbers in [0, 1).
+
+They return the next action (0 if actions are continuous), or a code below 0.
 """
 
 import math
@@ -13,38 +25,29 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.codebook_rl.association import (
-    action_values,
-    add_distances,
     associate,
+    average_rows,
     index_of_largest,
     leverage,
-    scale_observation,
-)
-from oda_rl.agents.codebook_rl.behaviour import (
-    best_action,
-    choose,
-    choose_joint,
-    look_around,
-    spread,
-    value_at,
-)
-from oda_rl.agents.codebook_rl.codebook_update import learn_codebook, slow_interval
-from oda_rl.agents.codebook_rl.rules.q_lambda import (
-    learn_values,
-    scale_rows,
-    trace_rows,
     value_temperature,
 )
+from oda_rl.agents.codebook_rl.behaviour import (
+    choose,
+    choose_joint,
+    find_best,
+    gather_near,
+    take_joint,
+)
+from oda_rl.agents.codebook_rl.codebook_update import update_codebook
+from oda_rl.agents.codebook_rl.rules.q_lambda import catch_up, forget, learn, read_block
+from oda_rl.agents.codebook_rl.search import find_near, measure
 from oda_rl.agents.codebook_rl.state import (
-    BAD_OBSERVATION,
-    BAD_REWARD,
     BEST_ENDING,
     BEST_REWARD,
     LEARNING,
     LEARNING_STEPS,
     LEVEL_DONE,
     N_BASIS,
-    N_CELLS,
     N_LABELS,
     NEXT_SLOW,
     PHASE,
@@ -52,357 +55,237 @@ from oda_rl.agents.codebook_rl.state import (
     SOFTNESS,
     STEPS,
     TEMPERATURE,
-    Book,
-    Memory,
-    Scratch,
-    Units,
+    WIDTH,
+    open_branches,
+    open_memory,
+    open_numbers,
+    open_scratch,
+    open_units,
 )
-from oda_rl.agents.compiled_rollout import BEGINNING, ROW, play, turn, used_up
+from oda_rl.agents.compiled_rollout import (
+    BAD_OBSERVATION,
+    BAD_REWARD,
+    BEGIN,
+    PAUSED,
+    RECALL,
+)
 
 
 @inline_kernel
-def measure(n_cells, book, scratch):
-    """Find the distances of `scratch.z` from all codevectors."""
-    for i in range(n_cells):
-        scratch.distance[i] = 0.0
-    add_distances(scratch.z, 0, book.location.shape[0], book.location, n_cells, scratch.distance)
+def scale_observation(state, observation):
+    """Fill `scratch.z` with the observation in scaled units. False if a coordinate is not finite."""
+    units, scratch = open_units(state), open_scratch(state)
+    finite = True
+    for j in range(units.centre.shape[0]):
+        finite &= math.isfinite(observation[j])
+        scratch.z[j] = (observation[j] - units.centre[j]) / units.scale[j]
+    return finite
 
 
 @inline_kernel
-def look(settings, counters, book, scratch):
-    """See which cells speak for the observation in `scratch.z`, and what the actions are worth.
+def activate(state, n_found):
+    """Find which cells are active for `scratch.z`, and fill `scratch.values` with Q of every action.
 
-    Returns the cell that alone speaks, or -1.
+    Returns the place of the cell that alone is active, or -1.
     """
-    n_cells, n_basis = counters[N_CELLS], counters[N_BASIS]
-    measure(n_cells, book, scratch)
+    numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
+    counters, share = numbers.counters, scratch.share
+    width, n_basis = counters[WIDTH], counters[N_BASIS]
+    if counters[N_LABELS] > 1:
+        for k in range(n_found):
+            for i in range(width):
+                scratch.label[k * width + i] = branches.label[scratch.found[k], i]
     only = associate(
         scratch.distance,
-        book.label,
+        scratch.label,
         counters[N_LABELS],
-        n_cells,
-        settings[SOFTNESS] * settings[TEMPERATURE],
-        scratch.share,
+        n_found * width,
+        numbers.settings[SOFTNESS] * numbers.settings[TEMPERATURE],
+        share,
     )
-    action_values(
-        scratch.z, scratch.share, only, n_cells, book.payload, n_basis, scratch.values, scratch.sums
-    )
+    n_rows = scratch.sums.shape[0]
+    for r in range(n_rows):
+        scratch.sums[r] = 0.0
+    for k in range(n_found):
+        own = only - k * width if only >= 0 else -1
+        if only < 0 or 0 <= own < width:
+            part = share[k * width : (k + 1) * width]
+            average_rows(part, own, read_block(state, k), 0, n_rows, width, scratch.parts)
+            for r in range(n_rows):
+                scratch.sums[r] += scratch.parts[r]
+    for a in range(scratch.values.shape[0]):
+        scratch.values[a] = scratch.sums[a * n_basis]
+        for j in range(n_basis - 1):
+            scratch.values[a] += scratch.sums[a * n_basis + 1 + j] * scratch.z[j]
     return only
 
 
 @inline_kernel
-def look_joint(draw, settings, counters, units, book, scratch):
-    """See which cells speak for the observation in `scratch.z`, and what its best action is.
-
-    Returns the number of those cells, and the value of that action.
-    """
-    n_observed = units.centre.shape[0]
-    temperature = value_temperature(settings)
-    n_near = look_around(
-        n_observed,
-        temperature,
-        counters[N_CELLS],
-        counters[N_BASIS],
-        book.payload,
-        book.location,
-        scratch,
-    )
-    if counters[PHASE] != LEARNING:
-        for j in range(scratch.best.shape[0]):
-            scratch.best[j] = 0.0
-        return n_near, 0.0
-    return n_near, best_action(draw, units.action_reach, temperature, n_near, scratch)
-
-
-@inline_kernel
-def remember(env, only, n_observed, settings, counters, book, memory, scratch):
-    """Keep what the next step will learn from: the location, and the cells that speak for the action."""
-    n_cells, n_basis, taken = counters[N_CELLS], counters[N_BASIS], memory.action[env]
+def remember(state, env, n_found, only):
+    """Keep what the next step will learn from: the location, and the cells active for the action."""
+    numbers, branches = open_numbers(state), open_branches(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    counters, width, kept = numbers.counters, numbers.counters[WIDTH], memory.share[env]
     for j in range(scratch.z.shape[0]):
         memory.z[env, j] = scratch.z[j]
-    kept = memory.share[env]
+    for k in range(n_found):
+        memory.found[env, k] = scratch.found[k]
+    memory.n_found[env] = n_found
     memory.only[env] = only
     if only >= 0:
         kept[only] = 1.0
-    elif counters[N_LABELS] > 1:
-        for i in range(n_cells):
-            kept[i] = scratch.share[i] if book.label[i] == taken else 0.0
     else:
-        for i in range(n_cells):
-            kept[i] = scratch.share[i]
-    temperature = value_temperature(settings)
-    memory.norm[env] = leverage(scratch.distance, kept, only, n_cells, temperature, n_basis)
-    if scratch.z.shape[0] > book.location.shape[0] and n_basis > 1:
+        for p in range(n_found * width):
+            kept[p] = scratch.share[p]
+        if counters[N_LABELS] > 1:
+            for p in range(n_found * width):
+                if scratch.label[p] != memory.action[env]:
+                    kept[p] = 0.0
+    temperature = value_temperature(numbers.settings)
+    norm = leverage(scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1)
+    n_features = branches.location.shape[1]
+    if scratch.z.shape[0] > n_features and counters[N_BASIS] > 1:
         # the squares of the products: (distance in observation) x (distance in action)
-        for i in range(n_cells):
-            observed = 0.0
-            for j in range(n_observed):
-                observed += (scratch.z[j] - book.location[j, i]) ** 2
-            acted = scratch.distance[i] - observed
-            memory.norm[env] += kept[i] * kept[i] * observed * acted / (temperature * temperature)
+        n_observed = n_features - scratch.best.shape[0]
+        for k in range(n_found):
+            location = branches.location[scratch.found[k]]
+            for i in range(width):
+                p = k * width + i
+                if kept[p] > 0.0:
+                    observed = 0.0
+                    for j in range(n_observed):
+                        observed += (scratch.z[j] - location[j, i]) ** 2
+                    acted = scratch.distance[p] - observed
+                    norm += kept[p] * kept[p] * observed * acted / (temperature * temperature)
+    memory.norm[env] = norm
 
 
-@lean_kernel
-def recall(settings, counters, figures, units, book, memory, scratch):
-    """Find anew which cells speak for what is remembered: the codebook has changed."""
-    n_observed = units.centre.shape[0]
-    for env in range(memory.z.shape[0]):
+@inline_kernel
+def learn_from(state, env, reward, terminated, best_next):
+    """Learn from what the last action led to, or, while the codebook grows, note the reward."""
+    numbers = open_numbers(state)
+    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
+    counters[STEPS] += 1
+    if counters[PHASE] == LEARNING:
+        counters[LEARNING_STEPS] += 1
+        learn(state, env, settings[SIGN] * reward, 0.0 if terminated else best_next)
+    else:
+        which = BEST_ENDING if terminated else BEST_REWARD
+        figures[which] = max(figures[which], settings[SIGN] * reward)
+
+
+@inline_kernel
+def begin(state, env, observation, reward, event):
+    """Fill `scratch.z`, and find the branches near it. Returns their number, or a code below 0."""
+    scratch, memory = open_scratch(state), open_memory(state)
+    n_found = 0
+    if not math.isfinite(reward):
+        n_found = BAD_REWARD
+    elif event == RECALL:
         for j in range(scratch.z.shape[0]):
             scratch.z[j] = memory.z[env, j]
-        only = -1
-        if units.action_centre.shape[0] > 0:
-            n_near, _ = look_joint(0.0, settings, counters, units, book, scratch)
-            value_at(
-                scratch.z[n_observed : book.location.shape[0]],
-                n_near,
-                value_temperature(settings),
-                scratch,
-            )
-            spread(n_near, counters[N_CELLS], scratch)
-            measure(counters[N_CELLS], book, scratch)
-        else:
-            only = look(settings, counters, book, scratch)
-        remember(env, only, n_observed, settings, counters, book, memory, scratch)
+    elif not scale_observation(state, observation):
+        n_found = BAD_OBSERVATION
+    if n_found == 0:
+        n_found = find_near(state, open_units(state).centre.shape[0])
+        for k in range(n_found):
+            catch_up(state, scratch.found[k])
+    return n_found
 
 
 @inline_kernel
-def note_reward(reward, terminated, figures):
-    """Remember the largest reward that can be had again and again, and the largest that ends all."""
-    which = BEST_ENDING if terminated else BEST_REWARD
-    figures[which] = max(figures[which], reward)
-
-
-@inline_kernel
-def observe(
-    env,
-    observation,
-    reward,
-    terminated,
-    ended,
-    first,
-    draws,
-    settings,
-    counters,
-    figures,
-    units,
-    book,
-    memory,
-    scratch,
-):
-    """All that an observation of environment `env` asks for; returns the next action, or an error.
-
-    With `first` it begins an episode: there is nothing to learn from yet. The distances of the
-    observation serve three times: for the value of the state, for the choice of the next action, and for
-    the slow annealer.
-    """
-    if not math.isfinite(reward):
-        return BAD_REWARD
-    if not scale_observation(observation, units.centre, units.scale, scratch.z):
-        return BAD_OBSERVATION
-    joint = units.action_centre.shape[0] > 0
-    n_observed = units.centre.shape[0]
-    only, n_near = -1, 0
-    if joint:
-        n_near, best_next = look_joint(draws[3], settings, counters, units, book, scratch)
-    else:
-        only = look(settings, counters, book, scratch)
-        best_next = scratch.values[index_of_largest(scratch.values)]
-    if first:
-        memory.held[env] = 0
-    else:
-        reward *= settings[SIGN]
-        counters[STEPS] += 1
-        if counters[PHASE] == LEARNING:
-            counters[LEARNING_STEPS] += 1
-            worth = 0.0 if terminated else best_next
-            learn_values(
-                env,
-                reward,
-                worth,
-                n_observed,
-                settings,
-                counters,
-                figures,
-                book,
-                memory,
-                scratch,
-            )
-        else:
-            note_reward(reward, terminated, figures)
-    if first or ended:
-        row, after = trace_rows(env, scratch.values.shape[0], counters[N_BASIS])
-        scale_rows(book.payload[row:after], counters[N_CELLS], 0.0)
-        memory.trace_scale[env] = 1.0
-    if not ended:
-        if joint:
-            temperature = value_temperature(settings)
-            choose_joint(
-                env, draws, settings, counters, temperature, best_next, n_near, units, memory, scratch
-            )
-            measure(counters[N_CELLS], book, scratch)
-        else:
-            choose(env, draws, settings, counters, scratch.values, units, memory)
-        remember(env, only, n_observed, settings, counters, book, memory, scratch)
+def finish(state, env, n_found, event, paired, ended):
+    """The slow timescale, if it is its turn. Returns the next action, or PAUSED."""
+    numbers, memory = open_numbers(state), open_memory(state)
+    counters = numbers.counters
+    due = event < BEGIN and counters[STEPS] >= numbers.figures[NEXT_SLOW]
     # A codebook of pairs learns from observations with the action that follows.
-    paired = joint or counters[N_LABELS] > 1
-    if not first and counters[STEPS] >= figures[NEXT_SLOW] and not (paired and ended):
-        figures[NEXT_SLOW] = counters[STEPS] + slow_interval(settings, counters)
-        wanted = memory.action[env] if counters[N_LABELS] > 1 else 0
-        finished = learn_codebook(
-            scratch.z[: book.location.shape[0]], wanted, settings, counters, figures, book, scratch
-        )
-        counters[LEVEL_DONE] = 1 if finished else 0
-    return memory.action[env]
+    if due and not (paired and ended):
+        label = memory.action[env] if counters[N_LABELS] > 1 else 0
+        update_codebook(state, n_found, label)
+    return PAUSED if counters[LEVEL_DONE] == 1 and event < BEGIN else memory.action[env]
 
 
 @lean_kernel
-def step(
-    env,
-    observation,
-    reward,
-    terminated,
-    ended,
-    first,
-    draws,
-    settings,
-    counters,
-    figures,
-    centre,
-    scale,
-    commands,
-    action_centre,
-    action_scale,
-    action_reach,
-    location,
-    weight,
-    label,
-    axis,
-    payload,
-    z,
-    share,
-    only,
-    norm,
-    trace_scale,
-    action,
-    command,
-    held,
-    exploratory,
-    next_z,
-    distance,
-    next_share,
-    values,
-    sums,
-    local,
-    partial,
-    spare,
-    actions,
-    slopes,
-    cells,
-    best,
-    trial,
-):
-    """`observe`, for a call from Python."""
-    units = Units(centre, scale, commands, action_centre, action_scale, action_reach)
-    book = Book(location, weight, label, axis, payload)
-    memory = Memory(z, share, only, norm, trace_scale, action, command, held, exploratory)
-    scratch = Scratch(
-        next_z,
-        distance,
-        next_share,
-        values,
-        sums,
-        local,
-        partial,
-        spare,
-        actions,
-        slopes,
-        cells,
-        best,
-        trial,
-    )
-    return observe(
-        env,
-        observation,
-        reward,
-        terminated,
-        ended,
-        first,
-        draws,
-        settings,
-        counters,
-        figures,
-        units,
-        book,
-        memory,
-        scratch,
-    )
+def observe_numbered(state, env, observation, reward, terminated, ended, event, draws):
+    """All that an observation asks for, where actions are numbered."""
+    numbers, memory, scratch = open_numbers(state), open_memory(state), open_scratch(state)
+    n_found = begin(state, env, observation, reward, event)
+    if n_found < 0:
+        return n_found
+    only = activate(state, n_found)
+    if event < BEGIN:
+        best = scratch.values[index_of_largest(scratch.values)]
+        learn_from(state, env, reward, terminated, best)
+    elif event == BEGIN:
+        memory.held[env] = 0
+    if event == BEGIN or ended:
+        forget(state, env)
+    if not ended:
+        if event <= BEGIN:
+            choose(state, env, draws)
+        remember(state, env, n_found, only)
+    return finish(state, env, n_found, event, numbers.counters[N_LABELS] > 1, ended)
 
 
 @lean_kernel
-def run(
-    env_step,
-    env_reset,
-    rollout,
-    time_limit,
-    n_steps,
-    block,
-    settings,
-    counters,
-    figures,
-    units,
-    book,
-    memory,
-    scratch,
-):
-    """Up to `n_steps` of a compiled environment and of `observe`, as the loop in Python would make them.
-
-    Comes back early when a temperature is finished, or starts or random numbers are used up,
-    and goes on where `rollout` stands. Returns the steps made, or an error of `observe`.
-    """
-    t = 0
-    while t < n_steps and counters[LEVEL_DONE] == 0 and not used_up(rollout, block):
-        reward = 0.0
-        terminated = False
-        ended = False
-        first = rollout.clock[BEGINNING] == 1
-        if not first:
-            reward, terminated, ended = play(env_step, rollout, time_limit, memory.command[0])
-            t += 1
-        code = observe(
-            0,
-            rollout.observation,
-            reward,
-            terminated,
-            ended,
-            first,
-            block[rollout.clock[ROW]],
-            settings,
-            counters,
-            figures,
-            units,
-            book,
-            memory,
-            scratch,
-        )
-        if code < 0:
-            return code
-        turn(env_reset, rollout, ended)
-    return t
-
-
-@lean_kernel
-def greedy_actions(observations, actions, settings, counters, figures, units, book, memory, scratch):
-    """Fill the rows of `actions` with the greedy actions; ties go to the first. False for bad input."""
-    joint = units.action_centre.shape[0] > 0
-    for t in range(observations.shape[0]):
-        if not scale_observation(observations[t], units.centre, units.scale, scratch.z):
-            return False
-        if joint:
-            look_joint(0.0, settings, counters, units, book, scratch)
-            for j in range(actions.shape[1]):
-                centre, scale = units.action_centre[j], units.action_scale[j]
-                actions[t, j] = np.float32(centre + scale * scratch.best[j])
+def observe_joint(state, env, observation, reward, terminated, ended, event, draws):
+    """All that an observation asks for, where actions are continuous and part of a location."""
+    memory, scratch = open_memory(state), open_scratch(state)
+    n_found = begin(state, env, observation, reward, event)
+    if n_found < 0:
+        return n_found
+    n_near = gather_near(state, n_found)
+    best = 0.0
+    if event <= BEGIN:
+        best = find_best(state, n_near, draws[3])
+    if event < BEGIN:
+        learn_from(state, env, reward, terminated, best)
+    elif event == BEGIN:
+        memory.held[env] = 0
+    if event == BEGIN or ended:
+        forget(state, env)
+    if not ended:
+        if event <= BEGIN:
+            choose_joint(state, env, draws)
         else:
-            look(settings, counters, book, scratch)
-            actions[t, 0] = index_of_largest(scratch.values)
+            for j in range(scratch.trial.shape[0]):
+                scratch.trial[j] = scratch.z[open_units(state).centre.shape[0] + j]
+        value = take_joint(state, n_found, n_near)
+        if event <= BEGIN:
+            memory.exploratory[env] = value < best
+        measure(state, n_found, open_branches(state).location.shape[1])
+        remember(state, env, n_found, -1)
+    return finish(state, env, n_found, event, True, ended)
+
+
+@lean_kernel
+def evaluate_numbered(state, observations, actions, values):
+    """Fill `actions` (n, 1) with the greedy numbers, and `values` (n, n_actions) with Q of every action.
+
+    `observations` are (n, n_observed), float64. Ties go to the first. False for bad input.
+    """
+    scratch = open_scratch(state)
+    for t in range(observations.shape[0]):
+        if not scale_observation(state, observations[t]):
+            return False
+        activate(state, find_near(state, observations.shape[1]))
+        for a in range(values.shape[1]):
+            values[t, a] = scratch.values[a]
+        actions[t, 0] = index_of_largest(scratch.values)
+    return True
+
+
+@lean_kernel
+def evaluate_joint(state, observations, actions, values):
+    """The same with continuous actions: `actions` (n, n_joint), and `values` (n, 1) of these."""
+    units, scratch = open_units(state), open_scratch(state)
+    for t in range(observations.shape[0]):
+        if not scale_observation(state, observations[t]):
+            return False
+        n_near = gather_near(state, find_near(state, observations.shape[1]))
+        values[t, 0] = find_best(state, n_near, 0.0)
+        for j in range(actions.shape[1]):
+            centre, scale = units.action_centre[j], units.action_scale[j]
+            actions[t, j] = np.float32(centre + scale * scratch.best[j])
     return True

@@ -1,4 +1,4 @@
-"""The TD errors of the cells, for those who watch the training."""
+"""The TD errors of the cells, for those who monitor the training."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from oda_rl.agents.codebook_rl.state import N_FIGURES
 Array = NDArray[np.float64]
 
 
-class CellErrors:
+class TDErrorMonitor:
     """Running means of the size of the TD error in every cell, behind a learner's running figures.
 
     The compiled step keeps them up if there is room for them, and learns the same if there is not.
@@ -31,7 +31,7 @@ class CellErrors:
         self.figures[:N_FIGURES] = figures
 
     def means(self, n_cells: int) -> Array:
-        """The means, of shape (n_cells,); NaN where nothing was seen."""
+        """The means, of shape (n_cells,); NaN where nothing was noted."""
         sums, weights = self._halves
         found = np.full(n_cells, np.nan)
         np.divide(sums[:n_cells], weights[:n_cells], out=found, where=weights[:n_cells] > 0.0)

@@ -1,1 +1,36 @@
-"""Explanations of policies: cells, contributions, counterfactuals."""
+"""Explanations of policies: what they do cell by cell, and why in a given state."""
+
+from oda_rl.agents.explain.policy import (
+    PolicyCell,
+    PolicyExplanation,
+    PolicyTable,
+    explain_observation,
+    explain_policy,
+)
+from oda_rl.agents.explain.reports import (
+    explanation_sheets,
+    explanation_summary,
+    plot_explanation,
+    policy_sheet,
+    policy_summary,
+    to_markdown,
+)
+from oda_rl.inspect.contributions import Contribution, Explanation
+from oda_rl.inspect.counterfactuals import Counterfactual
+
+__all__ = [
+    "Contribution",
+    "Counterfactual",
+    "Explanation",
+    "PolicyCell",
+    "PolicyExplanation",
+    "PolicyTable",
+    "explain_observation",
+    "explain_policy",
+    "explanation_sheets",
+    "explanation_summary",
+    "plot_explanation",
+    "policy_sheet",
+    "policy_summary",
+    "to_markdown",
+]

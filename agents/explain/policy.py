@@ -10,28 +10,139 @@
 (True, True)
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.explain.contributions import Voices, listen, listen_to_linear, listen_to_pairs
-from oda_rl.agents.explain.counterfactuals import choose_greedily, find_flips
-from oda_rl.agents.explain.records import Explanation, PolicyCell, PolicyTable, Voice
-from oda_rl.agents.kernel_q.learner import KernelLearner
-from oda_rl.agents.linear_q.config import SOMConfig, UniformGridConfig
-from oda_rl.agents.linear_q.learner import LinearLearner
-from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+from oda_rl.agents.explain.cells import Active, kind_of_cells
 from oda_rl.envs.names import action_names, observation_names
+from oda_rl.inspect.contributions import Contribution, Explanation
+from oda_rl.inspect.counterfactuals import find_counterfactuals
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 Array = NDArray[np.float64]
 
-# Values of a continuous action that are looked at besides the greedy one
+# Values of a continuous action that are compared with the greedy one
 N_ALTERNATIVES = 7
 
 
-def explain_policy(model: OnlineAlgorithm) -> PolicyTable:
+@dataclass(frozen=True)
+class PolicyCell:
+    """A cell, and what the policy does at its codevector.
+
+    Attributes
+    ----------
+    number : int
+        Index of the cell in the codebook.
+    codevector : ndarray of shape (n_features,)
+        Its state, in the environment's own units.
+    own_action : int, ndarray or None
+        Of a codebook of pairs: the action that the cell stands for; a number, or of shape (n_joint,).
+    action : int or ndarray
+        The greedy action at the codevector.
+    value, margin : float
+        Q of that action, and by how much it is better than the second best; NaN for continuous actions.
+    visits : float
+        Share of the training's steps, while values were learned; NaN where they are not counted.
+    """
+
+    number: int
+    codevector: Array
+    own_action: Any
+    action: Any
+    value: float
+    margin: float
+    visits: float
+
+
+@dataclass(frozen=True)
+class PolicyTable:
+    """A policy as a table: its cells, those visited most first.
+
+    Attributes
+    ----------
+    algorithm : str
+        Name of the class of the model.
+    env_id : str or None
+        What it was trained on.
+    feature_names : list of str
+        Names of the coordinates of codevectors, with units where they are known.
+    action_names : list of str
+        Names of numbered actions, or of the coordinates of continuous ones.
+    is_continuous : bool
+        Whether actions are points.
+    cells : list of PolicyCell
+        Without cells in which nothing was ever learned.
+    n_cells : int
+        All cells of the model.
+    """
+
+    algorithm: str
+    env_id: str | None
+    feature_names: list[str]
+    action_names: list[str]
+    is_continuous: bool
+    cells: list[PolicyCell]
+    n_cells: int
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether visits are known."""
+        return len(self.cells) > 0 and not np.isnan(self.cells[0].visits)
+
+    def cells_for(self, share: float) -> int:
+        """How many of the cells visited most make up this share of all visits."""
+        visits = np.cumsum([cell.visits for cell in self.cells])
+        return int(np.searchsorted(visits, share * visits[-1] - 1e-12) + 1)
+
+    def name_of(self, action: Any) -> str:
+        """An action in words: its name, or its coordinates."""
+        if self.is_continuous:
+            return ", ".join(f"{value:.3g}" for value in np.atleast_1d(action))
+        return self.action_names[int(action)]
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyExplanation(Explanation):
+    """Why a policy does what it does in one state.
+
+    Attributes
+    ----------
+    point : ndarray of shape (n_features,)
+        The state in the coordinates of codevectors, which may have an angle for its cosine and sine.
+    value : float
+        Q of the greedy action.
+    values : ndarray of shape (n_actions,)
+        Q of every numbered action; of the greedy one if actions are continuous. It is the sum of the
+        weights of the contributions times their values.
+    second : int or None
+        The second best of numbered actions.
+    alternatives : list of (ndarray, float)
+        Other continuous actions, and their Q: along each coordinate, the others as in the greedy one.
+    """
+
+    point: Array
+    value: float
+    values: Array
+    second: int | None
+    alternatives: list[tuple[Array, float]]
+
+    @property
+    def observation(self) -> Array:
+        """The state."""
+        return self.sample
+
+    @property
+    def action(self) -> Any:
+        """The greedy action."""
+        return self.decision
+
+
+def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     """The policy of a model as a table of its cells.
 
     Parameters
@@ -49,32 +160,36 @@ def explain_policy(model: OnlineAlgorithm) -> PolicyTable:
         If the model has learned nothing yet, or has no cells that one could show: the values of
         `TileCodingSarsa`, `FourierSarsa` and `KernelQ` are sums over many features.
     """
-    learner: Any = _check(model)
-    codevectors = learner.codevectors
-    if isinstance(learner, LinearLearner):
-        rows = _rows_of_linear(learner)
-    elif learner.actions.is_joint:
-        rows = _rows_of_pairs(model, learner)
-    else:
-        rows = _rows_of_cells(learner)
-    n_shown = learner.sizes.n_observed if isinstance(learner, TwoTimescaleLearner) else None
-    cells = [PolicyCell(i, codevectors[i, :n_shown], *row) for i, row in rows]
+    found = _cells(model)
+    n = len(model.observation_space.low)
+    joint, names = model.actions.is_joint, action_names(model.env_id, _n_named(model))
+    greedy = model.learner.greedy(_as_observed(model, found.codevectors[:, :n])) if joint else ()
+    visits = np.full(len(found.codevectors), np.nan)
+    if found.visits is not None and found.visits.any():
+        visits = found.visits / found.visits.sum()
+    cells = []
+    for i in found.shown.tolist():
+        state = found.codevectors[i, :n]
+        own = None if found.own_actions is None else found.own_actions[i]
+        if joint:
+            action, value, margin = greedy[i], found.active(state, greedy[i]).total[0], np.nan
+        else:
+            action, value, _, margin = _best(found.values_at(i))
+            own = None if own is None else int(own)
+        cells.append(PolicyCell(i, state, own, action, float(value), margin, float(visits[i])))
     cells.sort(key=lambda cell: (-np.nan_to_num(cell.visits), -np.nan_to_num(cell.margin), cell.number))
-    joint = model.actions.is_joint
     return PolicyTable(
         algorithm=type(model).__name__,
         env_id=model.env_id,
-        feature_names=_feature_names(model),
-        action_names=action_names(
-            model.env_id, len(model.actions.centre) if joint else model.actions.n_actions
-        ),
+        feature_names=found.names(observation_names(model.env_id, n)),
+        action_names=names,
         is_continuous=joint,
         cells=cells,
         n_cells=model.n_cells,
     )
 
 
-def explain_observation(model: OnlineAlgorithm, observation: ArrayLike) -> Explanation:
+def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> PolicyExplanation:
     """Why the greedy policy of a model does what it does in one state.
 
     Parameters
@@ -86,187 +201,112 @@ def explain_observation(model: OnlineAlgorithm, observation: ArrayLike) -> Expla
 
     Returns
     -------
-    Explanation
+    PolicyExplanation
 
     Raises
     ------
     ValueError
         As for `explain_policy`, or if the observation has another shape or is not finite.
     """
-    learner: Any = _check(model)
-    seen = np.asarray(observation, dtype=np.float64)
-    shape = model.observation_space.shape
-    if seen.shape != shape or not np.isfinite(seen).all():
+    cells = _cells(model)
+    state = np.asarray(observation, dtype=np.float64)
+    space = model.observation_space
+    names = observation_names(model.env_id, len(space.low))
+    if state.shape != space.shape or not np.isfinite(state).all():
         raise ValueError(
-            f"observation must be {shape[0]} finite numbers, in this order: "
-            f"{', '.join(observation_names(model.env_id, shape[0]))}; got {np.array(seen).tolist()}."
+            f"observation must be {len(space.low)} finite numbers, in this order: "
+            f"{', '.join(names)}; got {state.tolist()}."
         )
-    # The agent sees what the environment's dtype can hold.
-    seen = seen.astype(model.observation_space.dtype).astype(np.float64)
-    names = observation_names(model.env_id, len(seen))
+    state = state.astype(space.dtype).astype(np.float64)  # the agent has what that can hold
+
+    def greedy(points: Array) -> NDArray[Any]:
+        return model.learner.greedy(_as_observed(model, points))
+
+    second, changes, others = None, [], []
     if model.actions.is_joint:
-        return _explain_pair(model, learner, seen, names)
-    voices = _listen(learner, seen)
-    values = voices.values
-    order = np.argsort(-values, kind="stable")
-    action, second = int(order[0]), int(order[1]) if len(order) > 1 else None
-    gains = np.full(len(voices.share), np.nan)
-    if second is not None:
-        gains = voices.share * (voices.says[action] - voices.says[second])
-    return Explanation(
-        observation=seen,
-        observation_names=names,
-        point=_point_of(learner, seen),
-        action=action,
-        value=float(values[action]),
-        margin=float(values[action] - values[second]) if second is not None else np.nan,
-        values=values,
+        action = greedy(state[None])[0]
+        active = cells.active(state, action)
+        value, margin = float(active.total[0]), np.nan
+        for other in _alternatives(model, action):
+            others.append((other, float(cells.active(state, other).total[0])))
+    else:
+        active = cells.active(state)
+        action, value, second, margin = _best(active.total)
+        low, high = cells.reach(len(state))
+        low, high = np.maximum(low, space.low), np.minimum(high, space.high)
+        changes = find_counterfactuals(greedy, state, low, high, names)
+    return PolicyExplanation(
+        sample=state,
+        feature_names=tuple(names),
+        decision=action,
+        margin=margin,
+        contributions=_contributions(cells, active, action, second, len(state)),
+        counterfactuals=tuple(changes),
+        point=cells.point(state),
+        value=value,
+        values=active.total,
         second=second,
-        voices=_gather(learner, voices, gains),
-        flips=find_flips(model, seen, names, action),
-        alternatives=[],
+        alternatives=others,
     )
 
 
-# -- tables --------------------------------------------------------------------------------------
-
-
-def _check(model: OnlineAlgorithm) -> Any:
+def _cells(model: "OnlineAlgorithm") -> Any:
     learner: Any = model.learner
-    linear = isinstance(learner, LinearLearner)
-    if isinstance(learner, KernelLearner) or (
-        linear and not isinstance(learner.config, UniformGridConfig | SOMConfig)
-    ):
+    kind = kind_of_cells(learner)
+    if kind is None:
         raise ValueError(
             f"{type(model).__name__} has no cells to show: each of its values is a sum over many "
             "features. TwoTimescaleQ, UniformGridQ and SOMQ can be explained."
         )
     if not learner.is_scaled:
         raise ValueError("the model has learned nothing yet: it is still in its warm-up.")
-    return learner
+    return kind(learner)
 
 
-def _listen(learner: Any, observation: Array) -> Voices:
-    if isinstance(learner, LinearLearner):
-        return listen_to_linear(learner, observation)
-    return listen(learner, observation)
+def _n_named(model: "OnlineAlgorithm") -> int:
+    actions = model.actions
+    return len(actions.centre) if actions.is_joint else actions.n_actions
 
 
-def _best(values: Array) -> tuple[int, float, float]:
-    """The best action, its value, and its margin over the second best."""
-    order = np.argsort(-values, kind="stable")
-    margin = float(values[order[0]] - values[order[1]]) if len(order) > 1 else np.nan
-    return int(order[0]), float(values[order[0]]), margin
+def _as_observed(model: "OnlineAlgorithm", points: Array) -> NDArray[Any]:
+    """In the dtype of the environment, for which the compiled code is there."""
+    return np.ascontiguousarray(points, dtype=model.observation_space.dtype)
 
 
-def _shares(visits: Array) -> Array:
-    total = visits.sum()
-    return visits / total if total > 0.0 else np.full(len(visits), np.nan)
+def _best(values: Array) -> tuple[int, float, int | None, float]:
+    """The best action, its value, the second best, and the margin between them."""
+    first, *others = np.argsort(-values, kind="stable").tolist()
+    second = others[0] if others else None
+    margin = np.nan if second is None else float(values[first] - values[second])
+    return first, float(values[first]), second, margin
 
 
-def _rows_of_cells(learner: TwoTimescaleLearner) -> list[tuple[int, Any]]:
-    visits = _shares(learner.codebook["visits"].sum(axis=0))
-    labels = learner.codebook.labels
-    paired = learner.sizes.n_labels > 1
-    rows: list[tuple[int, Any]] = []
-    for i, point in enumerate(learner.codevectors):
-        own = int(labels[i]) if paired else None
-        rows.append((i, (own, *_best(listen(learner, point).values), visits[i])))
-    return rows
-
-
-def _rows_of_pairs(model: OnlineAlgorithm, learner: TwoTimescaleLearner) -> list[tuple[int, Any]]:
-    n = learner.sizes.n_observed
-    visits = _shares(learner.codebook["visits"].sum(axis=0))
-    points = learner.codevectors
-    greedy = choose_greedily(model, points[:, :n])
-    rows: list[tuple[int, Any]] = []
-    for i, (point, action) in enumerate(zip(points, greedy, strict=True)):
-        value = float(listen_to_pairs(learner, point[:n], action).values[0])
-        rows.append((i, (point[n:], action, value, np.nan, visits[i])))
-    return rows
-
-
-def _rows_of_linear(learner: LinearLearner) -> list[tuple[int, Any]]:
-    """Cells of a grid or a map, without those whose values nobody has ever moved."""
-    weights = learner.weights
-    touched = np.flatnonzero((weights != learner.initial_value).any(axis=1))
-    counted = learner.visits is not None
-    shares = _shares(learner.visits.sum(axis=1)) if counted else np.full(len(weights), np.nan)
-    return [(int(i), (None, *_best(weights[i]), shares[i])) for i in touched]
-
-
-def _feature_names(model: OnlineAlgorithm) -> list[str]:
-    names = observation_names(model.env_id, model.observation_space.shape[0])
-    learner: Any = model.learner
-    if not isinstance(learner, LinearLearner):
-        return names
-    return [
-        names[first] if second < 0 else f"{names[first].removeprefix('cos ')} (rad)"
-        for first, second in learner.range.source.tolist()
-    ]
-
-
-# -- one observation -----------------------------------------------------------------------------
-
-
-def _point_of(learner: Any, seen: Array) -> Array:
-    if isinstance(learner, LinearLearner):
-        return learner.range.restore(learner.encode(seen)[0][None])[0]
-    return seen
-
-
-def _gather(learner: Any, voices: Voices, gains: Array) -> list[Voice]:
-    """The cells with a share, the weightiest first."""
-    codevectors = learner.codevectors
-    flat = isinstance(learner, TwoTimescaleLearner)
-    n = learner.sizes.n_observed if flat else None
-    joint = flat and learner.actions.is_joint
-    paired = flat and learner.sizes.n_labels > 1
+def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:
+    """Other continuous actions: along each coordinate, the others as they are."""
     found = []
-    for i in np.argsort(-voices.share, kind="stable"):
-        if voices.share[i] <= 0.0:
-            break
-        own: Any = codevectors[i, n:] if joint else int(learner.codebook.label[i]) if paired else None
-        values = voices.says[:, i].copy()
-        if paired:
-            values[np.arange(len(values)) != own] = np.nan
-        found.append(
-            Voice(
-                number=int(i),
-                weight=float(voices.share[i]),
-                distance=float(np.sqrt(voices.distance[i])),
-                codevector=codevectors[i, :n],
-                own_action=own,
-                values=values,
-                for_action=float(gains[i]),
-            )
-        )
+    for j, (centre, scale) in enumerate(zip(model.actions.centre, model.actions.scale, strict=True)):
+        for value in np.linspace(centre - scale, centre + scale, N_ALTERNATIVES):
+            other = action.copy()
+            other[j] = value
+            found.append(other)
     return found
 
 
-def _explain_pair(
-    model: OnlineAlgorithm, learner: TwoTimescaleLearner, seen: Array, names: list[str]
-) -> Explanation:
-    action = choose_greedily(model, seen[None])[0]
-    voices = listen_to_pairs(learner, seen, action)
-    low, high = (learner.actions.centre + sign * learner.actions.scale for sign in (-1.0, 1.0))
-    alternatives = []
-    for j in range(len(action)):
-        for value in np.linspace(low[j], high[j], N_ALTERNATIVES):
-            other = action.copy()
-            other[j] = value
-            alternatives.append((other, float(listen_to_pairs(learner, seen, other).values[0])))
-    return Explanation(
-        observation=seen,
-        observation_names=names,
-        point=seen,
-        action=action,
-        value=float(voices.values[0]),
-        margin=np.nan,
-        values=voices.values,
-        second=None,
-        voices=_gather(learner, voices, np.full(len(voices.share), np.nan)),
-        flips=[],
-        alternatives=alternatives,
-    )
+def _contributions(
+    cells: Any, active: Active, action: Any, second: int | None, n: int
+) -> tuple[Contribution, ...]:
+    """The cells with a share, the weightiest first."""
+    numbered = cells.own_actions is not None and np.ndim(cells.own_actions) == 1
+    found = []
+    for i in np.argsort(-active.share, kind="stable").tolist():
+        if active.share[i] <= 0.0:
+            break
+        share, values = float(active.share[i]), active.values[:, i].copy()
+        gain = np.nan if second is None else share * float(values[action] - values[second])
+        own: Any = None if cells.own_actions is None else cells.own_actions[i]
+        if numbered:
+            own = int(own)
+            values[np.arange(len(values)) != own] = np.nan
+        state, distance = cells.codevectors[i, :n], float(np.sqrt(active.distance[i]))
+        found.append(Contribution(i, share, distance, state, own, values, gain))
+    return tuple(found)

@@ -1,42 +1,21 @@
-"""Explanations of a policy as text tables and as Markdown."""
+"""Explanations of a policy as tables, sentences, Markdown, and as a picture (which needs matplotlib)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import floor, isnan, log10
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from oda_rl.agents.explain.records import Explanation, PolicyTable
+from oda_rl.agents.explain.policy import PolicyExplanation, PolicyTable
+from oda_rl.inspect.table import Table, numbers, percent
 
-# Where codevectors have more coordinates, tables of voices leave them out; the table of cells has them.
+# Where codevectors have more coordinates, tables of contributions leave them out.
 MAX_FEATURES = 6
 # Cells, and changes of the observation, that the tables of one explanation show
-N_VOICES, N_FLIPS = 8, 6
-# What is smaller is rounding.
-LEAST_NUMBER = 1e-9
+N_CELLS, N_CHANGES = 8, 6
+# Cells that weigh less have no line in the picture.
+LEAST_WEIGHT = 0.01
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """A table of strings.
-
-    Attributes
-    ----------
-    title : str
-        What it shows.
-    header : list of str
-        Names of the columns.
-    rows : list of list of str
-        The cells of the table.
-    """
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-
-
-def policy_sheet(table: PolicyTable, n: int | None = None) -> Sheet:
+def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
     """The cells of a policy as a table.
 
     Parameters
@@ -48,109 +27,104 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Sheet:
 
     Returns
     -------
-    Sheet
+    Table
         Columns: the cell, its state, the greedy action there, its value, its margin over the second best
         action, and the share of the training's steps spent there.
     """
     cells = table.cells[:n]
-    columns: list[tuple[str, list[str]]] = [("cell", [str(cell.number) for cell in cells])]
+    columns: dict[str, Any] = {"cell": [cell.number for cell in cells]}
     for j, name in enumerate(table.feature_names):
-        columns.append((name, numbers([cell.codevector[j] for cell in cells])))
+        columns[name] = [cell.codevector[j] for cell in cells]
     if cells and cells[0].own_action is not None:
-        columns.append(("its action", [table.name_of(cell.own_action) for cell in cells]))
+        columns["its action"] = [table.name_of(cell.own_action) for cell in cells]
     greedy = ", ".join(table.action_names) if table.is_continuous else "action"
-    columns.append((f"greedy {greedy}", [table.name_of(cell.action) for cell in cells]))
-    values = [cell.value for cell in cells]
-    columns.append(("value", numbers(values, float(np.ptp(values)))))
+    columns[f"greedy {greedy}"] = [table.name_of(cell.action) for cell in cells]
+    columns["value"] = [cell.value for cell in cells]
     if not table.is_continuous:
-        columns.append(("margin", numbers([cell.margin for cell in cells])))
-    if cells and not isnan(cells[0].visits):
-        columns.append(("visits", [f"{100.0 * cell.visits:.1f} %" for cell in cells]))
-    return _sheet(_title(table, len(cells)), columns)
+        columns["margin"] = [cell.margin for cell in cells]
+    if table.is_counted:
+        columns["visits"] = [cell.visits for cell in cells]
+    return Table(_title(table, len(cells)), columns, {"value": _by_spread, "visits": percent})
 
 
 def policy_summary(table: PolicyTable) -> str:
     """Which actions the policy takes, and how many cells that needs, in a sentence or two."""
     if not table.cells:
         return "No cell has been visited yet."
-    counted = not isnan(table.cells[0].visits)
     words = []
     if not table.is_continuous:
-        shares = np.zeros(len(table.action_names))
-        for cell in table.cells:
-            shares[cell.action] += cell.visits if counted else 1.0 / len(table.cells)
-        parts = [
-            f"{name} {100 * share:.0f} %" for name, share in zip(table.action_names, shares, strict=True)
-        ]
-        where = "Greedy actions, by visits" if counted else "Greedy actions, by cells"
-        words.append(f"{where}: {', '.join(parts)}.")
-    if counted:
+        weights = [cell.visits if table.is_counted else 1.0 for cell in table.cells]
+        shares = np.bincount([cell.action for cell in table.cells], weights, len(table.action_names))
+        parts = zip(table.action_names, shares / np.sum(weights), strict=True)
+        by = "visits" if table.is_counted else "cells"
+        words.append(f"Greedy actions, by {by}: {', '.join(f'{a} {100 * p:.0f} %' for a, p in parts)}.")
+    if table.is_counted:
         words.append(
             f"Half of all visits are to {table.cells_for(0.5)} cells, 90 % to {table.cells_for(0.9)}."
         )
     return " ".join(words)
 
 
-def explanation_summary(table: PolicyTable, explanation: Explanation) -> str:
+def explanation_summary(table: PolicyTable, explanation: PolicyExplanation) -> str:
     """What the policy does in a state, and by how much it prefers that, in a sentence."""
-    seen = ", ".join(
-        f"{name} = {value:g}"
-        for name, value in zip(explanation.observation_names, explanation.observation, strict=True)
-    )
-    action = table.name_of(explanation.action)
+    pairs = zip(explanation.feature_names, explanation.sample, strict=True)
+    where = ", ".join(f"{name} = {value:g}" for name, value in pairs)
+    action, value = table.name_of(explanation.action), f"Q {explanation.value:.4g}"
     if table.is_continuous:
-        return f"At {seen}: {', '.join(table.action_names)} {action}, Q {explanation.value:.4g}."
+        return f"At {where}: {', '.join(table.action_names)} {action}, {value}."
     if explanation.second is None:
-        return f"At {seen}: {action}, Q {explanation.value:.4g}, the only action."
-    return (
-        f"At {seen}: {action}, Q {explanation.value:.4g}, by a margin of {explanation.margin:.3g} over "
-        f"{table.name_of(explanation.second)}."
-    )
+        return f"At {where}: {action}, {value}, the only action."
+    second = table.name_of(explanation.second)
+    return f"At {where}: {action}, {value}, by a margin of {explanation.margin:.3g} over {second}."
 
 
 def explanation_sheets(
-    table: PolicyTable, explanation: Explanation, n_voices: int = N_VOICES, n_flips: int = N_FLIPS
-) -> list[Sheet]:
+    table: PolicyTable,
+    explanation: PolicyExplanation,
+    n_cells: int = N_CELLS,
+    n_changes: int = N_CHANGES,
+) -> list[Table]:
     """Why the policy does what it does in a state, as tables.
 
     Parameters
     ----------
     table : PolicyTable
         From `explain_policy`.
-    explanation : Explanation
+    explanation : PolicyExplanation
         From `explain_observation`.
-    n_voices, n_flips : int
+    n_cells, n_changes : int
         Rows at most.
 
     Returns
     -------
-    list of Sheet
-        What the weightiest cells say, with the sum of all; then what would change the action, or what
-        other continuous actions are worth.
+    list of Table
+        What the weightiest cells contribute, with the sum of all; then what would change the action, or
+        what other continuous actions are worth.
     """
-    sheets = [_voices_sheet(table, explanation, n_voices)]
+    sheets = [_contributions(table, explanation, n_cells)]
     if table.is_continuous:
-        sheets.append(_alternatives_sheet(table, explanation))
-    elif explanation.flips:
-        flips = explanation.flips[:n_flips]
-        columns = [
-            ("coordinate", [flip.feature for flip in flips]),
-            ("now", [_plain(_value_of(explanation, flip.feature)) for flip in flips]),
-            ("change", [f"{flip.change:+.3g}" for flip in flips]),
-            ("greedy action then", [table.name_of(flip.action) for flip in flips]),
-        ]
-        sheets.append(_sheet("What would change the action, one coordinate at a time", columns))
+        sheets.append(_alternatives(table, explanation))
+    elif explanation.counterfactuals:
+        changes = explanation.counterfactuals[:n_changes]
+        now = dict(zip(explanation.feature_names, explanation.sample, strict=True))
+        columns = {
+            "coordinate": [one.feature for one in changes],
+            "now": [f"{now[one.feature]:g}" for one in changes],
+            "change": [f"{one.rounded:+.15g}" for one in changes],
+            "greedy action then": [table.name_of(one.decision) for one in changes],
+        }
+        sheets.append(Table("What would change the action, one coordinate at a time", columns))
     return sheets
 
 
-def to_markdown(table: PolicyTable, explanation: Explanation | None = None) -> str:
+def to_markdown(table: PolicyTable, explanation: PolicyExplanation | None = None) -> str:
     """A policy with all its cells, and one decision of it, as a page of Markdown.
 
     Parameters
     ----------
     table : PolicyTable
         From `explain_policy`.
-    explanation : Explanation, optional
+    explanation : PolicyExplanation, optional
         From `explain_observation`.
 
     Returns
@@ -161,30 +135,86 @@ def to_markdown(table: PolicyTable, explanation: Explanation | None = None) -> s
     if explanation is not None:
         parts += ["## Why", explanation_summary(table, explanation)]
         for sheet in explanation_sheets(table, explanation):
-            parts += [f"{sheet.title}:", _markdown_table(sheet)]
+            parts += [f"{sheet.title}:", sheet.to_markdown()]
         parts.append("## All cells")
     sheet = policy_sheet(table)
-    parts += [policy_summary(table), f"{sheet.title}:", _markdown_table(sheet)]
+    parts += [policy_summary(table), f"{sheet.title}:", sheet.to_markdown()]
     return "\n\n".join(parts) + "\n"
 
 
-# -- parts ---------------------------------------------------------------------------------------
+def plot_explanation(
+    table: PolicyTable,
+    explanation: PolicyExplanation | None = None,
+    dimensions: tuple[int, int] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw the cells of a policy over two coordinates, and which of them decide in one state.
+
+    Parameters
+    ----------
+    table : PolicyTable
+        From `explain_policy`.
+    explanation : PolicyExplanation, optional
+        From `explain_observation`: its state is marked, with lines to the active cells, the wider the
+        more they weigh.
+    dimensions : (int, int), optional
+        Coordinates to draw, horizontally and vertically; the last two by default.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If a dimension does not exist, or there are no cells.
+    """
+    from oda_rl.plotting.curves import plot_codebook
+    from oda_rl.plotting.style import even_legend
+
+    if not table.cells:
+        raise ValueError("there is nothing to draw: no cell has been visited yet.")
+    n = len(table.feature_names)
+    dimensions = dimensions or (max(n - 2, 0), n - 1)
+    ax = plot_codebook(
+        np.array([cell.codevector for cell in table.cells]),
+        np.array([np.atleast_1d(cell.action)[0] for cell in table.cells]),
+        np.array([cell.visits if table.is_counted else 1.0 for cell in table.cells]),
+        dimensions=dimensions,
+        feature_names=table.feature_names,
+        label_names=table.action_names,
+        ax=ax,
+    )
+    ax.set_title(f"{table.env_id or table.algorithm}: greedy action in {len(table.cells)} cells")
+    if explanation is not None:
+        here = explanation.point[list(dimensions)]
+        for one in explanation.contributions:
+            if one.weight >= LEAST_WEIGHT:
+                line: Any = {"color": "0.25", "linewidth": 0.8 + 8.0 * one.weight, "alpha": 0.55}
+                ax.plot(*zip(here, one.codevector[list(dimensions)], strict=True), zorder=2.5, **line)
+        name = table.name_of(explanation.action)
+        if table.is_continuous:
+            name = f"{', '.join(table.action_names)} {name}"
+        star: Any = {"marker": "*", "markersize": 14, "color": "gold", "markeredgecolor": "black"}
+        ax.plot(*here, linestyle="none", zorder=4, label=f"this state: {name}", **star)
+    if ax.get_legend_handles_labels()[1]:  # below, where it hides no cell
+        place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 4}
+        even_legend(ax.legend(frameon=False, **place))
+    return ax
 
 
-def numbers(values: ArrayLike, size: float | None = None) -> list[str]:
-    """A column of numbers with as many decimals as three digits of `size`, or of the largest, need."""
-    found = np.asarray(values, dtype=float)
-    largest = np.abs(found[np.isfinite(found)]).max(initial=0.0) if size is None else size
-    decimals = max(2 - floor(log10(largest)), 0) if largest > LEAST_NUMBER else 0
-    texts = [f"{value:.{decimals}f}" if np.isfinite(value) else "" for value in found]
-    zero = f"{0.0:.{decimals}f}"
-    return [zero if text == f"-{zero}" else text for text in texts]
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _by_spread(values: list[float]) -> list[str]:
+    return numbers(values, float(np.ptp(values)) if len(values) else None)
 
 
 def _title(table: PolicyTable, n: int) -> str:
     n_all = len(table.cells)
-    counted = n_all > 0 and not isnan(table.cells[0].visits)
-    chosen = "visited most" if counted else "of the largest margins"
+    chosen = "visited most" if table.is_counted else "of the largest margins"
     which = f"{n_all} cells" if n == n_all else f"the {n} {chosen} of {n_all} cells"
     untouched = table.n_cells - n_all
     left_out = f" ({untouched} more were never visited)" if untouched else ""
@@ -192,85 +222,49 @@ def _title(table: PolicyTable, n: int) -> str:
     return f"{name}, {table.algorithm}: {which}{left_out}"
 
 
-def _plain(value: float) -> str:
-    return f"{value:.3g}"
-
-
-def _sheet(title: str, columns: Sequence[tuple[str, list[str]]]) -> Sheet:
-    rows = [list(row) for row in zip(*(column for _, column in columns), strict=True)]
-    return Sheet(title, [name for name, _ in columns], rows)
-
-
-def _value_of(explanation: Explanation, name: str) -> float:
-    return float(explanation.observation[explanation.observation_names.index(name)])
-
-
-def _voices_sheet(table: PolicyTable, explanation: Explanation, n: int) -> Sheet:
-    """The weightiest cells, what the others say together, and the sum."""
-    voices, others = explanation.voices[:n], explanation.voices[n:]
-    paired = voices[0].own_action is not None
-    rest = sum(voice.weight for voice in others)
-    extra = 1 + bool(others)
-    labels = [f"{len(others)} others"] * bool(others) + ["all"]
-    weights = [*(voice.weight for voice in voices), *[rest] * bool(others)]
+def _contributions(table: PolicyTable, explanation: PolicyExplanation, n: int) -> Table:
+    """The weightiest active cells, the others together, and the sum."""
+    shown, others = explanation.contributions[:n], explanation.contributions[n:]
+    more = [others] if others else []
+    blank = [""] * (len(more) + 1)
+    weights = [one.weight for one in shown] + [sum(one.weight for one in o) for o in more]
     # in a codebook for each action the cells of each action share a weight of 1
-    total = "1 each" if paired and not table.is_continuous else "1.000"
-    columns = [
-        ("cell", [*(str(voice.number) for voice in voices), *labels]),
-        ("weight", [*(f"{weight:.3f}" for weight in weights), total]),
-    ]
-    if len(table.feature_names) <= MAX_FEATURES:
-        for j, name in enumerate(table.feature_names):
-            column = numbers([voice.codevector[j] for voice in voices])
-            columns.append((name, column + [""] * extra))
+    paired = shown[0].own_decision is not None
+    whole = "1 each" if paired and not table.is_continuous else "1.000"
+    columns: dict[str, Any] = {
+        "cell": [*(str(one.number) for one in shown), *(f"{len(o)} others" for o in more), "all"],
+        "weight": [*(f"{weight:.3f}" for weight in weights), whole],
+    }
+    features = table.feature_names if len(table.feature_names) <= MAX_FEATURES else []
+    for j, name in enumerate(features):
+        columns[name] = numbers([one.codevector[j] for one in shown]) + blank
     if paired:
-        own = [table.name_of(voice.own_action) for voice in voices]
-        columns.append(("its action", own + [""] * extra))
+        columns["its action"] = [table.name_of(one.own_decision) for one in shown] + blank
     names = ["Q"] if table.is_continuous else [f"Q {name}" for name in table.action_names]
-    said = [[voice.values[a] for voice in voices] for a in range(len(names))]
-    spread = float(np.nanmax(said) - np.nanmin(said))
+    values = np.array([one.values for one in shown])
+    spread = float(np.nanmax(values) - np.nanmin(values))
     for a, name in enumerate(names):
-        rest_says = [_mean([(voice.weight, voice.values[a]) for voice in others])] * bool(others)
-        columns.append((name, numbers([*said[a], *rest_says, explanation.values[a]], spread)))
-    if explanation.second is not None and len(explanation.voices) > 1:
-        gains = [voice.for_action for voice in voices]
-        gains += [sum(voice.for_action for voice in others)] * bool(others)
-        name = f"for {table.name_of(explanation.action)}"
-        columns.append((name, numbers([*gains, explanation.margin])))
-    sheet = _sheet("What the cells say here", columns)
-    if len(explanation.voices) == 1:  # it has the last word
-        return Sheet("What the cell says here", sheet.header, sheet.rows[:1])
-    return sheet
+        together = [_mean([(one.weight, one.values[a]) for one in o]) for o in more]
+        columns[name] = numbers([*values[:, a], *together, explanation.values[a]], spread)
+    if explanation.second is not None and len(explanation.contributions) > 1:
+        gains = [one.gain for one in shown] + [sum(one.gain for one in o) for o in more]
+        columns[f"for {table.name_of(explanation.action)}"] = numbers([*gains, explanation.margin])
+    sheet = Table("What the active cells contribute here", columns)
+    alone = len(explanation.contributions) == 1  # it decides alone
+    return sheet.head(1, "What the active cell decides here") if alone else sheet
 
 
 def _mean(weighted: list[tuple[float, float]]) -> float:
     """The weighted mean of the numbers that are known."""
-    known = [(weight, value) for weight, value in weighted if not isnan(value)]
-    total = sum(weight for weight, _ in known)
-    return sum(weight * value for weight, value in known) / total if total > 0.0 else np.nan
+    known = np.array([pair for pair in weighted if not np.isnan(pair[1])]).reshape(-1, 2)
+    total = known[:, 0].sum()
+    return float(known[:, 0] @ known[:, 1] / total) if total > 0.0 else np.nan
 
 
-def _alternatives_sheet(table: PolicyTable, explanation: Explanation) -> Sheet:
-    points = [(explanation.action, explanation.value), *explanation.alternatives]
-    columns: list[tuple[str, list[str]]] = [("", ["greedy", *[""] * len(explanation.alternatives)])]
-    for j, name in enumerate(table.action_names):
-        columns.append((name, numbers([point[j] for point, _ in points])))
-    columns.append(("Q", numbers([value for _, value in points])))
-    columns.append(("less", numbers([explanation.value - value for _, value in points])))
-    return _sheet("What other actions are worth", columns)
-
-
-def _markdown_table(sheet: Sheet) -> str:
-    def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
-
-    rule = "| " + " | ".join("---:" if _is_number(cell) else "---" for cell in sheet.rows[0]) + " |"
-    return "\n".join([line(sheet.header), rule, *(line(row) for row in sheet.rows)])
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.removesuffix("%"))
-    except ValueError:
-        return False
-    return True
+def _alternatives(table: PolicyTable, explanation: PolicyExplanation) -> Table:
+    others = explanation.alternatives
+    values = np.array([explanation.value, *(value for _, value in others)])
+    points = np.array([explanation.action, *(point for point, _ in others)])
+    columns: dict[str, Any] = {"": ["greedy", *[""] * len(others)]}
+    columns |= dict(zip(table.action_names, points.T, strict=True))
+    return Table("What other actions are worth", {**columns, "Q": values, "less": values[0] - values})

@@ -17,6 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
+from oda_rl.agents.explain import explain_policy, policy_sheet
 from oda_rl.agents.explain.agent_view import learning_curve, view_of_agent
 from oda_rl.agents.learner import BadTransitionError, Learner
 from oda_rl.agents.sb3.compiled_loop import run_compiled
@@ -25,7 +26,8 @@ from oda_rl.agents.sb3.policy import CodebookPolicy
 from oda_rl.agents.sb3.training_loops import run_single, run_vectorised
 from oda_rl.envs.dynamics import find_dynamics
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
-from oda_rl.plotting.views import View
+from oda_rl.inspect.model import View
+from oda_rl.inspect.table import Table
 
 
 class OnlineAlgorithm(BaseAlgorithm):
@@ -128,6 +130,13 @@ class OnlineAlgorithm(BaseAlgorithm):
         Those that the environments remember: none for a model that was read from a file.
         """
         return learning_curve(self)
+
+    def cells(self) -> Table:
+        """The cells as a table: their states, greedy actions, values, margins and shares of the visits.
+
+        Raises a ValueError before anything has been learned, and where there are no cells.
+        """
+        return policy_sheet(explain_policy(self))
 
     def view(self) -> View:
         """What there is to be drawn, for `oda_rl.plotting`."""

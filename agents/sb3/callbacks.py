@@ -13,7 +13,7 @@ from oda_rl._validation import check_at_least
 from oda_rl.agents.explain.agent_view import restore, view_of_agent
 from oda_rl.agents.sb3.callback_schedule import NEVER
 from oda_rl.agents.sb3.tensorboard import Board, find_writer
-from oda_rl.plotting.views import View
+from oda_rl.inspect.model import View
 
 # Recorded with every set of numbers, so that it can be told whether they have been written
 MARK = "time/total_timesteps"

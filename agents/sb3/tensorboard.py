@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EvalCallback
 from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOutputFormat
 
-from oda_rl.plotting.planes import make_plane
-from oda_rl.plotting.views import View, telling_dimensions
+from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
+from oda_rl.agents.linear_q.learner import LinearLearner
+from oda_rl.plotting.planes import make_plane, telling_dimensions
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -71,7 +72,7 @@ class Board:
             **{name: _plain(value) for name, value in model.config.to_dict().items()},
         }
         metrics = [*METRICS]
-        if hasattr(model.learner, "annealer"):
+        if isinstance(model.learner, TwoTimescaleLearner):
             metrics.append("oda/n_codevectors")
         if any(isinstance(other, EvalCallback) for other in _all_callbacks(callback)):
             metrics.append("eval/mean_reward")
@@ -79,19 +80,14 @@ class Board:
 
     def write_codebook(self) -> None:
         """The codevectors for the Projector tab, in the units in which distances are measured."""
-        model: Any = self.model
-        table = codebook_table(model)
-        if table is None or self._embedded == model.num_timesteps:
+        steps = self.model.num_timesteps
+        table = codebook_table(self.model)
+        if table is None or self._embedded == steps:
             return
-        self._embedded = model.num_timesteps
+        self._embedded = steps
         points, header, rows = table
-        self.writer.writer.add_embedding(
-            points,
-            metadata=rows,
-            metadata_header=header,
-            tag="codebook",
-            global_step=model.num_timesteps,
-        )
+        options: Any = {"metadata": rows, "metadata_header": header, "tag": "codebook"}
+        self.writer.writer.add_embedding(points, global_step=steps, **options)
 
     def _write(self, key: str, value: Any) -> None:
         self.writer.write({key: value}, {key: ()}, self.model.num_timesteps)
@@ -106,28 +102,26 @@ def find_writer(logger: Logger) -> TensorBoardOutputFormat | None:
 def cell_figures(learner: Any) -> dict[str, NDArray[np.float64]]:
     """By name, numbers of the cells: `q` of all actions, `log10_visits`, `td_error`.
 
-    What a learner does not keep is left out. Visits are told by their logarithm, as a few cells have
+    What a learner does not keep is left out. Visits are given by their logarithm, as a few cells have
     most of them; cells that were never visited are left out.
     """
-    found: dict[str, NDArray[np.float64]] = {}
-    if hasattr(learner, "codebook"):
-        found["q"] = learner.q_values.ravel()
-        visits = learner.codebook["visits"].sum(axis=0)
+    if isinstance(learner, TwoTimescaleLearner):
+        found, visits = {"q": learner.q_values.ravel()}, learner.codebook["visits"].sum(axis=0)
+        if learner.td_errors is not None:
+            found["td_error"] = learner.td_errors
+    elif isinstance(learner, LinearLearner):
+        found, visits = {"q": learner.weights.ravel()}, learner.visits
     else:
-        found["q"] = learner.weights.ravel()
-        visits = np.empty(0) if learner.visits is None else learner.visits.ravel()
-    if visits.any():
+        return {}
+    if visits is not None and visits.any():
         found["log10_visits"] = np.log10(visits[visits > 0.0])
-    errors = getattr(learner, "td_errors", None)
-    if errors is not None:
-        found["td_error"] = errors
     return found
 
 
 def codebook_table(
     model: "OnlineAlgorithm",
 ) -> tuple[NDArray[np.float64], list[str], list[list[str]]] | None:
-    """The codevectors in scaled units, of shape (n_cells, at least 3), and what to tell of each.
+    """The codevectors in scaled units, of shape (n_cells, at least 3), and a row of words for each.
 
     Returns
     -------
@@ -137,11 +131,9 @@ def codebook_table(
         branch takes its place.
     """
     learner: Any = model.learner
-    if not hasattr(learner, "codebook") or not learner.is_scaled:
+    if not isinstance(learner, TwoTimescaleLearner) or not learner.is_scaled:
         return None
-    view = model.view()
-    assert view.values is not None
-    assert view.labels is not None
+    view: Any = model.view()
     actions = [view.label_names[a] if view.has_classes else f"{a:.3g}" for a in view.labels]
     visits = learner.codebook["visits"].sum(axis=0)
     values = view.values(view.codevectors)
@@ -155,10 +147,11 @@ def codebook_table(
     return np.pad(points, [(0, 0), (0, missing)]), ["action", "visits", "value", origin], rows
 
 
-def cell_origins(learner: Any) -> tuple[str, list[int]]:
+def cell_origins(learner: TwoTimescaleLearner) -> tuple[str, list[int]]:
     """Where every cell comes from, and what that is: its branch of a tree, or the level of its birth."""
-    if hasattr(learner, "tree"):  # there the labels of cells are their branches
-        return "branch", [int(label) for label in learner.codebook.labels]
+    if learner.config.tree:  # there the labels of cells are their branches
+        return "branch", learner.codebook.labels.tolist()
+    assert learner.annealer is not None
     reached = [level.n_codevectors for level in learner.annealer.history]
     born = [int(np.argmax([k > i for k in (*reached, np.inf)])) for i in range(learner.n_cells)]
     return "level", born
@@ -168,18 +161,16 @@ def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[st
     """By name, the pictures of `Board.write_pictures`, each of shape (height, width, 3)."""
     from oda_rl.plotting import plot_annealing, plot_policy_map, plot_value_map
 
-    view: View = model.view()
+    view = model.view()
     place = make_plane(view, dimensions, None, most=view.n_valued).at
-    history = model.history_
-    drawn = {
-        "greedy_actions": lambda ax: plot_policy_map(
-            view, dimensions, place, codebook=True, resolution=80, ax=ax
-        ),
+    policy: Any = {"codebook": True, "resolution": 80}
+    drawn: dict[str, Callable[[Any], Any]] = {
+        "greedy_actions": lambda ax: plot_policy_map(view, dimensions, place, ax=ax, **policy),
         "value": lambda ax: plot_value_map(view, dimensions, place, levels=16, resolution=50, ax=ax),
     }
-    if history:
+    if view.history:
         drawn["cells_against_temperature"] = lambda ax: plot_annealing(
-            history, axes=[ax], which=("cells",)
+            list(view.history), axes=[ax], which=("cells",)
         )
     return {name: _draw(draw) for name, draw in drawn.items()}
 
@@ -200,7 +191,7 @@ def _draw(draw: Callable[[Any], Any]) -> NDArray[np.uint8]:
 
 def _all_callbacks(callback: Any) -> list[BaseCallback]:
     """A callback, or those of a list, and of lists in it."""
-    inner = getattr(callback, "callbacks", None)
+    inner = callback.callbacks if isinstance(callback, CallbackList) else None
     return [callback] if inner is None else [one for part in inner for one in _all_callbacks(part)]
 
 

@@ -7,7 +7,6 @@ from stable_baselines3.common.type_aliases import GymEnv
 
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.codebook_rl.tree.learner import TreeLearner
 from oda_rl.agents.config import TwoTimescaleConfig
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.policy import CodebookPolicy
@@ -71,7 +70,7 @@ class TwoTimescaleQ(OnlineAlgorithm):
     Section IV, Algorithm 2 and Theorem 6; with rewards and a maximum in place of costs and a minimum.
     `codebook="per_action"`, `softness=0` and `growth_steps=0` are nearest to the paper. The tree is that
     of "Multi-Resolution Online Deterministic Annealing", Section V and Algorithm 5, as
-    `oda_rl.agents.codebook_rl.tree.partition.BranchTree` explains.
+    `oda_rl.agents.codebook_rl.branches.BranchTree` explains.
 
     Examples
     --------
@@ -119,4 +118,4 @@ class TwoTimescaleQ(OnlineAlgorithm):
         return self.actions.decode(self.learner.command(env) if self.actions.is_joint else action)
 
     def _learner_class(self) -> type[TwoTimescaleLearner]:
-        return TreeLearner if self.config.tree else TwoTimescaleLearner
+        return TwoTimescaleLearner

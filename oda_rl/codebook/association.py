@@ -2,7 +2,7 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Compiled kernels: how far samples are from codevectors, which is nearest, and who has which share.
 
-Arrays that describe a codebook are stored column by column, one entry per cell, with room to grow: the
+Arrays that describe a codebook are stored column by column, one entry per cell, with space to grow: the
 first `n_cells` entries are in use. So `location` is (n_features, capacity) and `weight` (capacity,),
 and every inner loop runs over cells, next to each other in memory. `x` is a sample (n_features,), and
 `distance` (capacity,) its divergences from the codevectors, in the units of the divergence.
@@ -26,7 +26,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from oda_rl._jit import LEAN, kernel, lean_kernel, vector_kernel
+from oda_rl._jit import LEAN, inline_kernel, kernel, lean_kernel, vector_kernel
 
 SQUARED_EUCLIDEAN = 0
 GENERALIZED_KL = 1
@@ -115,8 +115,12 @@ def divergences(kind, x, location, first, n_cells, out):
     """
     for i in range(n_cells):
         out[i] = 0.0
-    for j in range(x.shape[0]):
-        _add_coordinate(kind, x[j], location[j, first : first + n_cells], n_cells, out)
+    if first == 0:  # slices take their time
+        for j in range(x.shape[0]):
+            _add_coordinate(kind, x[j], location[j], n_cells, out)
+    else:
+        for j in range(x.shape[0]):
+            _add_coordinate(kind, x[j], location[j, first : first + n_cells], n_cells, out)
 
 
 @vector_kernel
@@ -254,7 +258,7 @@ def all_associations(kind, samples, location, weight, n_cells, temperature, out)
         associate(distance, weight, None, n_cells, 0, temperature, EXACT, out[t])
 
 
-@lean_kernel
+@inline_kernel
 def nearest_two(distance, label, wanted, n_cells):
     """The nearest cell, the first of equals, with its divergence and that of the next best.
 
@@ -324,7 +328,7 @@ def _assign_by_products(samples, labels, location, label, n_cells, nearest, clos
 def number_cells(kind, lowest, rows, start, stop, scale, location, n_cells, ids, distance, found):
     """Divide the rows from `start` to `stop` by `scale`, and find the numbers `ids` of their cells.
 
-    `found` gets them from its beginning on; `distance` has room for all cells. Returns the first row
+    `found` gets them from its beginning on; `distance` is (capacity,). Returns the first row
     with a coordinate that is not finite or below `lowest`, or `stop`.
     """
     for t in range(start, stop):

@@ -135,8 +135,8 @@ def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: 
 
 def _spread_pair(book: Codebook, i: int, k: int, offset: Array) -> None:
     middle = 0.5 * (book.location[:, i] + book.location[:, k])
-    room = np.min((middle - book.divergence.minimum) / np.maximum(np.abs(offset), 1e-300))
-    offset = min(1.0, 0.9 * float(room)) * offset
+    most = np.min((middle - book.divergence.minimum) / np.maximum(np.abs(offset), 1e-300))
+    offset = min(1.0, 0.9 * float(most)) * offset
     book.location[:, i] = middle + offset
     book.location[:, k] = middle - offset
 

@@ -28,7 +28,7 @@ class Column(NamedTuple):
 class Codebook:
     """K codevectors, each with a weight, a label and a payload.
 
-    The arrays are stored column by column with room to grow, as the compiled kernels want them; the
+    The arrays are stored column by column with space to grow, as the compiled kernels want them; the
     properties show the part in use in the usual shapes.
 
     Parameters
@@ -40,15 +40,17 @@ class Codebook:
     divergence : str or Divergence, default="squared_euclidean"
         Measures the distance between codevectors when they merge, and keeps splits in its domain.
     capacity : int, default=16
-        Cells to make room for at first; more is made when it is needed.
+        Cells that fit at first; the arrays grow when it is needed.
 
     Attributes
     ----------
     n_cells : int
         The number K of cells in use.
+    arrays : BookArrays
+        The storage, as compiled kernels take it. Adding cells beyond the capacity replaces it.
     location, weight, label, axis, payload : ndarray
-        The storage: (n_features, capacity), (capacity,), (capacity,), (n_features, capacity) and
-        (n_columns, capacity). Adding cells beyond the capacity replaces these arrays.
+        Its parts: (n_features, capacity), (capacity,), (capacity,), (n_features, capacity) and
+        (n_columns, capacity).
         `axis` points along the leading eigenvector of the cell's covariance (times the generator's
         Hessian); its length is the cell's critical temperature.
 
@@ -91,16 +93,15 @@ class Codebook:
             self.fields[name] = Column(size, kind)
             self._rows[name] = slice(len(kinds), len(kinds) + size)
             kinds += [KINDS[kind]] * size
-        self.payload_kind = np.array(kinds, dtype=np.int64)
         self.n_features = n_features
         self.n_cells = 0
-        self.location = np.zeros((n_features, capacity))
-        self.weight = np.zeros(capacity)
-        self.label = np.zeros(capacity, dtype=np.int64)
-        self.axis = np.zeros((n_features, capacity))
-        self.payload = np.zeros((len(kinds), capacity))
+        self._hold(events.BookArrays.empty(n_features, capacity, tuple(kinds)))
 
-    # -- looking ---------------------------------------------------------------------------------
+    def _hold(self, arrays: events.BookArrays) -> None:
+        self.arrays = arrays
+        self.location, self.weight, self.label, self.axis, self.payload, self.payload_kind = arrays
+
+    # -- what is in it ---------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.n_cells
@@ -121,7 +122,7 @@ class Codebook:
 
     @property
     def capacity(self) -> int:
-        """Cells that fit without making room."""
+        """Cells that fit in the arrays."""
         return self.weight.shape[0]
 
     @property
@@ -147,14 +148,12 @@ class Codebook:
     # -- events ----------------------------------------------------------------------------------
 
     def reserve(self, capacity: int) -> None:
-        """Make room for at least `capacity` cells. Views taken before are detached."""
+        """Let at least `capacity` cells fit. Views taken before are detached."""
         if capacity <= self.capacity:
             return
-        room = max(capacity, 2 * self.capacity) - self.capacity
-        for name in ("location", "weight", "label", "axis", "payload"):
-            array = getattr(self, name)
-            padding = [(0, 0)] * (array.ndim - 1) + [(0, room)]
-            setattr(self, name, np.pad(array, padding))
+        more = max(capacity, 2 * self.capacity) - self.capacity
+        padded = (np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, more)]) for array in self._columns)
+        self._hold(events.BookArrays(*padded, self.payload_kind))
 
     def add(self, location: ArrayLike, weight: float = 1.0, label: int = 0) -> int:
         """Append a cell with an empty payload.
@@ -238,7 +237,7 @@ class Codebook:
         """
         if not np.array_equal(np.sort(order), np.arange(self.n_cells)):
             raise ValueError(f"order must be a permutation of the {self.n_cells} cells.")
-        for array in self.arrays[:-1]:
+        for array in self._columns:
             array[..., : self.n_cells] = array[..., order]
 
     def merge_close(self, tolerance: float) -> int:
@@ -276,14 +275,14 @@ class Codebook:
             The critical temperatures of the cells that have split.
         """
         before, met = self.n_cells, np.empty(self.n_cells)
-        room = min(max_cells - before, before)
-        self.reserve(before + max(0, room))
+        n_more = min(max_cells - before, before)
+        self.reserve(before + max(0, n_more))
         divergence = self.divergence
         self.n_cells = events.split_critical(
             divergence.kind,
             divergence.minimum,
             temperature,
-            room,
+            n_more,
             perturbation,
             before,
             self.arrays,
@@ -308,8 +307,9 @@ class Codebook:
         if rows.stop != len(self.payload_kind):
             raise ValueError(f"the field {name!r} must be the last of the payload.")
         field = self.fields[name]
-        self.payload = np.insert(self.payload, rows.start + place, 0.0, axis=0)
-        self.payload_kind = np.append(self.payload_kind, KINDS[field.kind])
+        payload = np.insert(self.payload, rows.start + place, 0.0, axis=0)
+        kinds = np.append(self.payload_kind, KINDS[field.kind])
+        self._hold(self.arrays._replace(payload=payload, payload_kind=kinds))
         self.fields[name] = Column(field.size + 1, field.kind)
         self._rows[name] = slice(rows.start, rows.stop + 1)
 
@@ -317,14 +317,8 @@ class Codebook:
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """The cells in use as a dictionary of arrays: all that `set_state` needs."""
-        k = self.n_cells
-        return {
-            "location": self.location[:, :k].copy(),
-            "weight": self.weight[:k].copy(),
-            "label": self.label[:k].copy(),
-            "axis": self.axis[:, :k].copy(),
-            "payload": self.payload[:, :k].copy(),
-        }
+        k, names = self.n_cells, events.BookArrays._fields
+        return {n: array[..., :k].copy() for n, array in zip(names, self._columns, strict=False)}
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over cells from `get_state`.
@@ -332,28 +326,24 @@ class Codebook:
         Raises
         ------
         ValueError
-            If an array is missing or does not fit this codebook.
+            If an array does not fit this codebook.
         """
-        k = len(state["weight"]) if "weight" in state else 0
-        for name in ("location", "weight", "label", "axis", "payload"):
-            own = getattr(self, name)
-            if name not in state or state[name].shape != (*own.shape[:-1], k):
-                found = state[name].shape if name in state else "nothing"
+        k = len(state["weight"])
+        for name, own in zip(events.BookArrays._fields, self._columns, strict=False):
+            if state[name].shape != (*own.shape[:-1], k):
                 raise ValueError(
                     f"the stored array {name!r} does not fit this codebook: expected shape "
-                    f"{(*own.shape[:-1], k)}, got {found}."
+                    f"{(*own.shape[:-1], k)}, got {state[name].shape}."
                 )
         self.reserve(k)
-        for name in ("location", "weight", "label", "axis", "payload"):
-            getattr(self, name)[..., :k] = state[name]
+        for name, own in zip(events.BookArrays._fields, self._columns, strict=False):
+            own[..., :k] = state[name]
         self.n_cells = k
 
     @property
-    def arrays(self) -> events.BookArrays:
-        """All arrays, as compiled kernels take them."""
-        return events.BookArrays(
-            self.location, self.weight, self.label, self.axis, self.payload, self.payload_kind
-        )
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        """The arrays with one column per cell."""
+        return self.arrays[:-1]
 
     def _check_index(self, i: int) -> None:
         if not 0 <= i < self.n_cells:

@@ -23,7 +23,7 @@ IDENTITY = 2
 
 
 class BookArrays(NamedTuple):
-    """The arrays of a codebook, one column per cell, with room to grow.
+    """The arrays of a codebook, one column per cell, with space to grow.
 
     `location` and `axis` are (n_features, capacity), `weight` and `label` (capacity,), `payload` is
     (n_columns, capacity) and `payload_kind` (n_columns,): MEAN, COUNT or IDENTITY.
@@ -82,8 +82,8 @@ def split(minimum, i, offset, n_cells, cells):
 
 
 @kernel
-def split_critical(kind, minimum, temperature, room, perturbation, n_cells, cells, met):
-    """Split the cells that are critical at `temperature`, hottest first, while there is `room`.
+def split_critical(kind, minimum, temperature, n_more, perturbation, n_cells, cells, met):
+    """Split the cells that are critical at `temperature`, hottest first, `n_more` cells at most.
 
     The critical temperature of a cell is the length of its axis (Theorem 5). A pair begins where theory
     expects it. Write z = phi''^(1/2) (x - mu); the variance of z along the leading direction is the
@@ -102,7 +102,7 @@ def split_critical(kind, minimum, temperature, room, perturbation, n_cells, cell
             total += axis[j, i] * axis[j, i]
         critical[i] = math.sqrt(total)
     before = n_cells
-    while n_cells - before < room:
+    while n_cells - before < n_more:
         i = np.argmax(critical)
         hottest = critical[i]
         if not hottest > temperature:

@@ -291,8 +291,8 @@ def grow(kind, minimum, samples, labels, weight, order, rule, cells):
         if cooled < last:
             reason = COLD
             break
-        room = rule.max_codevectors - n_cells
-        n_cells = split_critical(kind, minimum, cooled, room, rule.perturbation, n_cells, cells, met)
+        n_more = rule.max_codevectors - n_cells
+        n_cells = split_critical(kind, minimum, cooled, n_more, rule.perturbation, n_cells, cells, met)
         temperature = cooled
     total = to_means(kind, samples, labels, weight, n_cells, cells)
     return n_cells, temperature, seen, reason, total

@@ -74,7 +74,7 @@ class Identities:
         gone = [number for number in self._living if number not in kept]
         newborn = []
         for i in np.flatnonzero(row < 0):
-            parent = int(parent_of(row[i]))
+            parent = int(-1 - row[i])
             if parent in gone:  # of the parent this child is all that is left
                 gone.remove(parent)
                 row[i] = parent
@@ -90,7 +90,7 @@ class Identities:
     def of(self, book: Codebook) -> NDArray[np.int64]:
         """The numbers of the cells, of shape (n_cells,); a cell without one yet has its parent's."""
         row = book["identity"][0]
-        return np.where(row < 0, parent_of(row), row).astype(np.int64)
+        return np.maximum(row, -1.0 - row).astype(np.int64)  # for the marks see `events.split`
 
     def _take(self, gone: list[int]) -> int:
         if self._next >= self.limit:
@@ -109,8 +109,3 @@ class Identities:
         self.births.clear()
         self.limit, self._next = int(state["limit"]), int(state["next"])
         self._living, self._free = list(state["living"]), list(state["free"])
-
-
-def parent_of(mark: Any) -> Any:
-    """The number of the cell that a cell without a number split off from (see `events.split`)."""
-    return -1 - mark

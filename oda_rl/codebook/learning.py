@@ -115,7 +115,7 @@ def learn(kind, x, share, stepsize, n_cells, location, weight, axis):
 def learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, scratch):
     """The same step as `learn`, coordinate by coordinate: faster where most cells have a share.
 
-    `scratch` has room for three rows of cells.
+    `scratch` is (3, capacity).
     """
     gain, length, projection = scratch[0], scratch[1], scratch[2]
     for i in range(n_cells):

@@ -21,11 +21,12 @@ from oda_rl.codebook.lloyd import cell_moments, mean_divergence
 from oda_rl.estimators.density import log_density
 from oda_rl.estimators.parameters import restored, stored
 from oda_rl.estimators.targets import check_data, check_samples
+from oda_rl.inspect.model import InspectMixin
 
 Array = NDArray[np.float64]
 
 
-class Estimator(BaseEstimator):
+class Estimator(InspectMixin, BaseEstimator):
     """Learns from samples in the domain of a divergence, and is stored in a model file."""
 
     divergence: str | Divergence = "squared_euclidean"
@@ -196,6 +197,9 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     @property
     def _n_features_out(self) -> int:
         return len(self.codevectors_)
+
+    def _geometry(self) -> Any:
+        return self._divergence, self._scaled
 
     def _assign(self, samples: Array) -> tuple[NDArray[np.int64], Array]:
         n = len(samples)

@@ -1,24 +1,25 @@
 """A tree as a picture, and the way of a sample through it. Needs matplotlib."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from oda_rl.estimators.tree import MultiResolutionODA
-from oda_rl.inspect.cells import CellReport, report
-from oda_rl.inspect.samples import Explanation, explain
-from oda_rl.inspect.words import number
+from oda_rl.inspect.contributions import PathExplanation, explain
+from oda_rl.inspect.table import number
+from oda_rl.inspect.text import plain
+from oda_rl.inspect.trees import CellReport, report
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from oda_rl.estimators.tree import MultiResolutionODA
 
 # Cells of a layer that still have their names written beside them.
 MAX_NAMES = 24
 
 
 def plot_tree(
-    model: MultiResolutionODA, cell: Any = "0", depth: int | None = None, ax: Any = None
+    model: "MultiResolutionODA", cell: Any = "0", depth: int | None = None, ax: Any = None
 ) -> Any:
     """Draw the tree: layers from top to bottom, cells as large as their share of the samples.
 
@@ -45,28 +46,25 @@ def plot_tree(
     cells = report(model, cell, depth)
     place = _places(cells)
     ax = ax if ax is not None else plt.subplots(figsize=(9, 5), layout="constrained")[1]
+    layers = sorted({one.layer for one in cells})
+    crowded = {layer: sum(one.layer == layer for one in cells) > MAX_NAMES for layer in layers}
+    behind: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
+    style: Any = {"ha": "center", "va": "top", "fontsize": 7, "color": "0.25", "zorder": 3}
     for one in cells:
         above = one.name.rpartition(".")[0]
         if above in place:
-            (x0, y0), (x1, y1) = place[above], place[one.name]
-            width = 0.4 + 4.0 * np.sqrt(one.weight)
-            ax.plot([x0, x1], [y0, y1], color="0.8", linewidth=width, zorder=1)
-    _dots(model, ax, cells, place)
-    layers = sorted({one.layer for one in cells})
-    crowded = {layer: sum(one.layer == layer for one in cells) > MAX_NAMES for layer in layers}
-    for one in cells:
+            ends = zip(place[above], place[one.name], strict=True)
+            ax.plot(*ends, color="0.8", linewidth=0.4 + 4.0 * np.sqrt(one.weight), zorder=1)
         if not crowded[one.layer]:
-            style: Any = {"ha": "center", "va": "top", "fontsize": 7, "color": "0.25", "zorder": 3}
-            style["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-            ax.annotate(one.name, place[one.name], xytext=(0, -13), textcoords="offset points", **style)
-    ax.set_yticks(
-        [-layer for layer in layers], [f"layer {layer}" if layer else "root" for layer in layers]
-    )
+            where: Any = {"xytext": (0, -13), "textcoords": "offset points"}
+            ax.annotate(one.name, place[one.name], bbox=behind, **where, **style)
+    _dots(model, ax, cells, place)
+    names = [f"layer {layer}" if layer else "root" for layer in layers]
+    ax.set_yticks([-layer for layer in layers], names)
     ax.set_xticks([])
     ax.set_xlim(-0.04, 1.04)
     ax.set_ylim(-layers[-1] - 0.45, -layers[0] + 0.35)
-    for side in ("top", "right", "bottom", "left"):
-        ax.spines[side].set_visible(False)
+    ax.spines[:].set_visible(False)
     ax.tick_params(left=False)
     leaves = sum(one.n_children == 0 or one.layer == layers[-1] for one in cells)
     ax.set_title(f"{leaves} leaves, error {number(cells[0].error)}", loc="left", fontsize=10)
@@ -85,7 +83,7 @@ def _places(cells: Sequence[CellReport]) -> dict[str, tuple[float, float]]:
 
 
 def _dots(
-    model: MultiResolutionODA,
+    model: "MultiResolutionODA",
     ax: Any,
     cells: Sequence[CellReport],
     place: dict[str, tuple[float, float]],
@@ -96,12 +94,13 @@ def _dots(
     ring = 3.0 * np.sqrt([min(1.0, one.share_of_error) for one in cells])
     style: Any = {"s": area, "linewidths": ring, "edgecolors": "black", "zorder": 2}
     decisions = [one.decision for one in cells]
-    if hasattr(model, "classes_"):
-        numbers = np.searchsorted(model.classes_, decisions)
+    classes = model.view().classes
+    if classes is not None:
+        numbers = np.searchsorted(classes, decisions)
         ax.scatter(*points.T, c=[f"C{k % 10}" for k in numbers], **style)
-        for k, label in enumerate(model.classes_[:20]):
+        for k, label in enumerate(classes[:20]):
             ax.scatter([], [], color=f"C{k % 10}", s=40, label=str(label))
-        ax.legend(loc="upper right", frameon=False, ncols=2 if len(model.classes_) > 5 else 1)
+        ax.legend(loc="upper right", frameon=False, ncols=2 if len(classes) > 5 else 1)
     elif isinstance(decisions[0], float):
         dots = ax.scatter(*points.T, c=decisions, cmap="viridis", **style)
         ax.figure.colorbar(dots, ax=ax, label="value")
@@ -110,7 +109,7 @@ def _dots(
 
 
 def plot_path(
-    model: MultiResolutionODA,
+    model: "MultiResolutionODA",
     x: ArrayLike,
     feature_names: Sequence[str] | None = None,
     image_shape: tuple[int, int] | None = None,
@@ -151,25 +150,15 @@ def plot_path(
     if ax is None:
         size = (1.6 * (len(why.steps) + 1), 2.2) if image_shape else (7.0, 1.4 + 0.3 * len(why.sample))
         ax = plt.subplots(figsize=size, layout="constrained")[1]
-    if image_shape is not None:
-        return _images(ax, why, image_shape)
-    return _lines(ax, why)
+    return _lines(ax, why) if image_shape is None else _images(ax, why, image_shape)
 
 
-def _title(why: Explanation, i: int) -> str:
-    step = why.steps[i]
-    decision = "" if step.decision is None else f"\n{_short(step.decision)}"
-    return f"{step.name}\n{step.n_samples} samples{decision}"
-
-
-def _short(decision: Any) -> str:
-    return number(decision) if isinstance(decision, float) else str(decision)
-
-
-def _images(ax: Any, why: Explanation, shape: tuple[int, int]) -> Any:
+def _images(ax: Any, why: PathExplanation, shape: tuple[int, int]) -> Any:
     pictures = [why.sample, *(step.codevector for step in why.steps)]
-    titles = [f"sample\ntold {_short(why.prediction)}"]
-    titles += [_title(why, i) for i in range(len(why.steps))]
+    titles = [f"sample\ndecided {plain(why.decision)}"]
+    for step in why.steps:
+        decision = "" if step.decision is None else f"\n{plain(step.decision)}"
+        titles.append(f"{step.name}\n{step.n_samples} samples{decision}")
     gap = max(1, shape[1] // 8)
     low, high = min(map(np.min, pictures)), max(map(np.max, pictures))
     for i, (picture, title) in enumerate(zip(pictures, titles, strict=True)):
@@ -184,7 +173,7 @@ def _images(ax: Any, why: Explanation, shape: tuple[int, int]) -> Any:
     return ax
 
 
-def _lines(ax: Any, why: Explanation) -> Any:
+def _lines(ax: Any, why: PathExplanation) -> Any:
     """One row for each feature, as wide as the furthest of the codevectors is from the sample."""
     rows = np.arange(len(why.sample))[::-1]
     codevectors = np.array([step.codevector for step in why.steps])
@@ -194,7 +183,7 @@ def _lines(ax: Any, why: Explanation) -> Any:
         label = f"{step.name}: {step.n_samples} samples"
         offset = (step.codevector - why.sample) / spread
         ax.plot(offset, rows, "o-", color="C0", alpha=shade, linewidth=1, label=label)
-    ax.axvline(0.0, color="C3", linewidth=1.5, label=f"sample, told {_short(why.prediction)}")
+    ax.axvline(0.0, color="C3", linewidth=1.5, label=f"sample, decided {plain(why.decision)}")
     values = [f"{name} = {number(v)}" for name, v in zip(why.feature_names, why.sample, strict=True)]
     ax.set_yticks(rows, values)
     ax.set_xticks([-1, 0, 1], ["below", "as the sample", "above"])

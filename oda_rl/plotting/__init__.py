@@ -4,12 +4,10 @@ Every function takes any estimator of the package or any agent of `oda_rl.agents
 matplotlib axes that it drew on.
 """
 
+from oda_rl.inspect.model import View, view_of
 from oda_rl.plotting.animations import animate_codebook
-from oda_rl.plotting.annealing import plot_annealing
-from oda_rl.plotting.codebooks import plot_codebook, plot_learning_curve
-from oda_rl.plotting.maps import plot_policy_map, plot_value_map
-from oda_rl.plotting.partitions import plot_partition
-from oda_rl.plotting.views import View, view_of
+from oda_rl.plotting.curves import plot_annealing, plot_codebook, plot_learning_curve
+from oda_rl.plotting.maps import plot_partition, plot_policy_map, plot_value_map
 
 __all__ = [
     "View",

@@ -11,16 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least, check_positive
+from oda_rl.inspect.model import View, view_of
 from oda_rl.plotting import style
-from oda_rl.plotting.maps import add_scale, draw_decisions, draw_values
-from oda_rl.plotting.partitions import draw_codevectors, name_axes, plot_partition, renamed
-from oda_rl.plotting.planes import Plane, cells_in, make_plane
-from oda_rl.plotting.views import View, _index, distance_from, view_of
+from oda_rl.plotting.maps import (
+    add_scale,
+    draw_codevectors,
+    draw_decisions,
+    draw_values,
+    name_axes,
+    plot_partition,
+)
+from oda_rl.plotting.planes import Plane, make_plane
 
 # Points along each side of the maps
 RESOLUTION = 100
 LEVELS = 16
-# What is said of pictures in which all values are equal
+# The title of pictures in which all values are equal
 NOTHING_YET = "all actions alike so far"
 # Values beyond these quantiles have the colour of the nearest that is within.
 EXTREMES = (0.005, 0.995)
@@ -86,7 +92,7 @@ def animate_codebook(
     check_at_least(2, max_frames=max_frames)
     check_at_least(1, fps=fps)
     check_positive(dpi=dpi)
-    views = [renamed(view, feature_names, label_names) for view in _thin(_views(frames), max_frames)]
+    views = [view.renamed(feature_names, label_names) for view in _thin(_views(frames), max_frames)]
     maps = _Maps(views, dimensions, at, X)
     figure, axes = plt.subplots(
         1, maps.n_panels, figsize=size or (4.6 * maps.n_panels, 4.0), squeeze=False, layout="constrained"
@@ -127,11 +133,10 @@ class _Maps:
         self.with_values = last.decisions is not None and last.values is not None and X is None
         self.n_panels = 2 if self.with_values else 1
         if self.with_values:
-            grid = self.plane.grid(RESOLUTION)
-            shape = (RESOLUTION, RESOLUTION)
-            assert all(view.values is not None and view.decisions is not None for view in views)
-            self.values = [np.asarray(view.values(grid)).reshape(shape) for view in views]  # type: ignore[misc]
-            self.decided = [np.asarray(view.decisions(grid)).reshape(shape) for view in views]  # type: ignore[misc]
+            grid, shape = self.plane.grid(RESOLUTION), (RESOLUTION, RESOLUTION)
+            every: list[Any] = views
+            self.values = [np.asarray(view.values(grid)).reshape(shape) for view in every]
+            self.decided = [np.asarray(view.decisions(grid)).reshape(shape) for view in every]
             # a few far corners, about which an agent knows nothing, would take all the colours
             self.limits = tuple(np.quantile(self.values, EXTREMES))
 
@@ -140,9 +145,9 @@ class _Maps:
         view = replace(self.views[t], reach=self.views[-1].limits(self.samples))
         for ax in axes:
             ax.clear()
+        axes[-1].set_title(view.title, loc="right", fontsize=10)
         if not self.with_values:
             plot_partition(view, self.samples, None, self.plane.dimensions, self.plane.at, ax=axes[0])
-            axes[0].set_title(view.title, loc="right", fontsize=10)
             return
         if np.ptp(self.values[t]) > 0.0:
             draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
@@ -150,14 +155,10 @@ class _Maps:
             view = replace(view, labels=np.zeros(len(view.codevectors)))
             axes[0].set_facecolor(style.CELL)
             axes[0].set_title(NOTHING_YET, loc="left", fontsize=10)
-        which = np.arange(len(view.codevectors))
-        if view.distance is not None and len(self.plane.at) == view.n_features:
-            which = np.array(sorted(cells_in(self.plane, view.distance)), dtype=np.int64)
-        draw_codevectors(axes[0], view, self.plane, which)
+        draw_codevectors(axes[0], view, self.plane)
         self.filled = draw_values(axes[1], self.plane, self.values[t], LEVELS, self.limits)
         for ax in axes:
             name_axes(ax, view, self.plane)
-        axes[1].set_title(view.title, loc="right", fontsize=10)
 
     def add_scale(self, figure: Any, axes: Any) -> None:
         """Colour bars, which are the same for all pictures."""
@@ -171,35 +172,15 @@ class _Maps:
 
 
 def _views(frames: Any) -> list[View]:
-    """The views of an estimator's history, or those given."""
-    if hasattr(frames, "history_") and hasattr(frames, "codevectors_"):
-        return [_past(frames, record) for record in frames.history_ if hasattr(record, "codevectors")]
-    if hasattr(frames, "views"):
-        frames = frames.views()
+    """The views given, or those that an estimator or a callback has collected."""
     try:
-        return [view_of(frame) for frame in frames]
-    except TypeError:
+        given = frames if isinstance(frames, Sequence) else frames.views()
+        return [view_of(frame) for frame in given]
+    except (TypeError, AttributeError):
         raise TypeError(
             f"frames is a {type(frames).__name__}; a fitted estimator with a history_, or views of an "
             "agent from SnapshotCallback, are accepted."
         ) from None
-
-
-def _past(model: Any, record: Any) -> View:
-    """The view of an estimator as it was at the end of a temperature."""
-    codevectors = np.asarray(record.codevectors, dtype=float)
-    labels = getattr(record, "labels", None)
-    now = view_of(model)
-    return replace(
-        now,
-        codevectors=codevectors,
-        weights=np.zeros(len(codevectors)),  # not recorded
-        labels=None if labels is None else _index(model.classes_, labels),
-        distance=distance_from(model, codevectors),
-        values=None,
-        decisions=None,
-        title=f"T = {record.temperature:.3g}, {len(codevectors)} codevectors",
-    )
 
 
 def _thin(views: list[View], most: int) -> list[View]:

@@ -1,16 +1,88 @@
-"""Maps over any two dimensions, the others fixed: of values, and of what is decided."""
+"""Maps over any two dimensions, the others fixed: cells, what is decided, and values."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least
+from oda_rl.inspect.model import View, indices_of, view_of
 from oda_rl.plotting import style
-from oda_rl.plotting.partitions import draw_codevectors, name_axes, renamed
 from oda_rl.plotting.planes import Plane, cells_in, make_plane
-from oda_rl.plotting.views import View, view_of
+
+
+def plot_partition(
+    model: Any,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    dimensions: tuple[int, int] | None = None,
+    at: ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw the cells in a plane, coloured by label, and their codevectors, with areas by weight.
+
+    Cells are drawn exactly, as polygons, for every Bregman divergence. With more than two dimensions
+    the picture is a slice: it has those cells, and only their codevectors, that meet the plane in which
+    all other coordinates are those of `at`.
+
+    Parameters
+    ----------
+    model : estimator, agent or View
+        Clusterers have one colour, classifiers that of each codevector's class, regressors that of the
+        cell's value, agents that of the greedy action at the codevector. An agent with continuous
+        actions has cells in the space of observations and actions together.
+    X : array-like of shape (n_samples, n_features), optional
+        Samples to draw below the codevectors.
+    y : array-like of shape (n_samples,), optional
+        Their classes or outputs, for their colours.
+    dimensions : (int, int), optional
+        Which to draw, horizontally and vertically; by default the two that tell most about the labels
+        (by mutual information), or the first two where there are no labels.
+    at : array-like of shape (n_features,), optional
+        Where the slice lies; its entries for `dimensions` mean nothing. By default the mean of the
+        codevectors.
+    feature_names, label_names : sequence of str, optional
+        Names for the axes and the legend, instead of the model's own.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If dimensions, place or samples do not fit the model, or it has no cells with a centre, like tile
+        coding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oda_rl import ODAPartition
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> model = ODAPartition(max_codevectors=5, random_state=0).fit(X)
+    >>> ax = plot_partition(model, X)
+    """
+    view = view_of(model).renamed(feature_names, label_names)
+    if view.distance is None or not len(view.codevectors):
+        raise ValueError(f"a {type(model).__name__} has no cells with codevectors that could be drawn.")
+    samples = None if X is None else np.asarray(X, dtype=float)
+    if samples is not None and (samples.ndim != 2 or samples.shape[1] != view.n_features):
+        raise ValueError(f"X must have shape (n_samples, {view.n_features}), got {samples.shape}.")
+    plane = make_plane(view, dimensions, at, samples)
+    ax = style.new_axes(ax)
+    polygons = cells_in(plane, view.distance)
+    met = np.array(sorted(polygons), dtype=np.int64)
+    norm = _draw_cells(ax, view, [polygons[i] for i in met], met)
+    if samples is not None:
+        _draw_samples(ax, view, samples[:, list(plane.dimensions)], y, norm)
+    draw_codevectors(ax, view, plane, met)
+    name_axes(ax, view, plane)
+    return ax
 
 
 def plot_value_map(
@@ -32,11 +104,8 @@ def plot_value_map(
     ----------
     model : agent, estimator or View
         What has been learned.
-    dimensions : (int, int), optional
-        Which to draw, horizontally and vertically; by default the two that tell most about the labels.
-    at : array-like of shape (n_features,), optional
-        The other coordinates; its entries for `dimensions` mean nothing. By default the mean of the
-        codevectors.
+    dimensions, at, feature_names, ax
+        As for `plot_partition`.
     codebook : bool, default=False
         Whether to draw the codevectors, too, with areas by weight: with more than two dimensions, those
         whose cells meet the plane.
@@ -44,10 +113,6 @@ def plot_value_map(
         Steps of the colours.
     resolution : int, default=120
         Points along each side.
-    feature_names : sequence of str, optional
-        Names for the axes, instead of the model's own.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
 
     Returns
     -------
@@ -59,7 +124,8 @@ def plot_value_map(
     ValueError
         If dimensions or place do not fit, or the model has no values, like a clusterer.
     """
-    view, plane = _prepare(model, dimensions, at, feature_names, None)
+    view = view_of(model).renamed(feature_names)
+    plane = make_plane(view, dimensions, at, most=view.n_valued)
     if view.values is None:
         raise ValueError(
             f"a {type(model).__name__} has no values; agents, classifiers and regressors have."
@@ -70,7 +136,7 @@ def plot_value_map(
     drawn = draw_values(ax, plane, values.reshape(resolution, resolution), levels)
     add_scale(ax.figure, drawn, ax, view)
     if codebook:
-        _draw_codebook(ax, view, plane)
+        draw_codevectors(ax, view, plane)
     name_axes(ax, view, plane)
     return ax
 
@@ -93,10 +159,10 @@ def plot_policy_map(
     ----------
     model : agent, classifier or View
         What has been learned.
-    dimensions, at, codebook, resolution, feature_names, ax
+    dimensions, at, feature_names, label_names, ax
+        As for `plot_partition`.
+    codebook, resolution
         As for `plot_value_map`.
-    label_names : sequence of str, optional
-        Names of the actions or classes for the legend.
 
     Returns
     -------
@@ -107,7 +173,8 @@ def plot_policy_map(
     ValueError
         If dimensions or place do not fit, or the model decides nothing, like a regressor.
     """
-    view, plane = _prepare(model, dimensions, at, feature_names, label_names)
+    view = view_of(model).renamed(feature_names, label_names)
+    plane = make_plane(view, dimensions, at, most=view.n_valued)
     if view.decisions is None:
         raise ValueError(f"a {type(model).__name__} decides nothing; agents and classifiers do.")
     check_at_least(2, resolution=resolution)
@@ -115,15 +182,17 @@ def plot_policy_map(
     ax = style.new_axes(ax)
     draw_decisions(ax, view, plane, decided)
     if codebook:
-        _draw_codebook(ax, view, plane)
+        draw_codevectors(ax, view, plane)
     name_axes(ax, view, plane)
     return ax
 
 
+# -- parts, also of animations ---------------------------------------------------------------------
+
+
 def draw_values(ax: Any, plane: Plane, values: Any, levels: int, limits: Any = None) -> Any:
     """Fill the plane with colours between `levels` contours; `values` are those of `Plane.grid`."""
-    n = len(values)
-    along = [plane.low[j] + (np.arange(n) + 0.5) / n * (plane.high[j] - plane.low[j]) for j in (0, 1)]
+    along = plane.along(len(values))
     for side in along:  # contours end at the outermost points: let these be those of the border
         side[0], side[-1] = side[0] - 0.5 * (side[1] - side[0]), side[-1] + 0.5 * (side[1] - side[0])
     least, most = (float(values.min()), float(values.max())) if limits is None else limits
@@ -143,7 +212,7 @@ def add_scale(figure: Any, drawn: Any, ax: Any, view: View) -> None:
 def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool = True) -> Any:
     """Fill the plane with the colours of `decided`, of the points of `Plane.grid`.
 
-    `legend` says whether to tell what the colours mean: in a legend, or with a colour bar.
+    `legend` says whether to show what the colours mean: in a legend, or with a colour bar.
     """
     from matplotlib.colors import ListedColormap
 
@@ -166,18 +235,66 @@ def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool
     return drawn
 
 
-def _prepare(
-    model: Any, dimensions: Any, at: Any, feature_names: Any, label_names: Any
-) -> tuple[View, Plane]:
-    view = renamed(view_of(model), feature_names, label_names)
-    return view, make_plane(view, dimensions, at, most=view.n_valued)
+def draw_codevectors(ax: Any, view: View, plane: Plane, which: NDArray[np.int64] | None = None) -> None:
+    """The codevectors `which`, coloured by label, areas by weight; a legend if there are classes.
 
-
-def _draw_codebook(ax: Any, view: View, plane: Plane) -> None:
-    """The codevectors whose cells meet the plane; all, if the plane has not all of their dimensions."""
+    By default those whose cells meet the plane; all, if the plane has not all of their dimensions.
+    """
     if not len(view.codevectors):
         return
-    which = np.arange(len(view.codevectors))
-    if view.distance is not None and len(plane.at) == view.n_features:
-        which = np.array(sorted(cells_in(plane, view.distance)), dtype=np.int64)
-    draw_codevectors(ax, view, plane, which)
+    if which is None:
+        which = np.arange(len(view.codevectors))
+        if view.distance is not None and len(plane.at) == view.n_features:
+            which = np.array(sorted(cells_in(plane, view.distance)), dtype=np.int64)
+    points = view.codevectors[which][:, list(plane.dimensions)]
+    colours: Any = style.INK if view.labels is not None else style.PALETTE[0]
+    if view.has_classes:
+        assert view.labels is not None
+        palette = style.label_colours(len(view.label_names))
+        own = view.labels[which]
+        colours = [palette[label] for label in own]
+        style.add_label_legend(ax, view.label_names, palette, np.unique(own))
+    size = style.areas(view.weights)[which]
+    ax.scatter(*points.T, s=size, c=colours, edgecolors="white", linewidths=0.7, zorder=3)
+
+
+def name_axes(ax: Any, view: View, plane: Plane) -> None:
+    """Names and limits of both axes."""
+    i, j = plane.dimensions
+    ax.set(xlabel=view.feature_names[i], ylabel=view.feature_names[j])
+    ax.set(xlim=(plane.low[0], plane.high[0]), ylim=(plane.low[1], plane.high[1]))
+
+
+def _draw_cells(ax: Any, view: View, polygons: list[Any], which: NDArray[np.int64]) -> Any:
+    """The polygons of the cells `which`; returns the scale of the colours if labels are numbers."""
+    from matplotlib.collections import PolyCollection
+
+    cells = PolyCollection(polygons, edgecolors="white", linewidths=1.0, zorder=0)
+    if view.labels is None:
+        cells.set(facecolor=style.CELL, edgecolor=style.EDGE, linewidth=0.6)
+    elif view.has_classes:
+        palette = style.label_colours(len(view.label_names))
+        cells.set_facecolor([style.tinted(palette[label]) for label in view.labels[which]])
+    else:
+        cells.set(array=view.labels[which].astype(float), cmap=style.SEQUENTIAL)
+        ax.figure.colorbar(cells, ax=ax, label=view.label_names[0])
+    ax.add_collection(cells, autolim=False)
+    return cells.norm if cells.get_array() is not None else None
+
+
+def _draw_samples(ax: Any, view: View, points: Any, y: Any, norm: Any) -> None:
+    dots: dict[str, Any] = {"s": 7.0, "linewidths": 0.0, "alpha": 0.6, "zorder": 1}
+    if y is None:
+        ax.scatter(*points.T, color=style.INK, **dots)
+        return
+    targets = np.asarray(y)
+    if targets.shape != (len(points),):
+        raise ValueError(
+            f"y must have shape ({len(points)},), one for each sample; got {targets.shape}."
+        )
+    if view.classes is not None:
+        palette = [*style.label_colours(len(view.label_names)), style.INK]  # -1 is of no class
+        colours = [palette[label] for label in indices_of(view.classes, targets)]
+        ax.scatter(*points.T, c=colours, **dots)
+    else:
+        ax.scatter(*points.T, c=targets.astype(float), cmap=style.SEQUENTIAL, norm=norm, **dots)

@@ -6,12 +6,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl.plotting.views import View, check_dimensions
+from oda_rl.inspect.model import View
 
 Array = NDArray[np.float64]
 
-# Parts of the plane's side: a cell that is smaller is not seen.
+# Parts of the plane's side: a cell that is smaller is left out.
 SMALLEST = 1e-9
+# With fewer codevectors their labels do not tell which dimensions matter.
+FEW = 12
 
 
 class Plane(NamedTuple):
@@ -35,17 +37,17 @@ class Plane(NamedTuple):
 
     def grid(self, n: int) -> Array:
         """The centres of n x n pixels, row by row from below, as points of the space."""
-        along = [self.low[j] + (np.arange(n) + 0.5) / n * (self.high[j] - self.low[j]) for j in (0, 1)]
-        x, y = np.meshgrid(*along)
+        x, y = np.meshgrid(*self.along(n))
         return self.lift(np.column_stack([x.ravel(), y.ravel()]))
 
-    def unit(self, points: Array) -> Array:
-        """Points of the plane as parts of its sides."""
-        inside: Array = (points - self.low) / (self.high - self.low)
-        return inside
+    def along(self, n: int) -> tuple[Array, Array]:
+        """The centres of n pixels along each side."""
+        middles = (np.arange(n) + 0.5) / n
+        x, y = (self.low[j] + middles * (self.high[j] - self.low[j]) for j in (0, 1))
+        return x, y
 
     def back(self, unit: Array) -> Array:
-        """And back."""
+        """Parts of its sides as points of the plane."""
         points: Array = self.low + unit * (self.high - self.low)
         return points
 
@@ -68,7 +70,7 @@ def make_plane(
     at : array-like of shape (n_features,), optional
         Where the plane lies in the other dimensions; by default at the mean of the codevectors.
     X : ndarray of shape (n_samples, n_features), optional
-        Samples that should be seen.
+        Samples that should be inside.
     most : int, optional
         Dimensions that there are, if not all of the model's: the first ones.
 
@@ -78,7 +80,7 @@ def make_plane(
         If dimensions or place do not fit the model.
     """
     n = view.n_features if most is None else most
-    i, j = check_dimensions(view, dimensions, n)
+    i, j = _check_dimensions(view, dimensions, n)
     place = view.centre()[:n] if at is None else np.array(at, dtype=float)
     if most is not None and place.shape == (view.n_features,):
         place = place[:n]
@@ -87,6 +89,39 @@ def make_plane(
         raise ValueError(f"at must be {n} finite numbers, one for each of {names}; got {at!r}.")
     low, high = view.limits(X)
     return Plane((i, j), place, low[[i, j]], high[[i, j]])
+
+
+def telling_dimensions(view: View, n: int) -> tuple[int, int]:
+    """The two of the first `n` dimensions that tell most about the labels of the codevectors.
+
+    Without labels, or with few codevectors, those in which codevectors differ most.
+    """
+    labels, codevectors = view.labels, view.codevectors[:, :n]
+    if n == 2 or not len(codevectors):
+        return 0, 1
+    if labels is None or len(codevectors) < FEW or len(np.unique(labels)) < 2:
+        tells = codevectors.var(axis=0)
+    else:
+        from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
+
+        measure = mutual_info_classif if view.has_classes else mutual_info_regression
+        tells = measure(codevectors, labels, random_state=0)
+    first, second = np.sort(np.argsort(-tells, kind="stable")[:2])
+    return int(first), int(second)
+
+
+def _check_dimensions(view: View, dimensions: Sequence[int] | None, n: int) -> tuple[int, int]:
+    """The two of the first `n` dimensions to draw: those given, or the ones that tell most."""
+    if n < 2:
+        raise ValueError(f"there is no plane to draw: the model has {n} dimension, two are needed.")
+    if dimensions is None:
+        return telling_dimensions(view, n)
+    found = tuple(int(j) for j in dimensions)
+    if len(found) != 2 or found[0] == found[1] or not all(0 <= j < n for j in found):
+        raise ValueError(
+            f"dimensions must be two different numbers from 0 to {n - 1}, got {tuple(dimensions)}."
+        )
+    return found
 
 
 def cells_in(plane: Plane, distance: Callable[[Array], Array]) -> dict[int, Array]:

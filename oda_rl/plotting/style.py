@@ -1,4 +1,4 @@
-"""Colours that can be told apart by everybody, and axes that look alike in all pictures."""
+"""Colours that all readers can tell apart, and axes that look alike in all pictures."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,6 +63,13 @@ def new_axes(ax: Any) -> Any:
     from matplotlib import pyplot as plt
 
     return plt.subplots(layout="constrained")[1]
+
+
+def even_legend(legend: Any) -> None:
+    """Dots of one size in a legend, whatever the areas of the markers."""
+    for handle in legend.legend_handles:
+        if hasattr(handle, "set_sizes"):
+            handle.set_sizes([40.0])
 
 
 def add_label_legend(ax: Any, names: Sequence[str], colours: Sequence[Any], labels: Any) -> None:

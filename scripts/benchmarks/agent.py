@@ -8,14 +8,24 @@ from typing import Annotated
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.picture import draw_kept
-from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
+from benchmarks.agent_pictures import draw_kept
+from benchmarks.comparison import Entry
+from benchmarks.plans import (
+    DEFAULT_STEPS,
+    OURS,
+    TASKS,
+    Algorithm,
+    Plan,
+    Task,
+    find_options,
+    find_task,
+    find_threshold,
+    refuse,
+    short_name,
+)
 from benchmarks.runs import carry_out, write_csv
-from benchmarks.statistics import first_pass_and_hold, interquartile_mean
-from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
-from benchmarks.training import Run
+from common.tables import make_table, show_table, steps_text, yes
 from oda_rl.agents import TwoTimescaleConfig
 
 
@@ -34,7 +44,7 @@ class Agent:
     threshold: float | None = None
     """Return that counts as solved; the environment's own if not given."""
     preset: bool = False
-    """For ours: the options that `presets.py` has for the environment, whatever the flags below say."""
+    """For ours: the options that are kept here for the environment, whatever the flags below say."""
     eval_freq: int = 5_000
     """Steps between evaluations of 20 greedy episodes."""
     eval_episodes: int = 100
@@ -52,27 +62,6 @@ class Agent:
     )
 
 
-@dataclass
-class Outcome:
-    """What is told of the runs of one plan."""
-
-    plan: Plan
-    runs: list[Run]
-    threshold: float
-
-    def passes(self) -> list[tuple[float, float]]:
-        """Steps to the first pass (infinite for none) and hold, of each run."""
-        found = []
-        for run in self.runs:
-            first, hold = first_pass_and_hold(run["curve"], self.threshold)
-            found.append((np.inf if first is None else run["steps"][first], hold))
-        return found
-
-    def values(self, name: str) -> np.ndarray:
-        """One number of every run."""
-        return np.array([run[name] for run in self.runs])
-
-
 def make_plan(args: Agent, env_id: str) -> Plan:
     """What is to be run for one environment."""
     task = find_task(env_id)
@@ -84,103 +73,66 @@ def make_plan(args: Agent, env_id: str) -> Plan:
     return Plan(args.algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
 
 
-def steps_text(steps: float) -> str:
-    """Steps to the first pass, or a dash."""
-    return f"{steps:,.0f}" if np.isfinite(steps) else "-"
-
-
-def yes(reached: bool) -> str:
-    """A word that stands out."""
-    return "[green]yes[/]" if reached else "[red]no[/]"
-
-
-def make_table(title: str, *columns: str) -> Table:
-    """A table with its first column to the left and the rest to the right."""
-    table = Table(title=title, title_justify="left")
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="right" if i else "left")
-    return table
-
-
-def show_seeds(outcome: Outcome, console: Console) -> None:
+def show_seeds(entry: Entry, console: Console) -> None:
     """The table of one task: a line for each seed."""
-    plan = outcome.plan
-    title = f"{plan.algorithm} on {plan.env_id}, {plan.total_timesteps:,} steps"
+    plan = entry.plan
     table = make_table(
-        title, "seed", "return", "sd", "cells", "numbers", "seconds", "first pass", "hold"
+        f"{plan.algorithm} on {plan.env_id}, {plan.total_timesteps:,} steps",
+        *("seed", "return", "sd", "cells", "numbers", "seconds", "first pass", "hold"),
     )
-    passes = outcome.passes()
-    for run, (first, hold) in zip(outcome.runs, passes, strict=True):
+    firsts, holds = entry.to_threshold("steps"), entry.holds()
+    for run, first, hold in zip(entry.runs, firsts, holds, strict=True):
         table.add_row(
-            str(run["seed"]),
-            f"{run['mean']:.1f}",
-            f"{run['sd']:.1f}",
-            str(run["cells"] or "-"),
-            f"{run['numbers']:,}",
-            f"{run['seconds']:.1f}",
-            steps_text(first),
-            f"{hold:.2f}",
+            *(str(run["seed"]), f"{run['mean']:.1f}", f"{run['sd']:.1f}", str(run["cells"] or "-")),
+            *(f"{run['numbers']:,}", f"{run['seconds']:.1f}", steps_text(first), f"{hold:.2f}"),
         )
     table.add_section()
     table.add_row(
-        "IQM",
-        f"{interquartile_mean(outcome.values('mean')):.1f}",
-        "",
-        f"{np.median(outcome.values('cells')):.0f}",
-        f"{np.median(outcome.values('numbers')):,.0f}",
-        f"{np.median(outcome.values('seconds')):.1f}",
-        steps_text(float(np.median([first for first, _ in passes]))),
-        f"{np.median([hold for _, hold in passes]):.2f}",
+        *("IQM", f"{entry.iqm:.1f}", "", f"{entry.median('cells'):.0f}"),
+        *(f"{entry.median('numbers'):,.0f}", f"{entry.median('seconds'):.1f}"),
+        *(steps_text(float(np.median(firsts))), f"{np.median(holds):.2f}"),
     )
     console.print(table)
     console.print(
         "return: mean of the greedy episodes with the last policy. seconds: without evaluations. "
-        f"first pass: steps to the first evaluation at {outcome.threshold}; hold: the share of the "
+        f"first pass: steps to the first evaluation at {entry.threshold}; hold: the share of the "
         "evaluations from there on that stay at it. The last row: IQM of the returns, else medians."
     )
 
 
-def show_returns(done: list[tuple[Task, Outcome]], title: str, console: Console) -> None:
-    """Returns of all tasks, against what is to be reached and the best peer."""
-    table = make_table(title, "task", "IQM", "worst", "reach", "", "aim (best peer)", "")
-    for task, outcome in done:
-        means = outcome.values("mean")
-        iqm, worst = interquartile_mean(means), float(means.min())
-        counts = worst if task.reach_by == "every seed" else iqm
-        table.add_row(
-            task.name,
-            f"{iqm:.1f}",
-            f"{worst:.1f}",
-            f"{task.reach_by} {task.reach:g}",
-            yes(counts >= task.reach),
-            f"{task.aim:g} ({task.peer})",
-            yes(iqm >= task.aim),
-        )
-    console.print(table)
+def returns_row(task: Task, entry: Entry) -> list[str]:
+    """Returns on a task, against what is to be reached and the best peer."""
+    iqm, worst = entry.iqm, float(entry.returns.min())
+    counts = worst if task.reach_by == "every seed" else iqm
+    return [
+        *(task.name, f"{iqm:.1f}", f"{worst:.1f}"),
+        *(f"{task.reach_by} {task.reach:g}", yes(counts >= task.reach)),
+        *(f"{task.aim:g} ({task.peer})", yes(iqm >= task.aim)),
+    ]
 
 
-def show_costs(done: list[tuple[Task, Outcome]], console: Console) -> None:
-    """What the returns of all tasks cost."""
-    table = make_table(
-        "What they took: medians over seeds",
-        *("task", "steps", "first pass", "hold", "cells", "at most", "", "numbers", "seconds"),
-    )
-    for task, outcome in done:
-        passes = outcome.passes()
-        cells = int(outcome.values("cells").max())
-        ours = outcome.plan.algorithm == OURS
-        table.add_row(
-            task.name,
-            f"{outcome.plan.total_timesteps:,}",
-            steps_text(float(np.median([first for first, _ in passes]))),
-            f"{np.median([hold for _, hold in passes]):.2f}",
-            f"{cells:,}" if cells else "-",
-            f"{task.cells}" if ours else "",
-            yes(cells <= task.cells) if ours else "",
-            f"{np.median(outcome.values('numbers')):,.0f}",
-            f"{np.median(outcome.values('seconds')):.1f}",
-        )
-    console.print(table)
+def costs_row(task: Task, entry: Entry) -> list[str]:
+    """What the returns on a task cost."""
+    cells, ours = int(entry.values("cells").max()), entry.algorithm == OURS
+    return [
+        *(task.name, f"{entry.plan.total_timesteps:,}"),
+        *(steps_text(float(np.median(entry.to_threshold("steps")))), f"{np.median(entry.holds()):.2f}"),
+        *(f"{cells:,}" if cells else "-", f"{task.cells}" if ours else ""),
+        *(yes(cells <= task.cells) if ours else "", f"{entry.median('numbers'):,.0f}"),
+        f"{entry.median('seconds'):.1f}",
+    ]
+
+
+def show_tasks(entries: list[Entry], algorithm: str, console: Console) -> None:
+    """The tables of all tasks."""
+    done = [(task, entry) for entry in entries if (task := find_task(entry.plan.env_id))]
+    most = max(len(entry.runs) for entry in entries)
+    columns = ("task", "IQM", "worst", "reach", "", "aim (best peer)", "")
+    rows = [returns_row(*pair) for pair in done]
+    show_table(console, f"{algorithm}, {most} seeds", columns, rows)
+    columns = ("task", "steps", "first pass", "hold", "cells", "at most", "", "numbers", "seconds")
+    rows = [costs_row(*pair) for pair in done]
+    show_table(console, "What they took: medians over seeds", columns, rows)
     console.print(
         "IQM and worst: over seeds, of the means of greedy episodes with the last policy. first pass: "
         "steps to the first evaluation at Gymnasium's threshold (if it has none, reach); hold: the "
@@ -189,16 +141,16 @@ def show_costs(done: list[tuple[Task, Outcome]], console: Console) -> None:
     )
 
 
-def tell_where(args: Agent, outcomes: list[Outcome], interrupted: bool, console: Console) -> None:
+def tell_where(args: Agent, entries: list[Entry], interrupted: bool, console: Console) -> None:
     """Where the results are, and what to type next."""
     path = args.log_dir / f"{args.algorithm}.csv"
-    if outcomes:
-        rows = [(outcome.plan, run) for outcome in outcomes for run in outcome.runs]
+    if entries:
+        rows = [(entry.plan, run) for entry in entries for run in entry.runs]
         write_csv(path, rows)
     if interrupted:
         console.print("Interrupted. The same command makes only the runs that are missing.")
     kept = f"Every run is kept under {args.log_dir}"
-    console.print(f"{kept}, a summary in {path}." if outcomes else f"{kept}.", highlight=False)
+    console.print(f"{kept}, a summary in {path}." if entries else f"{kept}.", highlight=False)
     console.print("To compare: --algorithm, then the picture of all that is kept:", highlight=False)
     console.print("  python scripts/benchmark.py agent --plot", highlight=False)
 
@@ -209,7 +161,7 @@ def run_agent(args: Agent, console: Console) -> None:
     if args.plot:
         draw_kept(args.log_dir, args.log_dir / "return_by_numbers", console)
         return
-    outcomes, skipped = [], []
+    entries, skipped = [], []
     for env_id in (args.env_id,) if args.env_id else tuple(task.env_id for task in TASKS):
         plan = make_plan(args, env_id)
         reason = refuse(plan)
@@ -220,21 +172,18 @@ def run_agent(args: Agent, console: Console) -> None:
         runs, interrupted = made.runs[0], made.interrupted
         threshold = find_threshold(env_id) if args.threshold is None else args.threshold
         if runs:
-            outcomes.append(Outcome(plan, runs, threshold))
+            entries.append(Entry(plan, runs, threshold))
         if interrupted:
             break
     else:
         interrupted = False
     if args.env_id:
-        for outcome in outcomes:
-            show_seeds(outcome, console)
-    elif outcomes:
-        done = [(task, o) for o in outcomes if (task := find_task(o.plan.env_id))]
-        most = max(len(outcome.runs) for outcome in outcomes)
-        show_returns(done, f"{args.algorithm}, {most} seeds", console)
-        show_costs(done, console)
+        for entry in entries:
+            show_seeds(entry, console)
+    elif entries:
+        show_tasks(entries, args.algorithm, console)
     for line in skipped:
         console.print(line, highlight=False)
-    tell_where(args, outcomes, interrupted, console)
+    tell_where(args, entries, interrupted, console)
     if args.env_id and skipped:
         sys.exit(1)

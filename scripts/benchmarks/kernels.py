@@ -1,8 +1,7 @@
 """The kernel machines: bandwidths found, errors and dictionaries against an oracle, time, and SVC."""
 
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 from sklearn.datasets import make_moons
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from benchmarks.statistics import bootstrap_interval
+from common.measuring import interval, timed
+from common.tables import make_table, show_table, yes
 from oda_rl import KernelSGDClassifier
 from oda_rl.datasets import make_multidist
 
@@ -84,49 +83,35 @@ def run(seed: int, **options: Any) -> Result:
 
 def runs(seeds: Sequence[int], title: str, **options: Any) -> Array:
     """One row for each seed, the fields of `Result`."""
-    rows = track(seeds, description=title, transient=True, disable=not sys.stdout.isatty())
-    return np.array([run(seed, **options) for seed in rows])
+    return np.array([run(seed, **options) for seed in progress(seeds, title)])
+
+
+def progress(seeds: Sequence[int], title: str) -> Iterable[int]:
+    """The seeds, with a bar if the output is a terminal."""
+    return track(seeds, description=title, transient=True, disable=not sys.stdout.isatty())
 
 
 def interval_text(values: Array) -> str:
     """A mean with its bootstrap interval."""
-    low, high = bootstrap_interval(values, np.mean)
+    low, high = interval([values], np.mean)
     return f"{values.mean():+.2f} [{low:+.2f}, {high:+.2f}]"
-
-
-def yes(reached: bool) -> str:
-    """A word that stands out."""
-    return "[green]yes[/]" if reached else "[red]no[/]"
-
-
-def make_table(title: str, *columns: str) -> Table:
-    """A table with its first column to the left and the rest to the right."""
-    table = Table(title=title, title_justify="left")
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="right" if i else "left")
-    return table
 
 
 def show_grid(args: Kernels, oracle: Array, console: Console) -> None:
     """What the best fixed bandwidth is."""
-    table = make_table(
-        f"POLK with fixed bandwidths on multidist, {len(args.seeds)} seeds",
-        "bandwidth",
-        "test error, %",
-        "over the oracle's",
-        "loss at the end",
-        "points",
-    )
+    rows = []
     for bandwidth in args.grid:
         found = runs(args.seeds, f"POLK {bandwidth:g}", adapt=(), bandwidth=bandwidth)
-        table.add_row(
-            f"{bandwidth:g}",
-            f"{found[:, 0].mean():.2f}",
-            interval_text(found[:, 0] - oracle[:, 0]),
-            f"{found[:, 1].mean():.3f}",
-            f"{found[:, 2].mean():.0f}",
+        rows.append(
+            [
+                *(f"{bandwidth:g}", f"{found[:, 0].mean():.2f}"),
+                *(interval_text(found[:, 0] - oracle[:, 0]), f"{found[:, 1].mean():.3f}"),
+                f"{found[:, 2].mean():.0f}",
+            ]
         )
-    console.print(table)
+    title = f"POLK with fixed bandwidths on multidist, {len(args.seeds)} seeds"
+    columns = ("bandwidth", "test error, %", "over the oracle's", "loss at the end", "points")
+    show_table(console, title, columns, rows)
     console.print(
         f"The oracle is the paper's, POLK with {ORACLE:g} (modes of variance 0.2: a standard deviation "
         "of 0.45). Errors: means, and 95 % bootstrap intervals of the difference seed by seed."
@@ -137,16 +122,10 @@ def show_chains(args: Kernels, oracle: Array, console: Console) -> None:
     """BARRETTE beside the oracle and the misspecified bandwidths."""
     table = make_table(
         "multidist, 5,000 samples once, the paper's settings; near: d within 25 % of the oracle's",
-        "method",
-        "error, %",
-        "over the oracle's",
-        "d, median [range]",
-        "near",
-        "points",
-        "reached",
+        *("method", "error, %", "over the oracle's", "d, median [range]", "near", "points", "reached"),
     )
     wrong = runs(args.seeds, "misspecified", adapt=(), bandwidth=MISSPECIFIED)
-    above = bootstrap_interval(wrong[:, 0] - oracle[:, 0], np.mean)[0]
+    above = interval([wrong[:, 0] - oracle[:, 0]], np.mean)[0]
     for name, found in ((f"POLK {ORACLE:g}, oracle", oracle), (f"POLK {MISSPECIFIED:g}", wrong)):
         table.add_row(*cells(name, found, oracle), "")
     for transfer in ("keep", "project"):
@@ -154,7 +133,7 @@ def show_chains(args: Kernels, oracle: Array, console: Console) -> None:
         for start in args.starts:
             title = f"from {start:g}" + ("" if transfer == "keep" else ", projects")
             found = runs(args.seeds, title, bandwidth=start, transfer=transfer)
-            below = bootstrap_interval(found[:, 0] - oracle[:, 0], np.mean)[1]
+            below = interval([found[:, 0] - oracle[:, 0]], np.mean)[1]
             missed = []
             if abs(np.median(found[:, 3]) / ORACLE - 1.0) > NEAR:
                 missed.append("d")
@@ -164,8 +143,8 @@ def show_chains(args: Kernels, oracle: Array, console: Console) -> None:
                 missed.append("apart")
             if found[:, 2].mean() > LARGER * oracle[:, 2].mean():
                 missed.append("points")
-            word = yes(not missed) + (": " + ", ".join(missed) if missed else "")
-            table.add_row(*cells(title, found, oracle), word if transfer == "keep" else "")
+            word = yes(not missed, *missed) if transfer == "keep" else ""
+            table.add_row(*cells(title, found, oracle), word)
     console.print(table)
     console.print(
         f"To be reached: median d within {NEAR:.0%} of {ORACLE:g}, error at most {POINT:g} point above "
@@ -191,24 +170,19 @@ def cells(name: str, found: Array, oracle: Array) -> list[str]:
 
 def show_time(console: Console) -> None:
     """Microseconds per sample once the dictionary has 100 points."""
-    table = make_table(
-        "Time per sample in 2 dimensions, a dictionary of 100 points",
-        "method",
-        "microseconds",
-        "reached",
-    )
+    rows = []
     samples, labels, *_ = make_multidist(20_000, seed=0)
     for name, adapt in (("POLK", ()), ("BARRETTE", ("bandwidth",))):
         options = PAPER | {"bandwidth": ORACLE, "adapt": adapt, "max_points": 100, "random_state": 0}
         model = KernelSGDClassifier(**options).partial_fit(samples[:4000], labels[:4000])
         seconds = []
         for begin in range(4000, 20_000, 1600):
-            begun = time.perf_counter()
-            model.partial_fit(samples[begin : begin + 1600], labels[begin : begin + 1600])
-            seconds.append(time.perf_counter() - begun)
+            chunk = slice(begin, begin + 1600)
+            seconds.append(timed(model.partial_fit, samples[chunk], labels[chunk])[1])
         cost = 1e6 * min(seconds) / 1600
-        table.add_row(name, f"{cost:.1f}", yes(cost <= MICROSECONDS))
-    console.print(table)
+        rows.append([name, f"{cost:.1f}", yes(cost <= MICROSECONDS)])
+    title = "Time per sample in 2 dimensions, a dictionary of 100 points"
+    show_table(console, title, ("method", "microseconds", "reached"), rows)
     console.print(
         f"Best of ten runs of 1,600 samples; at most {MICROSECONDS:g}. Five classes; every sample with "
         "a gradient enters the dictionary, and as many points leave it."
@@ -227,43 +201,27 @@ def show_svc(args: Kernels, console: Console) -> None:
     """Test errors in one pass against those of SVC with a cross-validated gamma."""
     table = make_table(
         f"One pass from bandwidth 1, against SVC, {len(args.seeds)} seeds",
-        "data",
-        "SVC, %",
-        "BARRETTE, %",
-        "over SVC's",
-        "points",
-        "support vectors",
-        "seconds",
-        "SVC's",
-        "reached",
+        *("data", "SVC, %", "BARRETTE, %", "over SVC's", "points", "support vectors", "seconds"),
+        *("SVC's", "reached"),
     )
     KernelSGDClassifier(random_state=0, **ONE_PASS).fit(*make_multidist(200)[:2])  # compiles
     for name in ("multidist", "moons"):
         rows = []
-        for seed in track(
-            args.seeds, description=f"SVC on {name}", transient=True, disable=not sys.stdout.isatty()
-        ):
+        for seed in progress(args.seeds, f"SVC on {name}"):
             samples, labels, test, test_labels = load(name, seed)
-            begun = time.perf_counter()
-            ours = KernelSGDClassifier(random_state=seed, **ONE_PASS).fit(samples, labels)
-            between = time.perf_counter()
-            search = GridSearchCV(SVC(kernel="rbf"), {"gamma": GAMMAS}, cv=3).fit(samples, labels)
-            ended = time.perf_counter()
+            model = KernelSGDClassifier(random_state=seed, **ONE_PASS)
+            search = GridSearchCV(SVC(kernel="rbf"), {"gamma": GAMMAS}, cv=3)
+            ours, seconds = timed(model.fit, samples, labels)
+            _, svc_seconds = timed(search.fit, samples, labels)
             errors = [100.0 * (1.0 - model.score(test, test_labels)) for model in (search, ours)]
             size = len(search.best_estimator_.support_)
-            rows.append([*errors, ours.n_points_, size, between - begun, ended - between])
+            rows.append([*errors, ours.n_points_, size, seconds, svc_seconds])
         found = np.array(rows)
         means = found.mean(axis=0)
         table.add_row(
-            name,
-            f"{means[0]:.2f}",
-            f"{means[1]:.2f}",
-            interval_text(found[:, 1] - found[:, 0]),
-            f"{means[2]:.0f}",
-            f"{means[3]:.0f}",
-            f"{np.median(found[:, 4]):.2f}",
-            f"{np.median(found[:, 5]):.1f}",
-            yes(means[1] - means[0] <= POINT),
+            *(name, f"{means[0]:.2f}", f"{means[1]:.2f}", interval_text(found[:, 1] - found[:, 0])),
+            *(f"{means[2]:.0f}", f"{means[3]:.0f}", f"{np.median(found[:, 4]):.2f}"),
+            *(f"{np.median(found[:, 5]):.1f}", yes(means[1] - means[0] <= POINT)),
         )
     console.print(table)
     console.print(

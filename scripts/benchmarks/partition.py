@@ -4,21 +4,20 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
+from common.measuring import repeated_seconds, timed
+from common.tables import make_table, show_table
 from oda_rl import Codebook, ODAPartition, datasets
 from oda_rl.codebook.learning import Pace, anneal
 
@@ -75,16 +74,6 @@ class Partition:
     """Samples to stream for the resident memory."""
 
 
-def best_seconds(function: Callable[[], object], repeats: int = 5) -> float:
-    """Least time of a call: what it costs when nothing else runs."""
-    times = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - begun)
-    return min(times)
-
-
 def sample_seconds(k: int, d: int, temperature: float, n: int = 20_000) -> float:
     """Seconds per sample of the learning rule, with `k` cells that stay where they are, more or less."""
     rng = np.random.default_rng(0)
@@ -101,20 +90,18 @@ def sample_seconds(k: int, d: int, temperature: float, n: int = 20_000) -> float
         anneal(samples, labels, weight, kind, pace, 1, 0.0, k, book.arrays, reference, spread, None)
 
     run()
-    return best_seconds(run) / n
+    return min(repeated_seconds(run)) / n
 
 
 def show_update_cost(console: Console) -> None:
     """Microseconds per sample over K, at a temperature where all cells share, and where few do."""
-    table = Table(title="Update cost per sample, d = 4, microseconds", title_justify="left")
-    counts = (8, 30, 100, 300, 1000)
-    for name in ("temperature", *(f"K = {k}" for k in counts), "slope 300 to 1000"):
-        table.add_column(name, justify="right")
+    counts, rows = (8, 30, 100, 300, 1000), []
     for name, temperature in (("high", 40.0), ("low", 0.01)):
         costs = [1e6 * sample_seconds(k, 4, temperature) for k in counts]
         slope = np.log(costs[-1] / costs[-2]) / np.log(counts[-1] / counts[-2])
-        table.add_row(name, *(f"{cost:.2f}" for cost in costs), f"K^{slope:.2f}")
-    console.print(table)
+        rows.append([name, *(f"{cost:.2f}" for cost in costs), f"K^{slope:.2f}"])
+    columns = ("temperature", *(f"K = {k}" for k in counts), "slope 300 to 1000")
+    show_table(console, "Update cost per sample, d = 4, microseconds", columns, rows, left=0)
 
 
 def scaled(name: str, data_dir: Path | None) -> Array:
@@ -125,33 +112,30 @@ def scaled(name: str, data_dir: Path | None) -> Array:
     return np.ascontiguousarray(StandardScaler().fit_transform(samples))
 
 
-def k_means(samples: Array, counts: set[int]) -> tuple[dict[int, float], float]:
-    """Distortion of 10-start k-means at every K, and the seconds of all of them."""
-    found = {}
-    begun = time.perf_counter()
-    for k in sorted(counts):
-        model = KMeans(k, n_init=10, random_state=0).fit(samples)
-        found[k] = model.inertia_ / len(samples)
-    return found, time.perf_counter() - begun
+def k_means(samples: Array, counts: set[int]) -> dict[int, float]:
+    """Distortion of 10-start k-means at every K."""
+    models = {k: KMeans(k, n_init=10, random_state=0).fit(samples) for k in sorted(counts)}
+    return {k: model.inertia_ / len(samples) for k, model in models.items()}
 
 
 def show_path(args: Partition, console: Console) -> None:
     """Distortion at every temperature over that of k-means at the same K, and the time of both."""
-    table = Table(title="Path of temperatures against KMeans(n_init=10)", title_justify="left")
-    columns = ("data", "temperatures", "Ks", "median", "worst", "last", "path s", "k-means s", "ratio")
-    for name in columns:
-        table.add_column(name, justify="right")
+    table = make_table(
+        "Path of temperatures against KMeans(n_init=10)",
+        *("data", "temperatures", "Ks", "median", "worst", "last", "path s", "k-means s", "ratio"),
+        left=0,
+    )
     everything: list[float] = []
     for name in args.datasets:
         samples = scaled(name, args.data_dir)
         ratios, lasts, levels, counts = [], [], [], []
         seconds, reference = 0.0, 0.0
         for seed in range(args.seeds):
-            begun = time.perf_counter()
-            model = ODAPartition(args.max_codevectors, random_state=seed).fit(samples)
-            seconds += time.perf_counter() - begun
+            partition = ODAPartition(args.max_codevectors, random_state=seed)
+            model, spent = timed(partition.fit, samples)
+            seconds += spent
             reached = {point.n_codevectors for point in model.history_}
-            best, spent = k_means(samples, reached)
+            best, spent = timed(k_means, samples, reached)
             reference += spent
             ratios += [point.distortion / best[point.n_codevectors] for point in model.history_]
             lasts.append(-model.score(samples) / best[model.n_codevectors_])
@@ -159,14 +143,9 @@ def show_path(args: Partition, console: Console) -> None:
             counts.append(len(reached))
         everything += ratios
         table.add_row(
-            name,
-            f"{np.mean(levels):.0f}",
-            f"{np.mean(counts):.0f}",
-            f"{np.median(ratios):.3f}",
-            f"{np.max(ratios):.3f}",
-            f"{np.median(lasts):.3f}",
-            f"{seconds / args.seeds:.2f}",
-            f"{reference / args.seeds:.2f}",
+            *(name, f"{np.mean(levels):.0f}", f"{np.mean(counts):.0f}"),
+            *(f"{np.median(ratios):.3f}", f"{np.max(ratios):.3f}", f"{np.median(lasts):.3f}"),
+            *(f"{seconds / args.seeds:.2f}", f"{reference / args.seeds:.2f}"),
             f"{seconds / reference:.2f}",
         )
     table.add_section()
@@ -176,9 +155,7 @@ def show_path(args: Partition, console: Console) -> None:
 
 def show_stream(args: Partition, console: Console) -> None:
     """Batches of 256 at K = 100: seconds per sample, and the distortion after as many."""
-    table = Table(title="partial_fit in batches of 256, K = 100", title_justify="left")
-    for name in ("data", "", "microseconds per sample", "distortion"):
-        table.add_column(name, justify="right")
+    rows = []
     for name in ("gaussians", "adult"):
         if name not in args.datasets:
             continue
@@ -191,17 +168,16 @@ def show_stream(args: Partition, console: Console) -> None:
             times = []
             for start in range(0, len(order), 256):
                 batch = samples[order[start : start + 256]]
-                begun = time.perf_counter()
-                model.partial_fit(batch)
-                times.append(time.perf_counter() - begun)
+                times.append(timed(model.partial_fit, batch)[1])
             # The last third, with all codevectors there.
             cost = 1e6 * float(np.median(times[-500:])) / 256
             centres = (
                 model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.codevectors_
             )
             distance = ((samples[:, None, :] - centres[None]) ** 2).sum(axis=2).min(axis=1).mean()
-            table.add_row(name, title, f"{cost:.2f}", f"{distance:.4f}")
-    console.print(table)
+            rows.append([name, title, f"{cost:.2f}", f"{distance:.4f}"])
+    columns = ("data", "", "microseconds per sample", "distortion")
+    show_table(console, "partial_fit in batches of 256, K = 100", columns, rows, left=0)
 
 
 def run_python(code: str, *arguments: str, **environment: str) -> list[float]:
@@ -218,28 +194,27 @@ def run_python(code: str, *arguments: str, **environment: str) -> list[float]:
 
 def show_start_and_memory(args: Partition, console: Console) -> None:
     """The first call without and with a cache, the checks of scikit-learn, and a long stream."""
-    table = Table(title="First call, scikit-learn's checks, memory", title_justify="left")
-    table.add_column("")
-    table.add_column("", justify="right", overflow="fold")
     with tempfile.TemporaryDirectory() as folder:
         _, cold = run_python(FIRST_CALL, NUMBA_CACHE_DIR=folder)
         imported, warm = run_python(FIRST_CALL, NUMBA_CACHE_DIR=folder)
-    table.add_row("import of ODAPartition, numba and scikit-learn with it", f"{imported:.2f} s")
-    table.add_row("first calls, compiled", f"{cold:.1f} s")
-    table.add_row("first calls from a warm cache", f"{warm:.2f} s")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(ODAPartition(), on_fail=None, on_skip=None)
     skipped = ", ".join(r["check_name"] for r in results if r["status"] == "skipped")
     states = [result["status"] for result in results]
     failed = ", ".join(r["check_name"] for r in results if r["status"] == "failed")
-    table.add_row("checks passed", f"{states.count('passed')} of {len(states)}")
-    table.add_row("checks failed", failed or "none")
-    table.add_row("checks skipped", skipped or "none")
     first, last, seen, k = run_python(STREAM, str(args.stream))
-    table.add_row("resident after the first 100,000 samples", f"{first:.1f} MiB")
-    table.add_row(f"resident after {seen:,.0f}, K = {k:.0f}", f"{last:.1f} MiB")
-    console.print(table)
+    rows = [
+        ("import of ODAPartition, numba and scikit-learn with it", f"{imported:.2f} s"),
+        ("first calls, compiled", f"{cold:.1f} s"),
+        ("first calls from a warm cache", f"{warm:.2f} s"),
+        ("checks passed", f"{states.count('passed')} of {len(states)}"),
+        ("checks failed", failed or "none"),
+        ("checks skipped", skipped or "none"),
+        ("resident after the first 100,000 samples", f"{first:.1f} MiB"),
+        (f"resident after {seen:,.0f}, K = {k:.0f}", f"{last:.1f} MiB"),
+    ]
+    show_table(console, "First call, scikit-learn's checks, memory", ("", ""), rows)
 
 
 def run_partition(args: Partition, console: Console) -> None:

@@ -1,6 +1,10 @@
-"""Training runs that are kept as they end, so that a long table can be interrupted and resumed."""
+"""Training runs that are kept as they end, so that a long table can be interrupted and resumed.
+
+They are made here, in processes, or on the workers of a Dask cluster.
+"""
 
 import csv
+import importlib
 import io
 import json
 import signal
@@ -12,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed, parallel_config
+import cloudpickle
+from joblib import Parallel, delayed, parallel_config, wrap_non_picklable_objects
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -23,11 +28,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from benchmarks.cluster import by_value
-from benchmarks.plans import SB3, Plan, code_version
-from benchmarks.tasks import short_name
+from benchmarks.plans import SB3, Plan, code_version, short_name
 from benchmarks.training import Run, Trained, try_to_train, warm_up
 
+# Modules of this folder and its neighbours, which the workers of a cluster need not have.
+OWN = ("benchmarks", "common", "sb3_zoo")
 Job = tuple[int, int]
 """Number of the plan, and seed."""
 
@@ -154,7 +159,7 @@ def carry_out(
 
 
 def make_progress(console: Console) -> Progress:
-    """A bar of the runs that are made; none where nobody looks."""
+    """A bar of the runs that are made; none if the output is no terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -240,3 +245,48 @@ def write_csv(path: Path, rows: Sequence[tuple[Plan, Run]]) -> None:
         writer.writerow([*names, *numbers])
         for plan, run in rows:
             writer.writerow([*(getattr(plan, n) for n in names), *(run[n] for n in numbers)])
+
+
+# -- a cluster ---------------------------------------------------------------------------------------
+
+
+def by_value(function: Callable[[], Any]) -> Callable[[], Any]:
+    """A function that takes the code of these scripts along: workers need only the installed package."""
+    for name in OWN:
+        cloudpickle.register_pickle_by_value(importlib.import_module(name))
+    return wrap_non_picklable_objects(function, keep_wrapper=False)
+
+
+def connect(address: str, timeout: float = 10.0) -> Any:
+    """A client of the scheduler at an address.
+
+    Parameters
+    ----------
+    address : str
+        As the scheduler prints it: tcp://host:8786.
+    timeout : float, default=10
+        Seconds to wait for it, and for its first worker.
+
+    Returns
+    -------
+    distributed.Client
+
+    Raises
+    ------
+    ValueError
+        If `distributed` is not installed, there is no scheduler at the address, or it has no workers.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError("--dask needs distributed: pip install 'oda_rl[dask]'.") from None
+    try:
+        client = Client(address, timeout=timeout)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"there is no Dask scheduler at {address}: {error}") from None
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError:
+        client.close()
+        raise ValueError(f"the Dask scheduler at {address} has no workers.") from None
+    return client

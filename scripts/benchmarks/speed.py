@@ -4,8 +4,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -15,10 +15,11 @@ from rich.table import Table
 from stable_baselines3.common.logger import configure
 
 import oda_rl.envs
-from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, Evaluation
+from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, CurveCallback, Evaluation
+from common.measuring import repeated_seconds
+from common.tables import make_table
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
-from oda_rl.agents.codebook_rl.tree.learner import TreeLearner
 from oda_rl.envs import StateAggregation
 
 # Turns in which training with and without logging take each other's place
@@ -53,22 +54,14 @@ class Speed:
     """Cells with which the codebook on a tree is compared with the flat one; none leaves it out."""
 
 
-def seconds_of(function: Callable[[], object], repeats: int = 5) -> float:
-    """Median time of a call."""
-    times = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - begun)
-    return float(np.median(times))
-
-
 def import_seconds() -> float:
     """Time that `import oda_rl` adds to a fresh interpreter."""
-    start = seconds_of(lambda: subprocess.run([sys.executable, "-c", ""], check=True))
-    return (
-        seconds_of(lambda: subprocess.run([sys.executable, "-c", "import oda_rl"], check=True)) - start
-    )
+
+    def run(code: str) -> None:
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+    empty, full = (repeated_seconds(run, code) for code in ("", "import oda_rl"))
+    return float(np.median(full) - np.median(empty))
 
 
 def make_agent(env_id: str, cells: int, seed: int = 0, **options: Any) -> TwoTimescaleQ:
@@ -88,12 +81,8 @@ def training_speed(
     """Steps per second of training once the codebook has grown, the best of three, and the agent."""
     model = make_agent(env_id, cells, **options)
     model.learn(first_steps)
-    times = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        model.learn(steps, callback=callbacks, reset_num_timesteps=False)
-        times.append(time.perf_counter() - begun)
-    return steps / min(times), model
+    again = partial(model.learn, steps, callback=callbacks, reset_num_timesteps=False)
+    return steps / min(repeated_seconds(again, repeats=3)), model
 
 
 class TimedCallback(CodebookCallback):
@@ -171,12 +160,9 @@ def wrapper_speeds(steps: int, cells: int, rounds: int = 5) -> dict[str, float]:
 
 def wrapper_table(steps: int, cells: int) -> Table:
     """What the wrapper adds to a step."""
-    table = Table(title=f"CartPole-v1 as {cells} states", title_justify="left")
-    table.add_column("")
-    for name in ("a step", "added", "to be reached"):
-        table.add_column(name, justify="right")
     speeds = wrapper_speeds(steps, cells)
     alone = min(speeds.values())
+    table = make_table(f"CartPole-v1 as {cells} states", "", "a step", "added", "to be reached")
     for name, seconds in speeds.items():
         added = ("", "") if seconds == alone else (f"{1e6 * (seconds - alone):.1f} us", "15 us")
         table.add_row(name, f"{1e6 * seconds:.1f} us", *added)
@@ -187,21 +173,11 @@ def seconds_until_solved(seed: int, max_timesteps: int, every: int = 5_000) -> t
     """Seconds of training, without the evaluations, and steps until one of those says solved."""
     model = TwoTimescaleQ(env=gym.make(COMPILED), seed=seed)
     evaluation = Evaluation(COMPILED, CURVE_EPISODES, EVALUATION_SEED * (seed + 1))
-    spent, begun = 0.0, time.perf_counter()
-
-    def look(seen: dict[str, Any], _: dict[str, Any]) -> bool:
-        nonlocal spent, begun
-        if model.num_timesteps % every:
-            return True
-        spent += time.perf_counter() - begun
-        solved = evaluation.play(model).mean() >= SOLVED
-        begun = time.perf_counter()
-        return not solved
-
-    model.learn(max_timesteps, callback=look)
-    return (
-        (spent, model.num_timesteps) if model.num_timesteps < max_timesteps else (np.inf, max_timesteps)
-    )
+    curve = CurveCallback(evaluation, every, SOLVED)
+    model.learn(max_timesteps, callback=curve)
+    if not curve.solved:
+        return np.inf, max_timesteps
+    return curve.seconds[-1], curve.steps[-1]
 
 
 def decision_seconds(cells: int) -> float:
@@ -214,30 +190,25 @@ def decision_seconds(cells: int) -> float:
         for _ in range(10_000):
             model.predict(observation, deterministic=True)
 
-    return seconds_of(decide) / 10_000
+    return float(np.median(repeated_seconds(decide))) / 10_000
 
 
 def tree_table(args: Speed) -> Table:
     """The codebook on a tree against the flat one, in the compiled loop."""
-    table = Table(title="CartPole-v1, compiled loop: flat against tree", title_justify="left")
-    table.add_column("values")
-    for name in ("flat: cells", "distances", "steps/s", "tree: cells", "distances", "steps/s", "ratio"):
-        table.add_column(name, justify="right")
+    table = make_table(
+        "CartPole-v1, compiled loop: flat against tree",
+        *("values", "flat: cells", "distances", "steps/s", "tree: cells", "distances", "steps/s"),
+        "ratio",
+    )
     for cells in args.tree_cells:
         for local_model in ("linear", "constant"):
             options = {"local_model": local_model, "first_steps": MANY_CELLS_STEPS, **MANY_CELLS}
             slow, flat = training_speed(COMPILED, args.total_timesteps, cells, **options)
             fast, tree = training_speed(COMPILED, args.total_timesteps, cells, tree=True, **options)
-            learner = tree.learner
-            assert isinstance(learner, TreeLearner)
+            learner: Any = tree.learner
             table.add_row(
-                local_model,
-                f"{flat.n_cells:,}",
-                f"{flat.n_cells:,}",
-                f"{slow:,.0f}",
-                f"{tree.n_cells:,}",
-                f"{learner.n_distances:.0f}",
-                f"{fast:,.0f}",
+                *(local_model, f"{flat.n_cells:,}", f"{flat.n_cells:,}", f"{slow:,.0f}"),
+                *(f"{tree.n_cells:,}", f"{learner.n_distances:.0f}", f"{fast:,.0f}"),
                 f"{fast / slow:.1f}",
             )
     return table
@@ -261,10 +232,7 @@ def add_logging(table: Table, args: Speed) -> None:
 def run_speed(args: Speed, console: Console) -> None:
     """The table of `benchmark.py speed`."""
     assert oda_rl.envs  # registers the compiled twins
-    table = Table(title=f"CartPole-v1, {args.cells} cells", title_justify="left")
-    table.add_column("")
-    for name in ("", "to be reached"):
-        table.add_column(name, justify="right")
+    table = make_table(f"CartPole-v1, {args.cells} cells", "", "", "to be reached")
     with console.status("timing"):
         for title, options, target in VARIANTS:
             speed, model = training_speed(COMPILED, 10 * args.total_timesteps, args.cells, **options)

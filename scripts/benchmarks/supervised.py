@@ -1,6 +1,5 @@
 """The classifier, in one configuration: accuracy, size and time against others, and its robustness."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_circles, make_moons
 from sklearn.ensemble import RandomForestClassifier
@@ -22,7 +20,9 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks.supervised_regression import show_regression, show_regression_stream
+from benchmarks.regression import show_regression, show_regression_stream
+from common.measuring import timed
+from common.tables import make_table, show_table
 from oda_rl import ODAClassifier, datasets
 
 Array = NDArray[np.float64]
@@ -133,9 +133,7 @@ def measure(
             for name, model in classifiers(seed).items():
                 if name not in results:
                     continue
-                begun = time.perf_counter()
-                model.fit(samples[train], labels[train])
-                results[name].seconds.append(time.perf_counter() - begun)
+                results[name].seconds.append(timed(model.fit, samples[train], labels[train])[1])
                 results[name].scores.append(score(model, samples[test], labels[test]))
                 results[name].sizes.append(getattr(model, "n_codevectors_", 0))
     return results
@@ -158,21 +156,20 @@ def is_reached(name: str, results: dict[str, Result]) -> str:
 def show_accuracy(args: Supervised, console: Console) -> None:
     """One row per data set."""
     names = list(classifiers(0))
-    table = Table(title="5-fold accuracy, %, seeds " + str(args.seeds), title_justify="left")
-    for title in ("data", *names, "K mean, max", "fit s", "forest's", "target", "reached"):
-        table.add_column(title, justify="right")
+    table = make_table(
+        f"5-fold accuracy, %, seeds {args.seeds}",
+        *("data", *names, "K mean, max", "fit s", "forest's", "target", "reached"),
+        left=0,
+    )
     means = []
     for data in args.datasets:
         results = measure(*load(data, args.data_dir), args.seeds)
         means.append([100.0 * np.mean(results[name].scores) for name in names])
         ours = results[OURS]
         table.add_row(
-            data,
-            *(f"{value:.2f}" for value in means[-1]),
-            f"{np.mean(ours.sizes):.0f}, {max(ours.sizes)}",
-            f"{np.median(ours.seconds):.3f}",
-            f"{np.median(results[FOREST].seconds):.3f}",
-            f"{TARGETS[data][0]:g}",
+            *(data, *(f"{value:.2f}" for value in means[-1])),
+            *(f"{np.mean(ours.sizes):.0f}, {max(ours.sizes)}", f"{np.median(ours.seconds):.3f}"),
+            *(f"{np.median(results[FOREST].seconds):.3f}", f"{TARGETS[data][0]:g}"),
             is_reached(data, results),
         )
     mean = np.mean(means, axis=0)
@@ -190,23 +187,19 @@ def show_credit(args: Supervised, console: Console) -> None:
     """F1 of the frauds, where they are rare."""
     samples, labels = load("credit", args.data_dir)
     results = measure(samples, labels, args.seeds, f1)
-    title = f"Credit-card sample, 5-fold F1, seeds {args.seeds}: {labels.mean():.2%} frauds"
-    table = Table(title=title, title_justify="left")
-    for column in ("classifier", "F1", "sd of folds", "K mean, max", "fit s", "reached"):
-        table.add_column(column, justify="right")
     least = max(LEAST_F1, np.mean(results[FOREST].scores) - F1_BEHIND)
+    rows = []
     for name, result in results.items():
-        own = name == OURS
-        reached = f"{'yes' if np.mean(result.scores) >= least else 'no'} (at least {least:.3f})"
-        table.add_row(
-            name,
-            f"{np.mean(result.scores):.3f}",
-            f"{np.std(result.scores):.3f}",
-            f"{np.mean(result.sizes):.0f}, {max(result.sizes)}" if own else "",
-            f"{np.median(result.seconds):.2f}",
-            reached if own else "",
-        )
-    console.print(table)
+        row = [name, f"{np.mean(result.scores):.3f}", f"{np.std(result.scores):.3f}", ""]
+        row += [f"{np.median(result.seconds):.2f}", ""]
+        if name == OURS:
+            row[3] = f"{np.mean(result.sizes):.0f}, {max(result.sizes)}"
+            row[5] = "yes" if np.mean(result.scores) >= least else "no"
+            row[5] += f" (at least {least:.3f})"
+        rows.append(row)
+    title = f"Credit-card sample, 5-fold F1, seeds {args.seeds}: {labels.mean():.2%} frauds"
+    columns = ("classifier", "F1", "sd of folds", "K mean, max", "fit s", "reached")
+    show_table(console, title, columns, rows, left=0)
 
 
 def with_feature_noise(samples: Array, part: float, rng: np.random.Generator) -> Array:
@@ -258,14 +251,12 @@ def show_robustness(args: Supervised, console: Console) -> None:
     chosen = [name for name in args.datasets if name != "digits"]
     scores = [noisy_scores(*load(name, args.data_dir), args.seeds[:1]) for name in chosen]
     names = list(classifiers(0))
-    title = f"Accuracy with noise, %, mean over {', '.join(chosen)}; features: part of the range"
-    table = Table(title=title, title_justify="left")
-    for column in ("noise", *names):
-        table.add_column(column, justify="right")
+    rows = []
     for kind in scores[0]:
         means = [np.mean([own[kind][name] for own in scores]) for name in names]
-        table.add_row(kind, *(f"{value:.1f}" for value in means))
-    console.print(table)
+        rows.append([kind, *(f"{value:.1f}" for value in means)])
+    title = f"Accuracy with noise, %, mean over {', '.join(chosen)}; features: part of the range"
+    show_table(console, title, ("noise", *names), rows, left=0)
 
 
 def run_supervised(args: Supervised, console: Console) -> None:

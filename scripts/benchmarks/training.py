@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize, sync_envs_normalization
+from stable_baselines3.common.vec_env import VecNormalize, sync_envs_normalization
 
 from benchmarks.plans import SB3, Plan, make_model
+from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 
 EVALUATION_SEED = 1_000_000
 CURVE_EPISODES = 20
@@ -43,7 +43,7 @@ class Evaluation:
 
     def __init__(self, env_id: str, episodes: int, seed: int) -> None:
         self.seed = seed
-        self.envs: VecEnv = make_vec_env(env_id, episodes, seed=seed, env_kwargs={"render_mode": None})
+        self.envs = make_evaluation_envs(env_id, episodes, seed)
         self._normalized: VecNormalize | None = None
 
     def play(self, model: BaseAlgorithm) -> np.ndarray:
@@ -68,8 +68,19 @@ class Evaluation:
 class CurveCallback(BaseCallback):
     """Evaluates now and then; the time that this takes is not counted.
 
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Its episodes.
+    eval_freq : int
+        Environment steps between evaluations.
+    goal : float, default=inf
+        A mean return with which the training ends.
+
     Attributes
     ----------
+    solved : bool
+        Whether it has ended so.
     steps : list of int
         Environment steps before each evaluation.
     seconds : list of float
@@ -78,8 +89,9 @@ class CurveCallback(BaseCallback):
         The return of every episode.
     """
 
-    def __init__(self, evaluation: Evaluation, eval_freq: int) -> None:
+    def __init__(self, evaluation: Evaluation, eval_freq: int, goal: float = np.inf) -> None:
         super().__init__()
+        self.goal, self.solved = goal, False
         self.evaluation = evaluation
         self.eval_freq = eval_freq
         self.steps: list[int] = []
@@ -96,8 +108,9 @@ class CurveCallback(BaseCallback):
             self.steps.append(self.num_timesteps)
             self.seconds.append(begun - self._begun - self._apart)
             self.returns.append(self.evaluation.play(self.model).tolist())
+            self.solved = bool(np.mean(self.returns[-1]) >= self.goal)
             self._apart += time.perf_counter() - begun
-        return True
+        return not self.solved
 
     def total_seconds(self) -> float:
         """Seconds of training so far."""
@@ -117,7 +130,7 @@ def count_numbers(model: Any) -> int:
 
 def time_decision(model: BaseAlgorithm, env_id: str, number: int = 50) -> float:
     """Microseconds from one observation to the greedy action; the least of ten times."""
-    envs = make_vec_env(env_id, 1, seed=EVALUATION_SEED, env_kwargs={"render_mode": None})
+    envs = make_evaluation_envs(env_id, 1, EVALUATION_SEED)
     observation = np.asarray(envs.reset())[0]
     envs.close()
     scaler = model.get_vec_normalize_env()

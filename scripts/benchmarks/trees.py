@@ -1,21 +1,23 @@
 """Trees against flat codebooks: errors, codevectors and time; prediction; resolutions; splits."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
+from rich.progress import track
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
 from benchmarks.trees_resolutions import show_resolutions
-from benchmarks.trees_splits import Splits, show_splits
-from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
-from oda_rl.datasets import make_gaussian_classes
+from common.measuring import repeated_seconds
+from common.tables import show_table
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
+from oda_rl.datasets import make_gaussian_classes, make_surface
 
 Array = NDArray[np.float64]
 Problem = tuple[Array, NDArray[np.int64], Array, NDArray[np.int64]]
@@ -27,6 +29,16 @@ LAYERS = ({"max_codevectors": 10}, {"max_codevectors": 4})
 CODEVECTOR_SHARE, TIME_SHARE = 0.25, 0.1
 MOST_TIMES_100, LEAST_TIMES_FLAT = 20.0, 10.0
 N_COMPONENTS, N_FEATURES = 50, 4
+MOST_RISE = 2.0
+N_LAYERS, N_BATCH, CHUNK = 3, 480, 20
+# A stream's errors are those of its first samples; its cells have few children, and so split often.
+N_LOOKED_AT, MAX_CHILDREN = 1000, 4
+TEMPLATES: dict[str, Callable[[], Any]] = {
+    "classification": ODAClassifier,
+    "clustering": ODAPartition,
+    "regression, linear": ODARegressor,
+    "regression, constant": lambda: ODARegressor(local_model="constant"),
+}
 
 
 @dataclass
@@ -55,6 +67,30 @@ class Trees:
     """The table on errors when cells split."""
     stream: int = 12_000
     """Samples of each stream in that table."""
+
+
+class Splits:
+    """The largest rises of errors in the histories of trees, and on all training data.
+
+    Errors are in per cent: of the samples of a classifier, of the variance for the others.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.of_cells: dict[str, float] = {}
+        self.of_all: dict[str, float] = {}
+
+    def note(self, what: str, model: MultiResolutionODA) -> None:
+        """Take the splits of a fitted tree in: the errors of a cell against those of its children."""
+        root = model.tree_.layers[0]
+        whole = float(root.mass[0] if is_classifier(model) else root.loss[0])
+        rises = [100.0 * (point.loss - point.loss_before) / whole for point in model.history_]
+        self.counts[what] = self.counts.get(what, 0) + len(rises)
+        self.of_cells[what] = max([self.of_cells.get(what, -np.inf), *rises])
+
+    def compare(self, what: str, before: float, after: float) -> None:
+        """Take in the error on all training data before and after some splits."""
+        self.of_all[what] = max(self.of_all.get(what, -np.inf), after - before)
 
 
 class Fitted(NamedTuple):
@@ -90,12 +126,7 @@ def makers(seed: int) -> dict[str, Callable[[], Any]]:
 
 def least_seconds(function: Callable[[], object], repeats: int) -> float:
     """Least processor time of a call, in seconds: other programs that run do not count."""
-    found = np.inf
-    for _ in range(repeats):
-        begun = time.thread_time()
-        function()
-        found = min(found, time.thread_time() - begun)
-    return found
+    return min(repeated_seconds(function, repeats=repeats, clock=time.thread_time))
 
 
 def fitted(make: Callable[[], Any], data: Problem, repeats: int) -> tuple[Any, Fitted]:
@@ -124,22 +155,17 @@ def show_gaussians(args: Trees, console: Console, splits: Splits) -> None:
             found.setdefault(name, []).append(result)
             if name == TREE:
                 splits.note("classification, batch", model)
-    title = f"Two classes of Gaussians in the plane, {N_TRAINING} training samples: medians"
-    table = Table(title=title, title_justify="left")
-    for column in ("", "K", "all cells", "presented", "ms", "training error, %", "test error, %"):
-        table.add_column(column, justify="right")
     middle = {name: Fitted(*np.median(rows, axis=0)) for name, rows in found.items()}
-    for name, row in middle.items():
-        table.add_row(
-            name,
-            f"{row.n_codevectors:g}",
-            f"{row.n_cells:g}",
-            f"{row.n_presented:,.0f}",
-            f"{row.milliseconds:.2f}",
-            f"{row.training_error:.2f}",
-            f"{row.test_error:.2f}",
-        )
-    console.print(table)
+    rows = [
+        [
+            *(name, f"{row.n_codevectors:g}", f"{row.n_cells:g}", f"{row.n_presented:,.0f}"),
+            *(f"{row.milliseconds:.2f}", f"{row.training_error:.2f}", f"{row.test_error:.2f}"),
+        ]
+        for name, row in middle.items()
+    ]
+    title = f"Two classes of Gaussians in the plane, {N_TRAINING} training samples: medians"
+    columns = ("", "K", "all cells", "presented", "ms", "training error, %", "test error, %")
+    show_table(console, title, columns, rows, left=0)
     console.print(told(found, middle))
 
 
@@ -187,28 +213,26 @@ def tree_of(leaves: int) -> MultiResolutionODA:
 
 def show_prediction(args: Trees, console: Console) -> None:
     """Microseconds of predictions over leaves, and of flat codebooks of the same codevectors."""
-    title = f"Prediction in {N_FEATURES} dimensions, microseconds a sample"
-    table = Table(title=title, title_justify="left")
-    for column in ("codevectors", "layers", "many at once", "one at a time"):
-        table.add_column(column, justify="right")
     test = cloud(20_000, 1)
     models = {leaves: tree_of(leaves) for leaves in (100, args.leaves)}
-    costs = []
-    for model in models.values():
-        many = least_seconds(lambda model=model: model.predict(test), 5) / len(test)
-        single = least_seconds(lambda model=model: one_by_one(model.predict, test[:200]), 5) / 200
-        row = (f"{model.n_codevectors_:,} leaves", str(model.n_layers_))
-        costs.append((many, single))
-        table.add_row(*row, f"{1e6 * many:.2f}", f"{1e6 * single:.1f}")
     large = models[args.leaves]
+    # what predicts, samples at once, samples one at a time
+    cases = [
+        (f"{model.n_codevectors_:,} leaves", str(model.n_layers_), model.predict, 20_000, 200)
+        for model in models.values()
+    ]
     for name, predict in flat_searches(large.codevectors_).items():
-        many = least_seconds(lambda predict=predict: predict(test[:2000]), 5) / 2000
-        single = least_seconds(lambda predict=predict: one_by_one(predict, test[:50]), 5) / 50
-        costs.append((many, single))
-        label = f"{large.n_codevectors_:,} flat, {name}"
-        table.add_row(label, "1", f"{1e6 * many:.2f}", f"{1e6 * single:.1f}")
-    console.print(table)
-    (small, _), (big, _), (flat, _), _ = costs
+        cases.append((f"{large.n_codevectors_:,} flat, {name}", "1", predict, 2000, 50))
+    rows, costs = [], []
+    for name, layers, predict, n, n_single in cases:
+        many = min(repeated_seconds(predict, test[:n], clock=time.thread_time)) / n
+        alone = repeated_seconds(one_by_one, predict, test[:n_single], clock=time.thread_time)
+        costs.append(many)
+        rows.append([name, layers, f"{1e6 * many:.2f}", f"{1e6 * min(alone) / n_single:.1f}"])
+    title = f"Prediction in {N_FEATURES} dimensions, microseconds a sample"
+    columns = ("codevectors", "layers", "many at once", "one at a time")
+    show_table(console, title, columns, rows, left=0)
+    small, big, flat, _ = costs
     console.print(
         f"Many at once: {big / small:.1f} times the cost of the small tree (at most {MOST_TIMES_100:g}: "
         f"{answer(big <= MOST_TIMES_100 * small)}), {flat / big:.1f} times less than the flat "
@@ -231,6 +255,75 @@ def flat_searches(codevectors: Array) -> dict[str, Callable[[Array], Any]]:
         "ODAPartition": flat.predict,
         "scikit-learn": lambda samples: pairwise_distances_argmin(samples, codevectors),
     }
+
+
+# -- errors when cells split -------------------------------------------------------------------------
+
+
+def error(model: MultiResolutionODA, samples: Array, targets: NDArray[Any]) -> float:
+    """Error on samples, in per cent."""
+    score = model.score(samples, targets)
+    if is_classifier(model) or is_regressor(model):
+        return 100.0 * (1.0 - score)
+    return -100.0 * score / float(samples.var(axis=0).sum())
+
+
+def problem_of(kind: str, n: int, seed: int) -> tuple[Array, NDArray[Any]]:
+    """Samples and targets."""
+    return (
+        make_surface(n, seed) if kind.startswith("regression") else make_gaussian_classes(n, seed=seed)
+    )
+
+
+def grow_at_once(what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits) -> None:
+    """Fit with one layer, two, and so on, which are the same tree layer by layer."""
+    errors = []
+    for layers in range(1, N_LAYERS + 1):
+        model = clone(model).set_params(layers=layers).fit(*data)
+        errors.append(error(model, *data))
+        if layers > 1:
+            splits.compare(what, *errors[-2:])
+    splits.note(what, model)
+
+
+def grow_by_stream(
+    what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits
+) -> None:
+    """Learn chunk by chunk; wherever cells were split, compare the errors on all data."""
+    samples, targets = data
+    first = samples[:N_LOOKED_AT], targets[:N_LOOKED_AT]
+    model, n_splits, seen = clone(model), 0, np.inf
+    for begin in range(0, len(samples), CHUNK):
+        rows = slice(begin, begin + CHUNK)
+        model.partial_fit(samples[rows], targets[rows])
+        now = error(model, *first)
+        if len(model.history_) > n_splits:
+            splits.compare(what, seen, now)
+        n_splits, seen = len(model.history_), now
+    splits.note(what, model)
+
+
+def show_splits(seeds: Sequence[int], n_stream: int, console: Console, splits: Splits) -> None:
+    """Grow trees of all kinds, at once and by a stream, and tell of these and all trees before them."""
+    for seed in track(seeds, "Trees of all kinds", console=console, transient=True):
+        for kind, template in TEMPLATES.items():
+            model = MultiResolutionODA(template(), layers=N_LAYERS, random_state=seed)
+            grow_at_once(f"{kind}, batch", model, problem_of(kind, N_BATCH, seed), splits)
+            model.set_params(max_children=MAX_CHILDREN)
+            grow_by_stream(f"{kind}, stream", model, problem_of(kind, n_stream, seed), splits)
+    rows = []
+    for what, count in splits.counts.items():
+        whole = f"{splits.of_all[what]:+.2f}" if what in splits.of_all else ""
+        rows.append([what, f"{count:,}", f"{splits.of_cells[what]:+.2f}", whole])
+    title = "Largest rise of the training error when cells split, percentage points"
+    show_table(console, title, ("", "cells split", "in their cell", "on all data"), rows, left=0)
+    worst = max(*splits.of_cells.values(), *splits.of_all.values())
+    reached = "yes" if worst <= MOST_RISE else "no"
+    console.print(
+        "Errors: part of the samples of a classifier, part of the variance for the others. In their "
+        "cell: the samples at hand, by history_; on all data: before and after a layer, or the chunk of "
+        f"a stream, in which cells split. Largest: {worst:+.2f} (at most {MOST_RISE:g}: {reached})"
+    )
 
 
 def run_trees(args: Trees, console: Console) -> None:

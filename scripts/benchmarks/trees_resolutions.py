@@ -1,9 +1,8 @@
 """Trees at several resolutions against flat classifiers on pixels with as many codevectors."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,14 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from benchmarks.trees_splits import Splits
+from common.measuring import timed
+from common.tables import make_table
 from oda_rl import MultiResolutionODA, ODAClassifier
 from oda_rl.datasets import make_translated_digits
 from oda_rl.resolutions import scattering_pyramid, wavelet_pyramid
+
+if TYPE_CHECKING:
+    from benchmarks.trees import Splits
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -82,14 +85,12 @@ def load(name: str) -> tuple[Array, Labels]:
     return make_translated_digits(SHAPES[name])
 
 
-def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: Splits) -> Row:
+def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: "Splits") -> Row:
     """Fit a tree, and flat classifiers on pixels with as many codevectors as it has leaves."""
     division = StratifiedShuffleSplit(1, test_size=TEST_SIZE, random_state=seed)
     train, test = next(division.split(samples, labels))
     model = case.model(seed)
-    begun = time.perf_counter()
-    model.fit(samples[train], labels[train])
-    seconds = time.perf_counter() - begun
+    _, seconds = timed(model.fit, samples[train], labels[train])
     splits.note("digits, batch", model)
     flat = []
     for options in FLAT:
@@ -104,14 +105,10 @@ def add_row(table: Table, data: str, name: str, rows: Sequence[Row]) -> tuple[fl
     """Show the means of a tree; returns its accuracy, and that of the best flat classifier."""
     accuracy = float(np.mean([row.accuracy for row in rows]))
     flat = float(np.mean([row.flat for row in rows], axis=0).max())
+    leaves, layers = (np.mean([getattr(row, name) for row in rows]) for name in ("leaves", "layers"))
     table.add_row(
-        data,
-        name,
-        f"{np.mean([row.leaves for row in rows]):.1f}",
-        f"{np.mean([row.layers for row in rows]):.1f}",
-        f"{np.median([row.seconds for row in rows]):.2f}",
-        f"{accuracy:.2f}",
-        f"{flat:.2f}",
+        *(data, name, f"{leaves:.1f}", f"{layers:.1f}", f"{np.median([r.seconds for r in rows]):.2f}"),
+        *(f"{accuracy:.2f}", f"{flat:.2f}"),
     )
     return accuracy, flat
 
@@ -121,13 +118,14 @@ def show_resolutions(
     begins: tuple[str, ...],
     seeds: Sequence[int],
     console: Console,
-    splits: Splits,
+    splits: "Splits",
 ) -> None:
     """Accuracies of trees, by resolutions, beside those of flat classifiers on pixels at equal K."""
-    title = f"Accuracy on a fifth left out, %, means over seeds {tuple(seeds)}"
-    table = Table(title=title, title_justify="left")
-    for column in ("data", "resolutions", "leaves", "layers", "fit s", "tree", "flat, pixels, same K"):
-        table.add_column(column, justify="left" if column in ("data", "resolutions") else "right")
+    table = make_table(
+        f"Accuracy on a fifth left out, %, means over seeds {tuple(seeds)}",
+        *("data", "resolutions", "leaves", "layers", "fit s", "tree", "flat, pixels, same K"),
+        left=2,
+    )
     lines = []
     for name in names:
         samples, labels = load(name)

@@ -16,10 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
@@ -29,12 +25,13 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.picture import number_axis
+from benchmarks.agent_pictures import number_axis
 from benchmarks.plans import Plan, refuse
 from benchmarks.runs import carry_out
-from benchmarks.statistics import bootstrap_interval, interquartile_mean
 from benchmarks.training import Run
-
+from common.measuring import interquartile_mean, interval
+from common.pictures import save
+from common.tables import to_markdown
 from oda_rl.agents.baselines import preset
 
 ENV_ID = "oda_rl/CartPoleFriction-v0"
@@ -116,8 +113,8 @@ def to_result(method: str, setting: str, runs: list[Run]) -> Result:
         setting,
         float(np.median([run["cells"] for run in runs])),
         float(np.median([run["numbers"] for run in runs])),
-        interquartile_mean(means),
-        *bootstrap_interval(means),
+        float(interquartile_mean(means)),
+        *interval([means]),
         min(means),
         len(runs),
     )
@@ -177,16 +174,15 @@ def draw(results: list[Result], steps: int) -> Figure:
 
 def table_of(results: list[Result]) -> str:
     """All results, as Markdown."""
-    lines = [
-        "| method | setting | K | numbers | average timesteps | 95 % interval | worst seed | seeds |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    lines += [
-        f"| {TITLES.get(r.method, r.method)} | {r.setting} | {r.cells:.0f} | {r.numbers:,.0f} "
-        f"| {r.timesteps:.1f} | {r.low:.1f} to {r.high:.1f} | {r.worst:.1f} | {r.seeds} |"
+    rows = [
+        [
+            *(TITLES.get(r.method, r.method), r.setting, f"{r.cells:.0f}", f"{r.numbers:,.0f}"),
+            *(f"{r.timesteps:.1f}", f"{r.low:.1f} to {r.high:.1f}", f"{r.worst:.1f}", str(r.seeds)),
+        ]
         for r in results
     ]
-    return "\n".join(lines) + "\n"
+    columns = ("method", "setting", "K", "numbers", "average timesteps", "95 % interval", "worst seed")
+    return to_markdown((*columns, "seeds"), rows, left=2)
 
 
 def verdicts_of(results: list[Result], against: str) -> str:
@@ -225,9 +221,8 @@ def main(args: Args) -> None:
     table = "\n".join([table_of(results), *verdicts])
     (args.out / "table.md").write_text(table)
     figure = draw(results, args.total_timesteps)
-    for suffix in ("png", "pdf"):
-        figure.savefig(args.out / f"timesteps.{suffix}", dpi=150)
-    plt.close(figure)
+    figure.savefig(args.out / "timesteps.pdf")
+    save(figure, args.out / "timesteps.png")
     print(table)
     print(f"written to {args.out}: timesteps.png, timesteps.pdf, table.md, and every run under runs")
 

@@ -9,20 +9,16 @@ observed and against K (Fig. 3), the codevectors of circles, moons and a mixture
 temperature falls (Fig. 1a to 1c), and codevectors that begin far outside the data (Fig. 1d).
 """
 
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.datasets import make_circles, make_moons
@@ -35,6 +31,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, save_all
+from common.tables import to_markdown
 from oda_rl import ODAClassifier, datasets
 from oda_rl.quantization import LVQ
 
@@ -51,9 +51,7 @@ REPORTED = {
     "pima": (70.5, 62.9, 76.3, 74.4),
 }
 OTHERS = ("SVM", "NN", "RF")
-COLOURS = {"ODA": "#0072b2", "SVM": "#555555", "NN": "#d55e00", "RF": "#009e73"}
-CLASS_COLOURS = np.array(["#9ecae1", "#fdae6b", "#a1d99b", "#bcbddc", "#fa9fb5"])
-CODE_COLOURS = np.array(["#08519c", "#a63603", "#006d2c", "#54278f", "#ae017e"])
+COLOURS = {"ODA": BLUE, "SVM": GREY, "NN": ORANGE, "RF": GREEN}
 
 
 @dataclass
@@ -128,33 +126,21 @@ def cross_validate(name: str, samples: Array, labels: Labels, seed: int) -> dict
 
 def table_of(results: dict[str, dict[str, list[float]]]) -> str:
     """Table I beside what the paper has, as Markdown."""
-    lines = [
-        "| data | method | here, % | sd of folds | in the paper, % |",
-        "| --- | --- | ---: | ---: | ---: |",
-    ]
+    rows = []
     for name, scores in results.items():
         reported = dict(zip(("ODA", *OTHERS), REPORTED[name], strict=True))
         for method, values in scores.items():
             told = f"{reported[method]:.1f}" if method in reported else ""
-            mean, deviation = np.mean(values), np.std(values)
-            lines.append(f"| {TITLES[name]} | {method} | {mean:.1f} | {deviation:.1f} | {told} |")
-    lines += [
-        "",
+            rows.append([TITLES[name], method, f"{np.mean(values):.1f}", f"{np.std(values):.1f}", told])
+    note = (
         "Five folds. The mixture of Gaussians and the sample of the credit-card set are not those of "
-        "the paper, which says little of how the data were prepared.",
-    ]
-    return "\n".join(lines) + "\n"
+        "the paper, which says little of how the data were prepared."
+    )
+    columns = ("data", "method", "here, %", "sd of folds", "in the paper, %")
+    return to_markdown(columns, rows, left=2, notes=(note,))
 
 
 # -- pictures ------------------------------------------------------------------------------------
-
-
-def style(axes: Axes) -> None:
-    """Light frames and grids."""
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 def draw_path(name: str, samples: Array, labels: Labels, args: Args, panels: Any) -> None:
@@ -179,7 +165,7 @@ def draw_path(name: str, samples: Array, labels: Labels, args: Args, panels: Any
             level = 100.0 * score(labels[test], other.predict(samples[test]))
             axes.axhline(level, color=COLOURS[method], lw=1.2, ls="--", label=method)
         axes.set_xscale("log")
-        style(axes)
+        light_frame(axes)
     what = "" if name == "credit" else "\naccuracy"
     panels[0].set_ylabel(f"{TITLES[name]}{what}, %")
 
@@ -214,9 +200,8 @@ def draw_evolution(args: Args) -> Figure:
         counts = np.array([point.n_codevectors for point in history])
         chosen = [int(np.abs(counts - k).argmin()) for k in wanted]
         on_data = list(model.staged_predict(samples))
-        low, high = samples.min(axis=0) - 0.15, samples.max(axis=0) + 0.15
-        x, y = np.meshgrid(np.linspace(low[0], high[0], 250), np.linspace(low[1], high[1], 250))
-        areas = list(model.staged_predict(np.column_stack([x.ravel(), y.ravel()])))
+        x, y, points = plane(samples, 0.15, 250)
+        areas = list(model.staged_predict(points))
         for axes, i in zip(row, chosen, strict=True):
             draw_cells(axes, samples, labels, history[i].codevectors, history[i].labels)
             axes.contour(x, y, areas[i].reshape(x.shape), np.arange(4) + 0.5, colors="k", linewidths=0.8)
@@ -226,18 +211,6 @@ def draw_evolution(args: Args) -> Figure:
             )
         row[0].set_ylabel(title)
     return figure
-
-
-def draw_cells(
-    axes: Axes, samples: Array, labels: Labels, codevectors: Array, codevector_labels: Labels
-) -> None:
-    """Samples and codevectors in the plane."""
-    axes.scatter(*samples.T, c=CLASS_COLOURS[labels], s=3, linewidths=0)
-    colours = CODE_COLOURS[codevector_labels]
-    axes.scatter(*codevectors.T, c=colours, s=26, edgecolors="white", linewidths=0.6)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_aspect("equal")
 
 
 def draw_poor_start(args: Args) -> Figure:
@@ -279,9 +252,7 @@ def main(args: Args) -> None:
     pictures = {"evolution": draw_evolution(args), "poor_start": draw_poor_start(args)}
     if loaded:
         pictures["accuracy_by_samples_and_codevectors"] = draw_paths(loaded, args)
-    for name, figure in pictures.items():
-        figure.savefig(args.out / f"{name}.png", dpi=150)
-        plt.close(figure)
+    save_all(pictures, args.out)
     table = table_of(results)
     (args.out / "table.md").write_text(table)
     print(table)

@@ -10,24 +10,37 @@ Progressive Learning with Stochastic Approximation"), the codebook in the plane 
 data (Fig. 1d of the first).
 """
 
-import time
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.measuring import timed
+from common.pictures import (
+    BLUE,
+    CLASS_COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    draw_codevectors,
+    hide_others,
+    light_frame,
+    no_ticks,
+    plane,
+    save_all,
+)
+from common.tables import to_markdown
 from oda_rl import ODAPartition, datasets
 from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
 
@@ -35,7 +48,7 @@ Array = NDArray[np.float64]
 
 TITLES = {"gaussians": "Gaussians", "wbcd": "WBCD", "pima": "Pima", "adult": "Adult"}
 METHODS = ("ODA", "ODA, finished", "sVQ", "DA", "k-means")
-COLOURS = dict(zip(METHODS, ("#0072b2", "#cc79a7", "#d55e00", "#009e73", "#555555"), strict=True))
+COLOURS = dict(zip(METHODS, (BLUE, PINK, ORANGE, GREEN, GREY), strict=True))
 MARKERS = dict(zip(METHODS, "ovsD^", strict=True))
 # Once its annealing is done, a stream is looked at so often, after a pass each time.
 LAST_PASSES, MAX_PASSES = 20, 1000
@@ -78,9 +91,7 @@ def run_stream(samples: Array, args: Args) -> list[Step]:
     seconds, after, last = 0.0, 0, []
     for _ in range(MAX_PASSES):
         order = rng.permutation(len(samples))
-        begun = time.perf_counter()
-        model.partial_fit(samples[order])
-        seconds += time.perf_counter() - begun
+        seconds += timed(model.partial_fit, samples[order])[1]
         if model.converged_:
             after += 1
             value = distortion(samples, model.codevectors_)
@@ -110,14 +121,13 @@ def run_one_by_one(name: str, samples: Array, counts: list[int], seed: int) -> l
     """Methods that are given K, run for one K after the other; samples and seconds add up."""
     steps, seen, seconds = [], 0, 0.0
     for k in counts:
-        begun = time.perf_counter()
         if name == "sVQ":
-            model = StochasticVQ(k, random_state=seed).fit(samples)
+            model, spent = timed(StochasticVQ(k, random_state=seed).fit, samples)
             seen, codevectors = seen + model.n_samples_seen_, model.codevectors_
         else:
-            model = KMeans(k, n_init=1, random_state=seed).fit(samples)
+            model, spent = timed(KMeans(k, n_init=1, random_state=seed).fit, samples)
             seen, codevectors = seen + model.n_iter_ * len(samples), model.cluster_centers_
-        seconds += time.perf_counter() - begun
+        seconds += spent
         steps.append(Step(k, distortion(samples, codevectors), seen, seconds))
     return steps
 
@@ -135,14 +145,6 @@ def run_all(samples: Array, args: Args) -> dict[str, list[Step]]:
     }
 
 
-def style(axes: Axes) -> None:
-    """Light frames and grids."""
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
 def draw_distortions(results: dict[str, dict[str, list[Step]]], against: str) -> Figure:
     """One panel per data set: distortion against samples observed, or against K."""
     columns = min(2, len(results))
@@ -156,33 +158,19 @@ def draw_distortions(results: dict[str, dict[str, list[Step]]], against: str) ->
                 continue  # its turns over all the data are not samples of a stream
             x = [step.samples if against == "samples" else step.k for step in steps]
             y = [step.distortion for step in steps]
-            axes.plot(
-                x,
-                y,
-                MARKERS[method] + "-",
-                color=COLOURS[method],
-                ms=3.5,
-                lw=1.2,
-                label=method,
-                alpha=0.9,
-            )
+            look = {"color": COLOURS[method], "ms": 3.5, "lw": 1.2, "alpha": 0.9}
+            axes.plot(x, y, MARKERS[method] + "-", label=method, **look)
             if against == "samples":
-                axes.annotate(
-                    f"K = {steps[-1].k}",
-                    (x[-1], y[-1]),
-                    (4, 5),
-                    textcoords="offset points",
-                    fontsize=7,
-                    color=COLOURS[method],
-                )
+                k, end = f"K = {steps[-1].k}", (x[-1], y[-1])
+                look = {"fontsize": 7, "color": COLOURS[method]}
+                axes.annotate(k, end, (4, 5), textcoords="offset points", **look)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_title(TITLES.get(name, name), fontsize=10)
-        style(axes)
+        light_frame(axes)
         axes.set_xlabel("samples observed" if against == "samples" else "codevectors K")
         axes.set_ylabel("mean distortion")
-    for axes in panels.flat[len(results) :]:
-        axes.set_visible(False)
+    hide_others(panels.flat[len(results) :])
     panels.flat[0].legend(frameon=False, fontsize=8)
     return figure
 
@@ -194,33 +182,22 @@ def draw_evolution(args: Args) -> Figure:
     history = model.history_
     chosen = np.unique(np.linspace(0, len(history) - 1, 6).round().astype(int))
     figure, panels = plt.subplots(2, 3, figsize=(10.5, 6.6), squeeze=False, layout="constrained")
-    low, high = samples.min(axis=0) - 0.1, samples.max(axis=0) + 0.1
-    x, y = np.meshgrid(np.linspace(low[0], high[0], 300), np.linspace(low[1], high[1], 300))
-    grid = np.column_stack([x.ravel(), y.ravel()])
+    x, y, grid = plane(samples, 0.1, 300)
     for axes, i in zip(panels.flat, chosen, strict=False):
         point = history[i]
         cells = ((grid[:, None] - point.codevectors[None]) ** 2).sum(axis=2).argmin(axis=1)
         if point.n_codevectors > 1:
-            axes.contour(
-                x,
-                y,
-                cells.reshape(x.shape),
-                np.arange(point.n_codevectors) + 0.5,
-                colors="#888888",
-                linewidths=0.5,
-            )
-        axes.plot(*samples.T, ".", color="#9ecae1", ms=2)
-        axes.plot(*point.codevectors.T, "o", color="#d62728", ms=5, mec="white", mew=0.6)
+            borders = np.arange(point.n_codevectors) + 0.5
+            axes.contour(x, y, cells.reshape(x.shape), borders, colors="#888888", linewidths=0.5)
+        axes.plot(*samples.T, ".", color=CLASS_COLOURS[0], ms=2)
+        draw_codevectors(axes, point.codevectors)
         axes.set_title(
             f"T = {point.temperature:.3g}   D = {point.distortion:.3g}   K = {point.n_codevectors}\n"
             f"{point.n_samples_seen:,} samples, {1e3 * point.seconds:.0f} ms",
             fontsize=9,
         )
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.set_aspect("equal")
-    for axes in panels.flat[len(chosen) :]:
-        axes.set_visible(False)
+        no_ticks(axes)
+    hide_others(panels.flat[len(chosen) :])
     return figure
 
 
@@ -239,40 +216,34 @@ def draw_poor_start(args: Args) -> Figure:
         1, 2, figsize=(9.6, 4.2), sharex=True, sharey=True, layout="constrained"
     )
     for axes, name, model in zip(panels, ("ODA", "sVQ"), (oda, svq), strict=True):
-        axes.plot(*samples.T, ".", color="#9ecae1", ms=2, label="data")
-        axes.plot(*far.T, ".", color="#fdae6b", ms=2, label="first 100 samples")
-        axes.plot(
-            *model.codevectors_.T, "o", color="#d62728", ms=5, mec="white", mew=0.6, label="codevectors"
-        )
+        axes.plot(*samples.T, ".", color=CLASS_COLOURS[0], ms=2, label="data")
+        axes.plot(*far.T, ".", color=CLASS_COLOURS[1], ms=2, label="first 100 samples")
+        draw_codevectors(axes, model.codevectors_, label="codevectors")
         axes.set_title(
             f"{name}: D = {distortion(samples, model.codevectors_):.3g} on the data", fontsize=10
         )
-        style(axes)
+        light_frame(axes)
     panels[0].legend(frameon=False, fontsize=8, loc="upper left")
     return figure
 
 
 def table_of(results: dict[str, dict[str, list[Step]]]) -> str:
     """The last step of every method, as Markdown."""
-    lines = [
-        "| data | method | K | distortion | samples observed | seconds |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for name, methods in results.items():
         for method, steps in methods.items():
             k, value, samples, seconds = steps[-1]
             seen = f"{samples:,}" if method != "ODA, finished" else f"{samples:,} and turns"
-            lines.append(
-                f"| {TITLES.get(name, name)} | {method} | {k} | {value:.4g} | {seen} | {seconds:.2f} |"
-            )
-    lines += [
-        "",
+            title = TITLES.get(name, name)
+            rows.append([title, method, str(k), f"{value:.4g}", seen, f"{seconds:.2f}"])
+    note = (
         "Samples and seconds are those of the whole path: every temperature of the annealing methods, "
         "every K of the others. ODA is `partial_fit` alone, with some passes at temperature zero at the "
         "end; ODA, finished is `fit`, which also takes every codebook of the path through turns over "
-        "all the data.",
-    ]
-    return "\n".join(lines) + "\n"
+        "all the data."
+    )
+    columns = ("data", "method", "K", "distortion", "samples observed", "seconds")
+    return to_markdown(columns, rows, left=2, notes=(note,))
 
 
 def main(args: Args) -> None:
@@ -292,9 +263,7 @@ def main(args: Args) -> None:
         "evolution": draw_evolution(args),
         "poor_start": draw_poor_start(args),
     }
-    for name, figure in pictures.items():
-        figure.savefig(args.out / f"{name}.png", dpi=150)
-        plt.close(figure)
+    save_all(pictures, args.out)
     table = table_of(results)
     (args.out / "table.md").write_text(table)
     print(table)

@@ -13,10 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
@@ -25,29 +21,34 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.kernels import PAPER
+from common.measuring import interval
+from common.pictures import (
+    BLUE,
+    CLASS_COLOURS,
+    CODE_COLOURS,
+    GREEN,
+    ORANGE,
+    light_frame,
+    no_ticks,
+    plane,
+    save_all,
+)
+from common.tables import show_table
 from oda_rl import KernelSGDClassifier
 from oda_rl.datasets import make_multidist
 
 Array = NDArray[np.float64]
 
-# Section 5 of the paper, where predictions are those of the last function.
-PAPER: dict[str, Any] = {
-    "stepsize": 6.0,
-    "batch_size": 16,
-    "regularization": 1e-6,
-    "parsimony": 0.04,
-    "average": False,
-}
 METHODS: dict[str, dict[str, Any]] = {
     "BARRETTE from 1": {"bandwidth": 1.0},
     "POLK, 0.2 (oracle)": {"bandwidth": 0.2, "adapt": ()},
     "POLK, 1 (misspecified)": {"bandwidth": 1.0, "adapt": ()},
 }
-COLOURS = dict(zip(METHODS, ("#0072b2", "#009e73", "#d55e00"), strict=True))
-CLASS_COLOURS = np.array(["#9ecae1", "#fdae6b", "#a1d99b", "#bcbddc", "#fa9fb5"])
-CODE_COLOURS = np.array(["#08519c", "#a63603", "#006d2c", "#54278f", "#ae017e"])
+COLOURS = dict(zip(METHODS, (BLUE, GREEN, ORANGE), strict=True))
 # Mini-batches over which the training objective is averaged.
 SMOOTH = 25
 
@@ -96,32 +97,15 @@ def run(method: str, args: Args) -> Runs:
         model.fit(samples, labels)
         history = model.history_
         error = 100.0 * (1.0 - model.score(test, test_labels))
-        rows.append(
-            (
-                history["n_samples"],
-                smooth(history["loss"]),
-                history["bandwidth"],
-                history["n_points"],
-                error,
-            )
-        )
+        curves = (history["n_samples"], smooth(history["loss"]), history["bandwidth"])
+        rows.append((*curves, history["n_points"], error))
     seen, objective, bandwidth, points, errors = (np.array(part) for part in zip(*rows, strict=True))
     return Runs(seen[0], objective, bandwidth, points, errors)
 
 
-def style(axes: Axes) -> None:
-    """Light frames and grids."""
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
 def draw_band(axes: Axes, seen: Array, values: Array, method: str) -> None:
     """The mean of the seeds and its 95 % interval, by the bootstrap."""
-    rng = np.random.default_rng(0)
-    drawn = values[rng.integers(len(values), size=(500, len(values)))].mean(axis=1)
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    low, high = interval([values], np.mean, resamples=500)
     middle = values.mean(axis=0)
     axes.fill_between(seen, low, high, color=COLOURS[method], alpha=0.18, linewidth=0)
     axes.plot(seen, middle, color=COLOURS[method], lw=1.6, label=method)
@@ -146,7 +130,7 @@ def draw_paths(results: dict[str, Runs]) -> Figure:
     panels[2].set_ylim(bottom=0)
     for axes in panels:
         axes.set_xlabel("samples seen")
-        style(axes)
+        light_frame(axes)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
 
@@ -155,17 +139,14 @@ def draw_data(args: Args) -> Figure:
     """Fig. 1a: the data of the first seed, and what BARRETTE has made of them."""
     samples, labels, test, test_labels = make_multidist(args.n_samples, seed=0)
     model = KernelSGDClassifier(args.loss, random_state=0, **PAPER, bandwidth=1.0).fit(samples, labels)
-    low, high = samples.min(axis=0) - 0.2, samples.max(axis=0) + 0.2
-    x, y = np.meshgrid(np.linspace(low[0], high[0], 300), np.linspace(low[1], high[1], 300))
-    areas = model.predict(np.column_stack([x.ravel(), y.ravel()])).reshape(x.shape)
+    x, y, points = plane(samples, 0.2, 300)
+    areas = model.predict(points).reshape(x.shape)
     figure, panels = plt.subplots(
         1, 2, figsize=(11.0, 5.2), sharex=True, sharey=True, layout="constrained"
     )
     for axes in panels:
         axes.scatter(*samples.T, c=CLASS_COLOURS[labels], s=4, linewidths=0)
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.set_aspect("equal")
+        no_ticks(axes)
     panels[0].set_title("multidist: five classes, fifteen modes")
     for c in range(areas.max() + 1):
         panels[1].contour(x, y, areas == c, [0.5], colors="k", linewidths=0.7)
@@ -182,17 +163,14 @@ def draw_data(args: Args) -> Figure:
 
 def show(results: dict[str, Runs], console: Console) -> None:
     """What the curves end with."""
-    table = Table(title=f"After one pass, {len(next(iter(results.values())).error)} seeds")
-    for i, name in enumerate(("method", "objective", "bandwidth", "points", "test error, %")):
-        table.add_column(name, justify="right" if i else "left")
+    rows = []
     for method, found in results.items():
         ends = (found.objective, found.bandwidth, found.points)
-        table.add_row(
-            method,
-            *(f"{end[:, -1].mean():.3g} ± {end[:, -1].std():.2g}" for end in ends),
-            f"{found.error.mean():.2f} ± {found.error.std():.2f}",
-        )
-    console.print(table)
+        texts = (f"{end[:, -1].mean():.3g} ± {end[:, -1].std():.2g}" for end in ends)
+        rows.append([method, *texts, f"{found.error.mean():.2f} ± {found.error.std():.2f}"])
+    title = f"After one pass, {len(next(iter(results.values())).error)} seeds"
+    columns = ("method", "objective", "bandwidth", "points", "test error, %")
+    show_table(console, title, columns, rows)
     console.print(
         "Means and standard deviations of the seeds, which differ much in how classes overlap. The "
         "pictures have means and their 95 % intervals; in the objective's, what a data set has in "
@@ -205,9 +183,7 @@ def main(args: Args) -> None:
     console = Console()
     args.out.mkdir(parents=True, exist_ok=True)
     results = {method: run(method, args) for method in METHODS}
-    for name, figure in (("data", draw_data(args)), ("paths", draw_paths(results))):
-        figure.savefig(args.out / f"{name}.png", dpi=150)
-        plt.close(figure)
+    save_all({"data": draw_data(args), "paths": draw_paths(results)}, args.out)
     show(results, console)
     console.print(f"Pictures: {args.out}/data.png and {args.out}/paths.png")
     console.print("The figures to be reached: python scripts/benchmark.py kernels")

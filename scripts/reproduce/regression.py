@@ -8,30 +8,30 @@ Deterministic Annealing", there with constant models), and the mean squared erro
 the samples observed, beside that of a regression tree with as many leaves.
 """
 
-import time
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
-
-import matplotlib
-
-matplotlib.use("Agg")
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.measuring import timed
+from common.pictures import BLUE, GREY, ORANGE, draw_codevectors, light_frame, save_all
+from common.tables import to_markdown
 from oda_rl import ODARegressor, datasets
 
 Array = NDArray[np.float64]
 
-MODELS = {"constant": "#0072b2", "linear": "#d55e00"}
-TREE = "#555555"
+MODELS = {"constant": BLUE, "linear": ORANGE}
+TREE = GREY
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {"1-D": datasets.curve, "2-D": datasets.surface}
 
 
@@ -65,18 +65,21 @@ def make(name: str, n_samples: int, seed: int) -> tuple[Array, Array]:
     return (datasets.make_curve if name == "1-D" else datasets.make_surface)(n_samples, seed)
 
 
+def mean_squared_error(model: Any, test: tuple[Array, Array]) -> float:
+    """On samples that were not learned from."""
+    return float(((model.predict(test[0]) - test[1]) ** 2).mean())
+
+
 def run_models(
     name: str, model: str, args: Args, test: tuple[Array, Array]
 ) -> tuple[list[Step], list[ODARegressor]]:
     """One fit for every K."""
-    X, y = make(name, args.n_samples, args.seed)
+    data = make(name, args.n_samples, args.seed)
     steps, fitted = [], []
     for k in args.counts:
-        begun = time.perf_counter()
         found = ODARegressor(k, local_model=model, softness=args.softness, random_state=args.seed)
-        found.fit(X, y)
-        seconds = time.perf_counter() - begun
-        error = float(((found.predict(test[0]) - test[1]) ** 2).mean())
+        _, seconds = timed(found.fit, *data)
+        error = mean_squared_error(found, test)
         steps.append(Step(found.n_codevectors_, error, found.n_samples_seen_, seconds))
         fitted.append(found)
     return steps, fitted
@@ -84,41 +87,29 @@ def run_models(
 
 def run_tree(name: str, args: Args, test: tuple[Array, Array]) -> list[Step]:
     """One tree for every K."""
-    X, y = make(name, args.n_samples, args.seed)
+    data = make(name, args.n_samples, args.seed)
     steps = []
     for k in args.counts:
-        begun = time.perf_counter()
-        tree = DecisionTreeRegressor(max_leaf_nodes=k, random_state=args.seed).fit(X, y)
-        seconds = time.perf_counter() - begun
-        error = float(((tree.predict(test[0]) - test[1]) ** 2).mean())
-        steps.append(Step(k, error, len(X), seconds))
+        tree = DecisionTreeRegressor(max_leaf_nodes=k, random_state=args.seed)
+        _, seconds = timed(tree.fit, *data)
+        steps.append(Step(k, mean_squared_error(tree, test), args.n_samples, seconds))
     return steps
 
 
 def run_stream(
     name: str, model: str, args: Args, test: tuple[Array, Array], passes: int = 100
 ) -> list[Step]:
-    """Errors along a stream, looked at after every pass over the samples."""
+    """Errors along a stream, after every pass over the samples."""
     X, y = make(name, args.n_samples, args.seed)
     rng = np.random.default_rng(args.seed)
     found = ODARegressor(max(args.counts), local_model=model, random_state=args.seed)
     steps, seconds = [], 0.0
     for _ in range(passes):
         order = rng.permutation(len(X))
-        begun = time.perf_counter()
-        found.partial_fit(X[order], y[order])
-        seconds += time.perf_counter() - begun
-        error = float(((found.predict(test[0]) - test[1]) ** 2).mean())
+        seconds += timed(found.partial_fit, X[order], y[order])[1]
+        error = mean_squared_error(found, test)
         steps.append(Step(found.n_codevectors_, error, found.n_samples_seen_, seconds))
     return steps
-
-
-def style(axes: Axes) -> None:
-    """Light frames and grids."""
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 def draw_curve(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
@@ -141,18 +132,11 @@ def draw_curve(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
             axes.plot(grid, truth, color="#bbbbbb", lw=3, label="function")
             axes.plot(grid, model.predict(grid), color=MODELS[name], lw=1.2, label="approximation")
             codevectors = model.codevectors_
-            axes.plot(
-                codevectors,
-                model.predict(codevectors),
-                "o",
-                color=MODELS[name],
-                ms=4,
-                mec="white",
-                mew=0.5,
-                label="codevectors",
-            )
+            points = np.column_stack([codevectors, model.predict(codevectors)])
+            look = {"color": MODELS[name], "ms": 4, "mew": 0.5}
+            draw_codevectors(axes, points, label="codevectors", **look)
             axes.set_title(f"{name}, K = {model.n_codevectors_}", fontsize=10)
-            style(axes)
+            light_frame(axes)
         row[0].set_ylabel("output")
     for axes in panels[-1]:
         axes.set_xlabel("input")
@@ -199,16 +183,11 @@ def draw_errors(
         above, below = panels[0, column], panels[1, column]
         for method, steps in methods.items():
             colour = MODELS.get(method, TREE)
-            above.plot(
-                [s.k for s in steps], [s.error for s in steps], "o-", color=colour, ms=4, label=method
-            )
+            k, errors = [s.k for s in steps], [s.error for s in steps]
+            above.plot(k, errors, "o-", color=colour, ms=4, label=method)
         for method, steps in streams[name].items():
-            below.plot(
-                [s.samples / 1000 for s in steps],
-                [s.error for s in steps],
-                color=MODELS[method],
-                label=method,
-            )
+            seen, errors = [s.samples / 1000 for s in steps], [s.error for s in steps]
+            below.plot(seen, errors, color=MODELS[method], label=method)
         leaves = methods["tree"][-1]
         below.axhline(
             leaves.error, color=TREE, lw=1, ls="--", label=f"tree, {leaves.k} leaves, all samples"
@@ -222,7 +201,7 @@ def draw_errors(
         for axes in (above, below):
             axes.set_yscale("log")
             axes.set_ylabel("mean squared error")
-            style(axes)
+            light_frame(axes)
     panels[0, 0].legend(frameon=False, fontsize=8)
     panels[1, 0].legend(frameon=False, fontsize=8)
     return figure
@@ -230,23 +209,21 @@ def draw_errors(
 
 def table_of(results: dict[str, dict[str, list[Step]]], variances: dict[str, float]) -> str:
     """Every step, as Markdown."""
-    lines = [
-        "| function | variance | method | K | MSE | samples observed | seconds |",
-        "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
+    rows = [
+        [
+            *(name, f"{variances[name]:.4g}", method, str(s.k), f"{s.error:.3g}", f"{s.samples:,}"),
+            f"{s.seconds:.3f}",
+        ]
+        for name, methods in results.items()
+        for method, steps in methods.items()
+        for s in steps
     ]
-    for name, methods in results.items():
-        for method, steps in methods.items():
-            lines += [
-                f"| {name} | {variances[name]:.4g} | {method} | {s.k} | {s.error:.3g} | {s.samples:,} | "
-                f"{s.seconds:.3f} |"
-                for s in steps
-            ]
-    lines += [
-        "",
+    note = (
         "MSE on samples that were not learned from. Samples observed are those presented by the last "
-        "annealing, repetitions included, which two shorter ones precede; seconds are of everything.",
-    ]
-    return "\n".join(lines) + "\n"
+        "annealing, repetitions included, which two shorter ones precede; seconds are of everything."
+    )
+    columns = ("function", "variance", "method", "K", "MSE", "samples observed", "seconds")
+    return to_markdown(columns, rows, notes=(note,))
 
 
 def main(args: Args) -> None:
@@ -268,9 +245,7 @@ def main(args: Args) -> None:
         "surface": draw_surface(fitted["2-D"], args),
         "errors": draw_errors(results, streams),
     }
-    for name, figure in pictures.items():
-        figure.savefig(args.out / f"{name}.png", dpi=130)
-        plt.close(figure)
+    save_all(pictures, args.out, dpi=130)
     table = table_of(results, variances)
     (args.out / "table.md").write_text(table)
     print(table)

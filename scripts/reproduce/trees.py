@@ -11,7 +11,7 @@ one of all errors over time, and the tables into `--out`. The mixtures of Gaussi
 kind; the papers do not say more about theirs.
 """
 
-import time
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +23,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from sklearn.base import clone, is_classifier
-from trees_pictures import draw_figure, draw_times, save
+from trees_pictures import draw_figure, draw_times
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.measuring import repeated_seconds, timed
+from common.pictures import save
+from common.tables import make_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
 from oda_rl.datasets import make_gaussian_classes, make_gaussians
 from oda_rl.resolutions import projection_pyramid
@@ -163,10 +168,7 @@ def run(case: Case, args: Args) -> Outcome:
     train, test = (samples[:n], labels[:n]), (samples[n:], labels[n:])
     best, least = case.model, np.inf
     for _ in range(args.repeats):
-        model = clone(case.model)
-        begun = time.perf_counter()
-        model.fit(*train)
-        seconds = time.perf_counter() - begun
+        model, seconds = timed(clone(case.model).fit, *train)
         if seconds < least:
             best, least = model, seconds
     prefixes = []
@@ -189,22 +191,14 @@ def n_presented(model: Any) -> int:
 def table_of(outcomes: list[Outcome]) -> Table:
     """One row for each figure."""
     title = "Errors in training and test: mean distortion of clusterers, per cent of classifiers"
-    table = Table(title=title, title_justify="left")
-    table.add_column("Fig.", justify="right")
-    table.add_column("")
-    for column in ("K", "cells", "observed", "ms", "training", "test"):
-        table.add_column(column, justify="right")
+    table = make_table(title, "Fig.", "", "K", "cells", "observed", "ms", "training", "test", left=2)
     for one in outcomes:
         model = one.model
+        cells = getattr(model, "n_cells_", model.n_codevectors_)
         table.add_row(
-            str(one.case.figure),
-            one.case.name,
-            str(model.n_codevectors_),
-            str(getattr(model, "n_cells_", model.n_codevectors_)),
-            f"{n_presented(model):,}",
-            f"{1e3 * one.seconds:.1f}",
-            f"{one.training_error:.3g}",
-            f"{one.test_error:.3g}",
+            *(str(one.case.figure), one.case.name, str(model.n_codevectors_), str(cells)),
+            *(f"{n_presented(model):,}", f"{1e3 * one.seconds:.1f}"),
+            *(f"{one.training_error:.3g}", f"{one.test_error:.3g}"),
         )
     return table
 
@@ -238,11 +232,7 @@ def race(seed: int, args: Args) -> Race:
     by_layers = []
     for depth in (1, 2, 3):
         model = tree(classifier(1, seed), (8, 4, 4)[:depth], seed)
-        seconds = []
-        for _ in range(args.repeats):
-            begun = time.perf_counter()
-            model.fit(samples[:n], labels[:n])
-            seconds.append(time.perf_counter() - begun)
+        seconds = repeated_seconds(model.fit, samples[:n], labels[:n], repeats=args.repeats)
         by_layers.append((min(seconds), 100.0 * model.score(test, told), model.n_codevectors_))
     level = min(WANTED, max(reached), max(accuracy for _, accuracy, _ in by_layers))
     first = next(p for p, r in zip(flat.history_, reached, strict=True) if r >= level - 1e-9)
@@ -261,9 +251,8 @@ def race(seed: int, args: Args) -> Race:
 def race_table(races: list[Race]) -> Table:
     """Medians over the problems."""
     title = f"Until {WANTED:g} % of the test samples are right, or what both reach: medians"
-    table = Table(title=title, title_justify="left")
-    for column in ("", "ms", "K then", "right then, %", "right in the end, %", "in the paper, s"):
-        table.add_column(column, justify="right" if column else "left")
+    columns = ("", "ms", "K then", "right then, %", "right in the end, %", "in the paper, s")
+    table = make_table(title, *columns)
     middle = Race(*np.median(np.array(races), axis=0))
     then = f"{middle.level:.2f}"
     for name, seconds, k, end, paper in (

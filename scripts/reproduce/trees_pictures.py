@@ -1,11 +1,6 @@
 """The pictures of `trees.py`: the data space layer by layer, and curves of what it took."""
 
-from pathlib import Path
 from typing import Any
-
-import matplotlib
-
-matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,32 +11,26 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from common.pictures import (
+    BLUE,
+    CLASS_COLOURS,
+    CODE,
+    CODE_COLOURS,
+    GREY,
+    ORANGE,
+    light_frame,
+    no_ticks,
+    plane,
+)
+
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Plane = tuple[Array, Array, Array]
 
-CLASS_COLOURS = np.array(["#9ecae1", "#fdae6b", "#a1d99b"])
-CODE_COLOURS = np.array(["#08519c", "#a63603", "#006d2c"])
-PLAIN, CODE = "#9ecae1", "#d62728"
 LINES = ((1.6, "#333333"), (1.0, "#666666"), (0.6, "#999999"))
-COLOURS = ("#555555", "#0072b2", "#d55e00")
+COLOURS = (GREY, BLUE, ORANGE)
 WRONG, DISTORTION = "training error, %", "mean distortion"
 N_GRID, N_SNAPSHOTS = 300, 3
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write a picture, whole or not at all."""
-    part = path.with_name(f".{path.name}")
-    figure.savefig(part, dpi=150, format="png")
-    plt.close(figure)
-    part.replace(path)
-
-
-def style(axes: Axes) -> None:
-    """Light frames and grids."""
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 def draw_figure(outcome: Any, samples: Array, labels: Labels) -> Figure:
@@ -50,7 +39,7 @@ def draw_figure(outcome: Any, samples: Array, labels: Labels) -> Figure:
     figure = plt.figure(figsize=(10.5, 6.6), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.45, 1.0))
     panels = upper.subplots(1, n, squeeze=False)[0]
-    grid = _grid(samples)
+    grid = plane(samples, 0.1, N_GRID)
     if outcome.prefixes:
         for depth, axes in enumerate(panels[: len(outcome.prefixes)], start=1):
             _draw_tree(axes, outcome, depth, samples, labels, grid)
@@ -69,21 +58,11 @@ def draw_figure(outcome: Any, samples: Array, labels: Labels) -> Figure:
     return figure
 
 
-def _grid(samples: Array) -> tuple[Array, Array]:
-    low, high = samples.min(axis=0) - 0.1, samples.max(axis=0) + 0.1
-    x, y = np.meshgrid(*(np.linspace(a, b, N_GRID) for a, b in zip(low, high, strict=True)))
-    return x, y
-
-
-def _points(grid: tuple[Array, Array]) -> Array:
-    return np.column_stack([grid[0].ravel(), grid[1].ravel()])
-
-
-def _borders(axes: Axes, grid: tuple[Array, Array], cells: Labels, width: float, colour: str) -> None:
+def _borders(axes: Axes, grid: Plane, cells: Labels, width: float, colour: str) -> None:
     """Lines where neighbouring points of the grid lie in different cells."""
     image = cells.reshape(grid[0].shape)
     for k in np.unique(image):
-        axes.contour(*grid, image == k, [0.5], colors=colour, linewidths=width)
+        axes.contour(*grid[:2], image == k, [0.5], colors=colour, linewidths=width)
 
 
 def _draw_tree(
@@ -92,13 +71,13 @@ def _draw_tree(
     layers: int,
     samples: Array,
     labels: Labels,
-    grid: tuple[Array, Array],
+    grid: Plane,
 ) -> None:
     """The cells of the first layers, those of the first with the thickest lines."""
     model = outcome.prefixes[layers - 1]
     _draw_samples(axes, samples, labels if is_classifier(model) else None)
     for depth in range(layers, 0, -1):
-        cells = outcome.prefixes[depth - 1].apply(_points(grid))
+        cells = outcome.prefixes[depth - 1].apply(grid[2])
         _borders(axes, grid, cells, *LINES[min(depth, 3) - 1])
     _draw_codevectors(axes, model.codevectors_, model.codevector_labels_, is_classifier(model))
     # The whole tree has the same splits first; the time is that of the fastest of its fits.
@@ -107,14 +86,12 @@ def _draw_tree(
     _finish(axes, f"{title}, {1e3 * seconds:.1f} ms")
 
 
-def _draw_told(
-    axes: Axes, model: Any, samples: Array, labels: Labels, grid: tuple[Array, Array]
-) -> None:
+def _draw_told(axes: Axes, model: Any, samples: Array, labels: Labels, grid: Plane) -> None:
     """What is predicted: classes, or leaves, whose colours tell neighbours apart."""
     classes = is_classifier(model)
-    found = model.predict(_points(grid)).reshape(grid[0].shape)
+    found = model.predict(grid[2]).reshape(grid[0].shape)
     colours = CLASS_COLOURS[found] if classes else np.array(plt.get_cmap("tab20").colors)[found % 20]
-    axes.pcolormesh(*grid, _rgb(colours), alpha=0.35, shading="nearest", rasterized=True)
+    axes.pcolormesh(*grid[:2], _rgb(colours), alpha=0.35, shading="nearest", rasterized=True)
     _draw_samples(axes, samples, labels if classes else None)
     _finish(axes, "predicted classes" if classes else "leaves")
 
@@ -126,12 +103,12 @@ def _rgb(colours: NDArray[Any]) -> Array:
 
 
 def _draw_flat(
-    axes: Axes, outcome: Any, place: int, samples: Array, labels: Labels, grid: tuple[Array, Array]
+    axes: Axes, outcome: Any, place: int, samples: Array, labels: Labels, grid: Plane
 ) -> None:
     """The cells at one temperature."""
     point, classes = outcome.model.history_[place], is_classifier(outcome.model)
     _draw_samples(axes, samples, labels if classes else None)
-    away = ((_points(grid)[:, None] - point.codevectors[None]) ** 2).sum(axis=2)
+    away = ((grid[2][:, None] - point.codevectors[None]) ** 2).sum(axis=2)
     _borders(axes, grid, away.argmin(axis=1), *LINES[1])
     own = point.labels if classes else np.zeros(point.n_codevectors, dtype=np.int64)
     _draw_codevectors(axes, point.codevectors, own, classes)
@@ -140,7 +117,7 @@ def _draw_flat(
 
 
 def _draw_samples(axes: Axes, samples: Array, labels: Labels | None) -> None:
-    colours = PLAIN if labels is None else CLASS_COLOURS[labels]
+    colours = CLASS_COLOURS[0] if labels is None else CLASS_COLOURS[labels]
     axes.scatter(*samples.T, c=colours, s=5, linewidths=0)
 
 
@@ -151,9 +128,7 @@ def _draw_codevectors(axes: Axes, codevectors: Array, labels: Labels, classes: b
 
 def _finish(axes: Axes, title: str) -> None:
     axes.set_title(title, fontsize=9)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_aspect("equal")
+    no_ticks(axes)
 
 
 def _draw_curves(panels: Any, outcome: Any, what: str) -> None:
@@ -169,7 +144,7 @@ def _draw_curves(panels: Any, outcome: Any, what: str) -> None:
         axes.plot(x, y, "o" + line, color=COLOURS[1], ms=3, lw=1.2)
         axes.set_xlabel("samples observed")
         axes.set_ylabel(name)
-        style(axes)
+        light_frame(axes)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         if name in ("temperature T", DISTORTION):
             axes.set_yscale("log")
@@ -196,5 +171,5 @@ def draw_times(outcomes: list[Any]) -> Figure:
         else:
             axes.set_yscale("log")
         axes.legend(frameon=False, fontsize=8)
-        style(axes)
+        light_frame(axes)
     return figure

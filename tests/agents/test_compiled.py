@@ -29,7 +29,7 @@ def make_model(env="oda_rl/CartPole-v1", **options):
 
 
 def assert_same(first, second):
-    a, b = first.learner.get_state()["arrays"], second.learner.get_state()["arrays"]
+    a, b = first.learner.get_state()["slow"]["codebook"], second.learner.get_state()["slow"]["codebook"]
     for name in a:
         np.testing.assert_array_equal(a[name], b[name], err_msg=name)
     one, other = first.get_env().envs[0], second.get_env().envs[0]
@@ -132,5 +132,5 @@ def test_without_a_monitor():
     fused, stepped = make_model(bare), make_model()
     fused.learn(4_000)
     stepped.learn(4_000, callback_every=1)
-    for name, array in fused.learner.get_state()["arrays"].items():
-        np.testing.assert_array_equal(array, stepped.learner.get_state()["arrays"][name])
+    for name, array in fused.learner.get_state()["slow"]["codebook"].items():
+        np.testing.assert_array_equal(array, stepped.learner.get_state()["slow"]["codebook"][name])

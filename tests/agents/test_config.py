@@ -6,7 +6,6 @@ from gymnasium import spaces
 
 from oda_rl.agents import TwoTimescaleConfig
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.codebook_rl import codebook_update as moving
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 
@@ -49,11 +48,12 @@ def stepsizes(n_steps, **options):
     for t, point in enumerate(points):
         learner.step(0, point, 0.0, False, False)
         if t in times:
-            work = learner.workspace
+            work = learner.numbers
             n = work.counters[layout.SLOW_STEPS]
             alpha.append(learner.codebook["rate"][0, 0])
             slow = 1.0 / (config.slow_a + config.slow_b * n)
-            beta.append(slow / moving.slow_interval(work.settings, work.counters))
+            interval = config.slow_every * (1.0 + learner.n_learned / config.slow_doubling)
+            beta.append(slow / interval)
     return np.array(alpha), np.array(beta)
 
 

@@ -1,5 +1,8 @@
 """Explanations: they say what the policy does, and their parts add up to it."""
 
+import subprocess
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -12,13 +15,11 @@ from oda_rl.agents import (
     TwoTimescaleQ,
     UniformGridQ,
 )
-from oda_rl.agents.codebook_rl.state import N_CELLS
-from oda_rl.agents.codebook_rl.step import look
-from oda_rl.agents.explain.picture import plot_explanation
-from oda_rl.agents.explain.policy import explain_observation, explain_policy
-from oda_rl.agents.explain.reports import (
+from oda_rl.agents.explain import (
+    explain_observation,
+    explain_policy,
     explanation_sheets,
-    numbers,
+    plot_explanation,
     policy_sheet,
     policy_summary,
     to_markdown,
@@ -67,47 +68,64 @@ def test_parts_add_up_to_what_the_policy_does(options):
     for state in states(20):
         why = explain_observation(model, state)
         assert why.action == model.predict(state.astype(np.float32), deterministic=True)[0]
-        weights = np.array([voice.weight for voice in why.voices])
-        said = np.array([voice.values for voice in why.voices])
-        np.testing.assert_allclose(np.nansum(weights[:, None] * said, axis=0), why.values)
+        weights = np.array([one.weight for one in why.contributions])
+        values = np.array([one.values for one in why.contributions])
+        np.testing.assert_allclose(np.nansum(weights[:, None] * values, axis=0), why.values)
         assert why.margin == pytest.approx(np.ptp(why.values))
-        assert sum(voice.for_action for voice in why.voices) == pytest.approx(why.margin)
-        each = np.isfinite(said)
+        assert sum(one.gain for one in why.contributions) == pytest.approx(why.margin)
+        each = np.isfinite(values)
         np.testing.assert_allclose((weights[:, None] * each).sum(axis=0), 1.0)
         assert list(weights) == sorted(weights, reverse=True)
 
 
 def test_values_are_those_of_the_compiled_code(model):
     learner = model.learner
-    settings, counters, _, _, book, *_ = learner._named
-    assert counters[N_CELLS] == model.n_cells
-    scratch = learner.workspace.scratch
     for state in states().astype(np.float32):
-        scratch.z[:4] = (state - learner.scale.centre) / learner.scale.scale
-        look(settings, counters, book, scratch)
-        values, share = scratch.values.copy(), scratch.share.copy()
+        values, share = (
+            learner.action_values(state[None])[0],
+            learner._table.for_reading()[1].share.copy(),
+        )
         why = explain_observation(model, state)
         np.testing.assert_allclose(why.values, values)
-        for voice in why.voices:
-            assert voice.weight == pytest.approx(share[voice.number])
+        for one in why.contributions:
+            assert one.weight == pytest.approx(share[one.number])
 
 
-def test_a_flip_is_where_the_action_changes(model):
-    flips = 0
+def test_a_counterfactual_is_where_the_action_changes(model):
+    n_changes = 0
     for state in states(10):
         why = explain_observation(model, state)
-        for flip in why.flips:
-            j = why.observation_names.index(flip.feature)
-            assert flip.at == pytest.approx(why.observation[j] + flip.change)
+        for change in why.counterfactuals:
+            j = why.feature_names.index(change.feature)
+            assert change.at == pytest.approx(why.observation[j] + change.change)
             there = why.observation.astype(np.float32)
             before = there.copy()
-            there[j] = flip.at
-            before[j] += 0.999 * flip.change
+            there[j] = change.at
+            before[j] += 0.999 * change.change
             action, _ = model.predict(there, deterministic=True)
-            assert action == flip.action != why.action
+            assert action == change.decision != why.action
             assert model.predict(before, deterministic=True)[0] == why.action
-            flips += 1
-    assert flips > 10
+            n_changes += 1
+    assert n_changes > 10
+
+
+def test_a_change_set_as_printed_changes_the_action(model):
+    table, n_changes = explain_policy(model), 0
+    for state in states(30, seed=1):
+        why = explain_observation(model, state)
+        if not why.counterfactuals:
+            continue
+        changes = explanation_sheets(table, why, n_changes=99)[-1]
+        for name, now, change, action in changes.rows:
+            j = why.feature_names.index(name)
+            for start in (float(now), why.observation[j]):
+                there = why.observation.astype(np.float32)
+                there[j] = start + float(change)
+                found, _ = model.predict(there, deterministic=True)
+                assert ["push left", "push right"][found] == action
+                assert found != why.action
+            n_changes += 1
+    assert n_changes > 30
 
 
 def test_the_table_has_every_cell_in_the_environments_units(model):
@@ -137,10 +155,10 @@ def test_continuous_actions(continuous):
         np.testing.assert_array_equal(cell.action, continuous.predict(seen, deterministic=True)[0])
         why = explain_observation(continuous, cell.codevector)
         assert cell.value == pytest.approx(why.value, rel=1e-3)
-        assert sum(v.weight * v.values[0] for v in why.voices) == pytest.approx(why.value)
+        assert sum(one.weight * one.values[0] for one in why.contributions) == pytest.approx(why.value)
         # the search ends at the best of what it has looked at, if not always at the very best
         assert why.value >= np.median([value for _, value in why.alternatives])
-    assert why.flips == []
+    assert why.counterfactuals == ()
     assert np.isnan(why.margin)
 
 
@@ -155,8 +173,8 @@ def test_a_grid_and_a_map():
         for state in states(10):
             why = explain_observation(model, state)
             assert why.action == model.predict(state.astype(np.float32), deterministic=True)[0]
-            (voice,) = why.voices
-            np.testing.assert_array_equal(voice.values, model.learner.weights[voice.number])
+            (one,) = why.contributions
+            np.testing.assert_array_equal(one.values, model.learner.weights[one.number])
     assert all(np.isnan(cell.visits) for cell in explain_policy(grid).cells)
     assert sum(cell.visits for cell in table.cells) == pytest.approx(1.0)
 
@@ -187,10 +205,10 @@ def test_bad_input_is_refused(model):
 
 
 def test_explaining_changes_nothing(model):
-    before = model.learner.get_state()["arrays"]
+    before = model.learner.get_state()["slow"]["codebook"]
     explain_policy(model)
     explain_observation(model, np.zeros(4))
-    for name, array in model.learner.get_state()["arrays"].items():
+    for name, array in model.learner.get_state()["slow"]["codebook"].items():
         np.testing.assert_array_equal(array, before[name])
 
 
@@ -211,16 +229,9 @@ def test_sheets_and_markdown(which, request):
     cells = page.split("## All cells")[1]
     assert cells.count("\n| ") == model.n_cells + 2
     assert "90 %" in policy_summary(table)
-    rest = explanation_sheets(table, why, n_voices=1)[0].rows
-    assert rest[1][0] == f"{len(why.voices) - 1} others"
+    rest = explanation_sheets(table, why, n_cells=1)[0].rows
+    assert rest[1][0] == f"{len(why.contributions) - 1} others"
     assert rest[-1][0] == "all"
-
-
-def test_numbers_have_the_decimals_that_their_column_needs():
-    assert numbers([0.123456, -0.0001]) == ["0.123", "0.000"]
-    assert numbers([1234.5, 2.0]) == ["1234", "2"]
-    assert numbers([99.51, 99.52], size=0.01) == ["99.5100", "99.5200"]
-    assert numbers([np.nan, 1e-16]) == ["", "0"]
 
 
 @pytest.mark.parametrize("which", ["model", "continuous"])
@@ -237,14 +248,30 @@ def test_the_picture_marks_the_state(which, request):
     assert ax.get_xlabel() == table.feature_names[-2]
     *lines, star = ax.get_lines()
     np.testing.assert_allclose(np.ravel(star.get_data()), why.point[-2:])
-    speaking = [voice for voice in why.voices if voice.weight >= 0.01]
-    assert len(lines) == len(speaking)
-    for line, voice in zip(lines, speaking, strict=True):
-        np.testing.assert_allclose(np.array(line.get_data())[:, 1], voice.codevector[-2:])
+    active = [one for one in why.contributions if one.weight >= 0.01]
+    assert len(lines) == len(active)
+    for line, one in zip(lines, active, strict=True):
+        np.testing.assert_allclose(np.array(line.get_data())[:, 1], one.codevector[-2:])
     assert plot_explanation(table, dimensions=(0, 1)).get_ylabel() == table.feature_names[1]
     with pytest.raises(ValueError, match="dimensions"):
         plot_explanation(table, dimensions=(0, 9))
     plt.close("all")
+
+
+def test_explanations_do_not_need_matplotlib():
+    code = "import sys, oda_rl.agents.explain; print('matplotlib' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
+def test_an_agent_has_its_cells_as_a_table(model, continuous):
+    for agent in (model, continuous):
+        cells = agent.cells()
+        assert len(cells["cell"]) == agent.n_cells
+        assert sum(cells["visits"]) == pytest.approx(1.0)
+        first = agent.learner.codevectors[cells["cell"][0]]
+        names = observation_names(agent.env_id, len(agent.observation_space.low))
+        np.testing.assert_array_equal([cells[name][0] for name in names], first[: len(names)])
 
 
 # -- files ---------------------------------------------------------------------------------------

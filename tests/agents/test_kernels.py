@@ -12,7 +12,7 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import association, behaviour
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.codebook_rl.rules import q_lambda as fast
+from oda_rl.agents.codebook_rl.rules import q_lambda
 
 LOW, HIGH = np.full(2, -1.0), np.full(2, 1.0)
 
@@ -24,7 +24,7 @@ def make_learner(**options):
     )
     rng = np.random.default_rng(0)
     learner.begin(0, rng.uniform(-1, 1, 2))
-    while learner.annealer is None or not learner.workspace.counters[layout.PHASE]:
+    while learner.annealer is None or not learner.numbers.counters[layout.PHASE]:
         learner.step(0, rng.uniform(-1, 1, 2), 0.5, False, False)
     return learner
 
@@ -72,8 +72,8 @@ def test_steps_follow_watkins_q_lambda(local_model, codebook, terminated):
     learner = make_learner(
         local_model=local_model, codebook=codebook, slow_every=1e9, gamma=0.9, trace_decay=0.7
     )
-    learner.workspace.figures[layout.NEXT_SLOW] = np.inf  # the fast timescale alone
-    config, book, work = learner.config, learner.codebook, learner.workspace
+    learner.numbers.figures[layout.NEXT_SLOW] = np.inf  # the fast timescale alone
+    config, book = learner.config, learner.codebook
     rng = np.random.default_rng(1)
     k, m = len(book), 3 if local_model == "linear" else 1
     temperature = config.softness * learner.temperature
@@ -88,7 +88,7 @@ def test_steps_follow_watkins_q_lambda(local_model, codebook, terminated):
     for t in range(1, 30):
         x = (points[t - 1] - learner.scale.centre) / learner.scale.scale
         y = (points[t] - learner.scale.centre) / learner.scale.scale
-        a, exploratory = int(work.memory.action[0]), bool(work.memory.exploratory[0])
+        a, exploratory = int(learner.memory.action[0]), bool(learner.memory.exploratory[0])
         reward, last = float(rng.normal()), t == 29 and terminated
         p = shares(learner, x, a)
         target = reward + (0.0 if last else config.gamma * values(learner, y).max())
@@ -110,7 +110,7 @@ def test_steps_follow_watkins_q_lambda(local_model, codebook, terminated):
     if terminated:
         assert not book["trace"].any()
     else:
-        kept = book["trace"] * work.memory.trace_scale[0]
+        kept = book["trace"] * learner.memory.trace_scale[0]
         np.testing.assert_allclose(kept, trace.reshape(3 * m, k), rtol=1e-9, atol=1e-12)
 
 
@@ -138,7 +138,7 @@ def test_stepsizes_fall_as_they_should():
     settings[layout.LEARNING_RATE_HALVING] = config.learning_rate_halving
     rate = config.learning_rate
     for n in range(1, 5001):
-        rate = fast.lower(rate, 1.0, float(n), settings)
+        rate = q_lambda.lower(rate, 1.0, float(n), settings)
     expected = 0.5 * (1 + 5000 / config.learning_rate_halving) ** -0.7
     assert rate == pytest.approx(expected, rel=0.01)
 
@@ -146,7 +146,7 @@ def test_stepsizes_fall_as_they_should():
 @pytest.mark.parametrize("flattening", [0.0, 1.0])
 def test_slow_steps_follow_the_learning_rule(flattening):
     learner = make_learner(slow_every=1.0, flattening=flattening, samples_per_cell=100_000)
-    book, config, work = learner.codebook, learner.config, learner.workspace
+    book, config, work = learner.codebook, learner.config, learner.numbers
     rng = np.random.default_rng(2)
     learner._begin_level()
     density = book["density"][0].copy()
@@ -172,10 +172,10 @@ def test_slow_updates_become_ever_rarer():
     learner = make_learner(slow_every=2.0, slow_doubling=500.0)
     rng = np.random.default_rng(0)
     times = []
-    before = learner.workspace.figures[layout.NEXT_SLOW]
+    before = learner.numbers.figures[layout.NEXT_SLOW]
     for t in range(5_000):
         learner.step(0, rng.uniform(-1, 1, 2), 0.0, False, False)
-        after = learner.workspace.figures[layout.NEXT_SLOW]
+        after = learner.numbers.figures[layout.NEXT_SLOW]
         if after != before:
             times.append(t)
             before = after
@@ -201,7 +201,7 @@ def test_share_of_random_actions(hold):
     )
     learner.codebook["q"][:] = np.array([1.0, 0.0, 0.0])[:, None]
     learner.codebook["rate"][:] = 0.0
-    learner.workspace.settings[layout.LEARNING_RATE_MIN] = 0.0
+    learner.numbers.settings[layout.LEARNING_RATE_MIN] = 0.0
     rng = np.random.default_rng(0)
     actions = [learner.step(0, rng.uniform(-1, 1, 2), 0.0, False, False) for _ in range(20_000)]
     assert np.mean(np.array(actions) != 0) == pytest.approx(0.3 * 2 / 3, abs=0.04)
@@ -220,7 +220,7 @@ def test_optimism_comes_from_the_largest_reward():
     env = CorridorEnv()
     observation, _ = env.reset()
     action = learner.begin(0, observation)
-    while not learner.workspace.counters[layout.PHASE]:
+    while not learner.numbers.counters[layout.PHASE]:
         observation, _, terminated, truncated, _ = env.step(action)
         action = learner.step(0, observation, 3.0, terminated, terminated or truncated)
         if terminated or truncated:
@@ -246,7 +246,7 @@ def make_joint_learner(**options):
     learner.set_horizon(100_000)
     rng = np.random.default_rng(0)
     learner.begin(0, rng.uniform(-1, 1, 2))
-    while learner.annealer is None or not learner.workspace.counters[layout.PHASE]:
+    while learner.annealer is None or not learner.numbers.counters[layout.PHASE]:
         learner.step(0, rng.uniform(-1, 1, 2), 0.5, False, False)
     return learner
 
@@ -272,7 +272,7 @@ def test_steps_with_continuous_actions(local_model):
     learner = make_joint_learner(
         local_model=local_model, slow_every=1e9, exploration_initial_eps=0.5, hold=1
     )
-    learner.workspace.figures[layout.NEXT_SLOW] = np.inf
+    learner.numbers.figures[layout.NEXT_SLOW] = np.inf
     book, config = learner.codebook, learner.config
     rng = np.random.default_rng(1)
     k, m = len(book), 6 if local_model == "linear" else 1

@@ -16,8 +16,7 @@ import oda_rl.envs  # noqa: F401
 from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.codebook_rl.tree.layout import WIDTH
-from oda_rl.agents.codebook_rl.tree.learner import TreeLearner
+from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH
 from oda_rl.agents.explain.policy import explain_observation
 from oda_rl.agents.sb3.callbacks import CodebookCallback, KeepBestCallback
 
@@ -37,7 +36,7 @@ def make_model(env="CartPole-v1", **options):
 
 
 def assert_same(first, second):
-    a, b = first.learner.get_state()["arrays"], second.learner.get_state()["arrays"]
+    a, b = first.learner.get_state()["slow"]["codebook"], second.learner.get_state()["slow"]["codebook"]
     assert a.keys() == b.keys()
     for name in a:
         np.testing.assert_array_equal(a[name], b[name], err_msg=name)
@@ -76,18 +75,18 @@ def test_cartpole_improves():
 
 def test_a_tree_of_one_branch_learns_what_the_flat_codebook_learns():
     """All cells are near then: another way to compute the same numbers."""
-    options = {**QUICK, "growth_cells": 8, "max_cells": WIDTH, "growth_steps": 500}
+    options = {**QUICK, "growth_cells": 8, "max_cells": BRANCH_WIDTH, "growth_steps": 500}
     learners = [
-        kind(
+        TwoTimescaleLearner(
             2,
             ActionCodec(spaces.Discrete(3)),
             1,
             LOW,
             HIGH,
-            TwoTimescaleConfig(**{**options, "tree": kind is TreeLearner}),
+            TwoTimescaleConfig(**{**options, "tree": tree}),
             seed=0,
         )
-        for kind in (TwoTimescaleLearner, TreeLearner)
+        for tree in (False, True)
     ]
     points = make_points(2_000, 0)
     actions = [[learner.begin(0, points[0])] for learner in learners]
@@ -98,7 +97,7 @@ def test_a_tree_of_one_branch_learns_what_the_flat_codebook_learns():
             if ended:
                 learner.begin(0, point)
     flat, tree = (learner.codebook for learner in learners)
-    assert len(flat) == WIDTH
+    assert len(flat) == BRANCH_WIDTH
     assert actions[0] == actions[1]
     np.testing.assert_allclose(tree.codevectors, flat.codevectors, rtol=1e-9)
     np.testing.assert_allclose(tree.weights, flat.weights, rtol=1e-9)
@@ -118,10 +117,10 @@ def test_explanations_ask_the_cells_that_the_agent_asks(task):
         action, _ = model.predict(state, deterministic=True)
         np.testing.assert_allclose(why.action, action, rtol=1e-6)
         cost = learner.n_distances
-        heard = np.flatnonzero(learner.find_heard(state))
+        active = np.flatnonzero(learner.active_cells(state))
         assert learner.n_distances == cost
-        assert 0 < len(heard) < model.n_cells
-        assert {voice.number for voice in why.voices} <= set(heard.tolist())
+        assert 0 < len(active) < model.n_cells
+        assert {voice.number for voice in why.voices} <= set(active.tolist())
 
 
 # -- what it costs -----------------------------------------------------------------------------------
@@ -140,7 +139,7 @@ def test_a_thousand_cells_cost_a_few_dozen_distances():
         model.learn(50_000)
         assert 0.95 * cells <= model.n_cells <= cells
         learner = model.learner
-        assert np.bincount(learner.codebook.labels).max() <= WIDTH
+        assert np.bincount(learner.tree.branch).max() <= BRANCH_WIDTH
         costs[cells] = learner.n_distances
         assert learner.figures()["oda/n_distances"] == learner.n_distances
     assert costs[1000] < 60.0
@@ -153,7 +152,7 @@ def test_more_branches_cost_more():
         model = make_model("oda_rl/CartPole-v1", near_branches=near_branches).learn(8_000)
         learner = model.learner
         costs.append(learner.n_distances)
-        assert costs[-1] <= near_branches * WIDTH + 3 * learner.tree.depth
+        assert costs[-1] <= near_branches * BRANCH_WIDTH + 3 * learner.tree.depth
     assert costs == sorted(costs)
 
 
@@ -167,7 +166,7 @@ def test_cost_before_and_after_looking():
     loaded = TwoTimescaleQ.load(stored)
     assert loaded.learner.n_distances == loaded.n_cells, "nobody has looked since"
     loaded.predict(np.zeros(4, np.float32))
-    assert 1 < loaded.learner.n_distances < 3 * WIDTH + 2 * loaded.learner.tree.depth
+    assert 1 < loaded.learner.n_distances < 3 * BRANCH_WIDTH + 2 * loaded.learner.tree.depth
 
 
 def test_n_parameters_counts_the_planes():
@@ -286,7 +285,7 @@ def test_nonsense_from_the_environment():
     model = make_model(BrokenEnv(5_000, reward=np.nan), gamma=0.5)
     with pytest.raises(BadTransitionError, match=r"reward nan.*at step 5000 of the training"):
         model.learn(8_000)
-    for array in model.learner.get_state()["arrays"].values():
+    for array in model.learner.get_state()["slow"]["codebook"].values():
         assert np.isfinite(array).all()
     with pytest.raises(ValueError, match="NaN"):
         model.predict(np.array([np.nan], np.float32))

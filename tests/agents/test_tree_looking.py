@@ -14,7 +14,7 @@ from oda_rl.agents.codebook_rl import state as layout
 def test_slow_steps_follow_the_learning_rule(flattening):
     """Among the cells of the branches found; the others lose weight at the same rate."""
     learner = make_learner(slow_every=1.0, flattening=flattening)
-    config, work = learner.config, learner.workspace
+    config, work = learner.config, learner.numbers
     work.counters[layout.LEVEL_LENGTH] = 10**9
     for point in make_points(20, 2):
         work.figures[layout.NEXT_SLOW] = 0.0
@@ -65,7 +65,7 @@ def test_steps_with_continuous_actions(local_model):
         hold=1,
         near_branches=2,
     )
-    learner.workspace.figures[layout.NEXT_SLOW] = np.inf
+    learner.numbers.figures[layout.NEXT_SLOW] = np.inf
     config, rng = learner.config, np.random.default_rng(1)
     k, m = learner.n_cells, 6 if local_model == "linear" else 1
     temperature = config.softness * learner.temperature

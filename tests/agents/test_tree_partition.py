@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from oda_rl.agents.codebook_rl.tree.layout import WIDTH
-from oda_rl.agents.codebook_rl.tree.partition import BranchTree
+from oda_rl.agents.codebook_rl.branches import BranchTree
+from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH
 from oda_rl.codebook.book import Codebook
 
 
@@ -27,21 +27,21 @@ def region_of(tree, point):
 
 
 def check(tree, book):
-    sizes = np.bincount(book.labels)
+    sizes = np.bincount(tree.branch)
     assert len(sizes) == tree.n_branches == len(tree.planes.offset) + 1
     assert sizes.min() >= 1
-    assert sizes.max() <= WIDTH
-    assert (np.diff(book.labels) >= 0).all(), "the cells of a branch stand together"
+    assert sizes.max() <= BRANCH_WIDTH
+    assert (np.diff(tree.branch) >= 0).all(), "the cells of a branch stand together"
 
 
-@pytest.mark.parametrize("n_cells", [1, WIDTH, WIDTH + 1, 500])
+@pytest.mark.parametrize("n_cells", [1, BRANCH_WIDTH, BRANCH_WIDTH + 1, 500])
 def test_branches_are_small_and_each_cell_lies_in_its_own(n_cells):
     book, tree = make_book(n_cells), BranchTree(3)
     before = book.codevectors
     tree.renew(book)
     check(tree, book)
-    assert [region_of(tree, point) for point in book.codevectors] == book.labels.tolist()
-    np.testing.assert_array_equal(tree.route(book), book.labels)
+    assert [region_of(tree, point) for point in book.codevectors] == tree.branch.tolist()
+    np.testing.assert_array_equal(tree.route(book), tree.branch)
     for number, point in zip(book["number"][0], book.codevectors, strict=True):
         np.testing.assert_array_equal(point, before[int(number)], "the payload goes along")
 
@@ -52,7 +52,7 @@ def test_a_full_region_bifurcates_along_its_leading_axis():
     for along, across in zip(np.linspace(-1.0, 1.0, 20), rng.uniform(-0.1, 0.1, 20), strict=True):
         book.add([across + 3.0, along])
     tree.renew(book)
-    np.testing.assert_array_equal(np.bincount(book.labels), [10, 10])
+    np.testing.assert_array_equal(np.bincount(tree.branch), [10, 10])
     np.testing.assert_allclose(np.abs(tree.planes.normal), [[0.0, 1.0]], atol=0.1)
     assert tree.depth == 1
 
@@ -60,7 +60,7 @@ def test_a_full_region_bifurcates_along_its_leading_axis():
 def test_depth_grows_with_the_logarithm():
     book, tree = make_book(1000), BranchTree(3)
     tree.renew(book)
-    assert np.log2(1000 / WIDTH) <= tree.depth <= 1 + np.log2(1000 / (WIDTH / 2))
+    assert np.log2(1000 / BRANCH_WIDTH) <= tree.depth <= 1 + np.log2(1000 / (BRANCH_WIDTH / 2))
 
 
 def test_borders_stay_when_regions_divide():
@@ -90,7 +90,7 @@ def test_regions_without_cells_are_given_up():
     assert 50 < left < 150
     tree.renew(book)
     check(tree, book)
-    while len(book) > WIDTH // 2:
+    while len(book) > BRANCH_WIDTH // 2:
         book.remove(0)
     tree.renew(book)
     check(tree, book)
@@ -112,7 +112,7 @@ def test_planes_do_not_ask_for_actions():
     tree.renew(book)
     check(tree, book)
     assert tree.planes.normal.shape[1] == 2
-    np.testing.assert_array_equal(tree.route(book), book.labels)
+    np.testing.assert_array_equal(tree.route(book), tree.branch)
 
 
 def test_state():
@@ -120,4 +120,4 @@ def test_state():
     tree.renew(book)
     other = BranchTree(3)
     other.set_state(tree.get_state())
-    np.testing.assert_array_equal(other.route(book), book.labels)
+    np.testing.assert_array_equal(other.route(book), tree.branch)

@@ -7,8 +7,7 @@ import pytest
 from tree_learners import give_values, kept_cells, make_learner, make_points, scaled, shares
 
 from oda_rl.agents.codebook_rl import state as layout
-from oda_rl.agents.codebook_rl.rules import q_lambda as flat
-from oda_rl.agents.codebook_rl.tree import values
+from oda_rl.agents.codebook_rl.rules import q_lambda
 
 
 def features(learner, x):
@@ -25,7 +24,7 @@ def test_steps_follow_watkins_q_lambda(local_model, rate_by):
     """
     options = {"gamma": 0.9, "trace_decay": 0.7, "exploration_initial_eps": 0.04, "hold": 1}
     learner = make_learner(local_model=local_model, learning_rate_by=rate_by, **options)
-    work, config = learner.workspace, learner.config
+    work, config = learner.numbers, learner.config
     work.figures[layout.NEXT_SLOW] = np.inf  # the fast timescale alone
     rng = np.random.default_rng(1)
     k, m = learner.n_cells, 3 if local_model == "linear" else 1
@@ -42,7 +41,7 @@ def test_steps_follow_watkins_q_lambda(local_model, rate_by):
     common = config.learning_rate
     for t in range(1, len(points)):
         x, y = scaled(learner, points[t - 1]), scaled(learner, points[t])
-        a, exploratory = int(work.memory.action[0]), bool(work.memory.exploratory[0])
+        a, exploratory = int(learner.memory.action[0]), bool(learner.memory.exploratory[0])
         p = shares(learner, x, kept_cells(learner))
         reward, last = float(rng.normal()), t == len(points) - 1
         learner.step(0, points[t], reward, last, False)
@@ -71,13 +70,13 @@ def test_steps_follow_watkins_q_lambda(local_model, rate_by):
         np.testing.assert_allclose(found["q"], q.reshape(3 * m, k), rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(found["visits"], visits, rtol=1e-9)
     assert cuts > 1
-    assert (config.gamma * config.trace_decay) ** longest < values.SMALLEST_SCALE
+    assert (config.gamma * config.trace_decay) ** longest < q_lambda.SMALLEST_SCALE_OF_BRANCHES
 
 
 def test_environments_have_traces_of_their_own():
     """What one environment does to the values, another one sees at once; its traces it does not."""
     learner = make_learner(n_envs=2, local_model="constant", exploration_initial_eps=0.0, gamma=0.0)
-    learner.workspace.figures[layout.NEXT_SLOW] = np.inf
+    learner.numbers.figures[layout.NEXT_SLOW] = np.inf
     give_values(learner, np.zeros((3, learner.n_cells)))
     points = make_points(1, 5)
     taken = [learner.begin(env, points[0]) for env in (0, 1)]
@@ -94,7 +93,7 @@ def test_environments_have_traces_of_their_own():
 
 def test_errors_are_those_of_the_cells_that_spoke():
     learner = make_learner(local_model="constant")
-    learner.workspace.figures[layout.NEXT_SLOW] = np.inf
+    learner.numbers.figures[layout.NEXT_SLOW] = np.inf
     learner.watch_errors()
     points = make_points(200, 6)
     learner.begin(0, points[0])
@@ -102,7 +101,7 @@ def test_errors_are_those_of_the_cells_that_spoke():
         assert np.isnan(learner.td_errors).all()
         p = shares(learner, scaled(learner, before), kept_cells(learner))
         learner.step(0, point, 1.0, False, False)
-        if learner.workspace.counters[layout.LEARNING_STEPS] % flat.WATCHED_EVERY == 0:
+        if learner.numbers.counters[layout.LEARNING_STEPS] % q_lambda.MONITORED_EVERY == 0:
             break
     np.testing.assert_array_equal(np.isfinite(learner.td_errors), p > 0.0)
     assert np.ptp(learner.td_errors[p > 0.0]) < 1e-12, "all have seen the same error"
@@ -117,8 +116,8 @@ def test_looking_does_not_settle():
         asked.greedy(make_points(5, 3))
         asked.codebook["q"][:] = np.nan  # a copy
         asked.get_state()
-    for name, array in quiet.get_state()["arrays"].items():
-        np.testing.assert_array_equal(array, asked.get_state()["arrays"][name], err_msg=name)
+    for name, array in quiet.get_state()["slow"]["codebook"].items():
+        np.testing.assert_array_equal(array, asked.get_state()["slow"]["codebook"][name], err_msg=name)
 
 
 def test_greedy_actions_know_what_has_not_been_settled():
@@ -127,12 +126,9 @@ def test_greedy_actions_know_what_has_not_been_settled():
     for point in points:
         learner.step(0, point, float(point[0] * point[1]), False, False)
     greedy = learner.greedy(points)
-    branches = learner._storage.near
     for point, action in zip(points, greedy, strict=True):
-        learner.greedy(point[None])
-        n = learner.tree.n_branches
-        among = np.isin(learner.codebook.labels, branches.now[: len(branches.now)])
-        assert n >= len(branches.now)
+        among = learner.active_cells(point)
+        assert 0 < among.sum() < learner.n_cells
         x = scaled(learner, point)
         q = learner.codebook["q"].reshape(3, 3, -1)
         worth = features(learner, x) @ q @ shares(learner, x, among)

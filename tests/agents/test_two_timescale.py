@@ -30,7 +30,7 @@ def make_model(env, **options):
 
 
 def arrays_of(model):
-    arrays = model.learner.get_state()["arrays"]
+    arrays = model.learner.get_state()["slow"].get("codebook", {})
     return arrays
 
 
@@ -419,7 +419,7 @@ def test_load_refuses_another_environment(tmp_path):
 
 
 def test_load_refuses_other_models(tmp_path):
-    storage.save(tmp_path / "other", "SomethingElse", {}, {})
+    storage.save(tmp_path / "other", "SomethingElse", {})
     with pytest.raises(ValueError, match="holds a SomethingElse, not a TwoTimescaleQ"):
         TwoTimescaleQ.load(tmp_path / "other")
 

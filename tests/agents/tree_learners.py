@@ -8,7 +8,7 @@ from oda_rl.agents import TwoTimescaleConfig
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import association
 from oda_rl.agents.codebook_rl import state as layout
-from oda_rl.agents.codebook_rl.tree.learner import TreeLearner
+from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 
 LOW, HIGH = np.full(2, -1.0), np.full(2, 1.0)
 # Compiled code is there for this type.
@@ -31,12 +31,12 @@ def make_learner(action_space=None, n_envs=1, **options):
         **options,
     }
     codec = ActionCodec(action_space or spaces.Discrete(3))
-    learner = TreeLearner(2, codec, n_envs, LOW, HIGH, TwoTimescaleConfig(**settings), seed=0)
+    learner = TwoTimescaleLearner(2, codec, n_envs, LOW, HIGH, TwoTimescaleConfig(**settings), seed=0)
     learner.set_horizon(100_000)
     points = iter(make_points(20_000, 0))
     for env in range(n_envs):
         learner.begin(env, next(points))
-    while learner.annealer is None or not learner.workspace.counters[layout.PHASE]:
+    while learner.annealer is None or not learner.numbers.counters[layout.PHASE]:
         learner.step(0, next(points), 0.5, False, False)
     assert learner.tree.n_branches > 5
     return learner
@@ -48,8 +48,8 @@ def scaled(learner, point):
 
 def kept_cells(learner, env=0):
     """Which cells stand in the branches that environment `env` has found last."""
-    near = learner._storage.near
-    return np.isin(learner.codebook.labels, near.kept[env, : near.n_kept[env]])
+    near = learner.memory
+    return np.isin(learner.tree.branch, near.found[env, : near.n_found[env]])
 
 
 def shares(learner, x, among):
@@ -66,6 +66,5 @@ def shares(learner, x, among):
 
 def give_values(learner, q):
     """Put numbers in the place of the values."""
-    learner._storage.unload(learner.slow.codebook)
-    learner.slow.codebook["q"][:] = q
+    learner.codebook["q"][:] = q
     learner._begin_level()

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
-from oda_rl.inspect import (
+from oda_rl.explain import (
     errors,
     explain,
     plot_path,
@@ -131,6 +131,23 @@ def test_explanations_of_outputs_and_partitions(regressor, clusterer):
     cluster = explain(clusterer, IRIS.data[5])
     assert cluster.steps[-1].decision is None
     assert cluster.prediction == clusterer.predict(IRIS.data[5:6])[0]
+
+
+def test_counterfactuals_change_the_prediction_as_they_are_printed(classifier, clusterer):
+    n_changes = 0
+    for model in (classifier, clusterer):
+        for x in IRIS.data[[20, 77, 110]]:
+            why = explain(model, x, NAMES, counterfactuals=True)
+            for change in why.counterfactuals:
+                there, before = x.copy(), x.copy()
+                there[NAMES.index(change.feature)] += change.rounded
+                before[NAMES.index(change.feature)] += 0.999 * change.change
+                assert model.predict(there[None])[0] == change.decision != why.prediction
+                assert model.predict(before[None])[0] == why.prediction
+                assert f"{change.feature} {change.rounded:+.15g} would" in str(why)
+                n_changes += 1
+    assert n_changes > 10
+    assert explain(classifier, IRIS.data[77]).counterfactuals == ()
 
 
 def test_rules_lead_where_the_model_does(classifier):

@@ -1,12 +1,10 @@
-"""Comparing agents: the same evaluation for all, runs that are kept, tables, statistics."""
+"""Comparing agents: the same evaluation for all, runs that are kept, tables."""
 
 import csv
 import importlib
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,14 +12,14 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-import tyro
-from scipy.stats import trim_mean
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 try:
     import compare
-    from benchmarks import cluster, comparing, plans, statistics, training
+
+    from benchmarks import comparison, plans, runs, training
+    from common import tables
 finally:
     sys.path.pop(0)  # workers of a cluster must do without it
 
@@ -57,9 +55,9 @@ def compared(tmp_path_factory):
 
 
 def test_every_run_leaves_its_curve_and_its_model(compared):
-    runs = read_runs(compared)
-    assert len(runs) == 2 * 4 + 2 * 2
-    for path, run in runs.items():
+    made = read_runs(compared)
+    assert len(made) == 2 * 4 + 2 * 2
+    for path, run in made.items():
         with path.with_suffix(".csv").open() as file:
             rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
         assert [row["steps"] for row in rows] == run["steps"]
@@ -182,34 +180,13 @@ def test_arguments_that_make_no_sense(tmp_path, capsys, options, complaint):
     assert not (tmp_path / "none").exists()
 
 
-def test_help_explains_itself(capsys):
-    with pytest.raises(SystemExit):
-        tyro.cli(compare.Args, args=["--help"])
-    output = " ".join(capsys.readouterr().out.split())
-    assert "Which to compare; QRDQN needs sb3-contrib." in output
-    for name in ("--algorithms", "--env-ids", "--total-timesteps", "--dask", "--output"):
-        assert name in output
-
-
-def listen():
-    """A job in the background of a shell ignores interrupts, and so would its children."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys):
-    briefly = ["--total-timesteps", "1000", "--eval-freq", "500", "--eval-episodes", "2"]
-    command = [sys.executable, "scripts/compare.py", "--output", str(tmp_path), *briefly]
-    command += ["--algorithms", "UniformGridQ", "--n-jobs", "2", "--seeds", *map(str, range(500))]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "COLUMNS": "100"},
-        preexec_fn=listen,
+def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys, start):
+    process = start(
+        "compare",
+        *("--output", tmp_path, "--total-timesteps", 1000, "--eval-freq", 500, "--eval-episodes", 2),
+        *("--algorithms", "UniformGridQ", "--n-jobs", 2, "--seeds", *range(500)),
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not read_runs(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -250,7 +227,7 @@ def test_on_a_cluster_the_runs_are_the_same(tmp_path, compared, capsys):
 def test_no_cluster():
     pytest.importorskip("distributed")
     with pytest.raises(ValueError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
-        cluster.connect("tcp://127.0.0.1:9", timeout=0.2)
+        runs.connect("tcp://127.0.0.1:9", timeout=0.2)
 
 
 class Push:
@@ -323,97 +300,35 @@ def test_numbers_of_an_agent_of_sb3():
     assert training.count_numbers(plans.make_model(scaled, 0)) == policy_and_critic + 2 * 6
 
 
-# -- statistics: against slow twins, written from the definition ---------------------------------
-
-
-def slow_iqm(values):
-    ordered = sorted(values)
-    cut = int(0.25 * len(ordered))
-    middle = ordered[cut : len(ordered) - cut]
-    return sum(middle) / len(middle)
-
-
-def slow_interval(strata, resamples):
-    """Draw runs within every task, one after the other; the middle 95 % of what comes out."""
-    rng = np.random.default_rng(0)
-    draws = [rng.integers(len(scores), size=(resamples, len(scores))) for scores in strata]
-    found = sorted(
-        slow_iqm([scores[i] for scores, drawn in zip(strata, draws, strict=True) for i in drawn[r]])
-        for r in range(resamples)
-    )
-
-    def quantile(q):
-        place = q * (resamples - 1)
-        below = int(place)
-        above = min(below + 1, resamples - 1)
-        return found[below] + (place - below) * (found[above] - found[below])
-
-    return quantile(0.025), quantile(0.975)
-
-
-@pytest.mark.parametrize("sizes", [(10,), (3,), (5, 8, 2)])
-def test_stratified_interval(sizes):
-    rng = np.random.default_rng(1)
-    strata = [rng.normal(10.0 * i, 3.0, size) for i, size in enumerate(sizes)]
-    assert statistics.stratified_interval(strata, resamples=300) == pytest.approx(
-        slow_interval(strata, 300)
-    )
-    together = np.concatenate(strata)
-    assert statistics.interquartile_mean(together) == pytest.approx(slow_iqm(together))
-    assert statistics.interquartile_mean(together) == pytest.approx(trim_mean(together, 0.25))
-
-
-def test_interval_of_curves_has_one_for_each_column():
-    curves = np.random.default_rng(2).normal(size=(6, 3))
-    low, high = statistics.stratified_interval([curves], resamples=200)
-    for column in range(3):
-        expected = slow_interval([curves[:, column]], 200)
-        assert (low[column], high[column]) == pytest.approx(expected)
-
-
-def test_runs_are_never_drawn_across_tasks():
-    # all draws within the tasks have half of each value
-    assert statistics.stratified_interval([[0.0] * 4, [10.0] * 4]) == (5.0, 5.0)
-    low, high = statistics.bootstrap_interval([0.0] * 4 + [10.0] * 4)
-    assert low < 5.0 < high
-
-
-def test_performance_profile():
-    strata = [[1.0, 2.0, 3.0], [2.0, 5.0]]
-    tau = [0.0, 2.0, 2.5, 5.0]
-    profile, low, high = statistics.performance_profile(strata, tau)
-    expected = [sum(s > t for scores in strata for s in scores) / 5 for t in tau]
-    np.testing.assert_allclose(profile, expected)
-    assert (low <= profile).all()
-    assert (profile <= high).all()
-    assert (low[0], high[0], low[-1], high[-1]) == (1.0, 1.0, 0.0, 0.0)
+def make_field():
+    return comparison.Field("CartPole-v1", 475.0)
 
 
 def test_scores_are_normalised_by_random_play_and_threshold():
-    field = comparing.make_field("CartPole-v1")
+    field = make_field()
     assert 15 < field.random_return < 30
     scores = field.normalize(np.array([field.random_return, 475.0]))
     np.testing.assert_allclose(scores, [0.0, 1.0])
-    assert field.random_return == comparing.make_field("CartPole-v1").random_return
+    assert field.random_return == make_field().random_return
 
 
 def test_steps_and_seconds_to_the_threshold():
     run = {"steps": [10, 20, 30], "curve_seconds": [1.0, 2.0, 3.0], "curve": [1.0, 7.0, 3.0]}
     plan = plans.Plan("UniformGridQ", "CartPole-v1", 30)
-    entry = comparing.Entry(plan, [run, {**run, "curve": [1.0, 2.0, 3.0]}], threshold=5.0)
+    entry = comparison.Entry(plan, [run, {**run, "curve": [1.0, 2.0, 3.0]}], threshold=5.0)
     assert entry.to_threshold("steps").tolist() == [20, np.inf]
     assert entry.to_threshold("curve_seconds").tolist() == [2.0, np.inf]
 
 
 def test_modules_that_travel_to_a_cluster_are_those_of_the_scripts():
-    for name in cluster.OWN:
+    for name in runs.OWN:
         module = importlib.import_module(name)
-        assert ROOT / "scripts" in Path(module.__file__).parents
+        assert ROOT / "scripts" in Path(module.__spec__.origin or next(iter(module.__path__))).parents
 
 
 def test_numbers_have_the_digits_that_say_something():
-    assert comparing.interval_text(-0.001, -0.26, 0.004, digits=2) == "0.00 (-0.26, 0.00)"
-    assert comparing.interval_text(-1100.2, -1200.0, -950.0) == "-1100 (-1200, -950)"
-    assert comparing.seconds_text(0.034) == "0.03"
-    assert comparing.seconds_text(1234.56) == "1,234.6"
-    assert comparing.seconds_text(np.inf) == comparing.steps_text(np.inf) == "-"
+    assert tables.interval_text(-0.001, -0.26, 0.004, digits=2) == "0.00 (-0.26, 0.00)"
+    assert tables.interval_text(-1100.2, -1200.0, -950.0) == "-1100 (-1200, -950)"
+    assert tables.seconds_text(0.034) == "0.03"
+    assert tables.seconds_text(1234.56) == "1,234.6"
+    assert tables.seconds_text(np.inf) == tables.steps_text(np.inf) == "-"

@@ -76,7 +76,7 @@ def test_one_state(path, tmp_path, explain):
     code, output = explain(path, *state, "--dimensions", 0, 2, *files)
     assert code == 0
     assert "pole angle (rad) = -0.05, pole velocity (rad/s) = -0.001" in output
-    assert "What the cells say here" in output
+    assert "What the active cells contribute here" in output
     assert "What would change the action" in output
     assert "## Why" in (tmp_path / "new" / "why.md").read_text()
     assert (tmp_path / "why.png").stat().st_size > 10_000

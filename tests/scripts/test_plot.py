@@ -77,7 +77,7 @@ def test_the_animation_of_an_agent_is_of_a_training_like_its_own(
     script, agent, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(script, "FIRST_INTERVAL", 0.15)
-    snapshots = script.train_again(script.load(agent), script.Console())
+    snapshots = script.train_again(script.load(agent))
     trained = script.load(agent)
     again = snapshots.views()[-1]
     assert snapshots.snapshots[-1][0] == trained.num_timesteps

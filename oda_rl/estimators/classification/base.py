@@ -118,6 +118,9 @@ class CodebookClassifier(ClassifierMixin, Estimator):
 
     # -- for the classifiers ---------------------------------------------------------------------
 
+    def _geometry(self) -> Any:
+        return self._divergence, self._scaling
+
     def _distance(self, X: ArrayLike) -> Array:
         samples = self._check_again(X)
         return self._divergence(self._scaling(samples), self._book.codevectors)

@@ -334,6 +334,12 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     # -- inside ----------------------------------------------------------------------------------
 
+    def _geometry(self) -> Any:
+        scaling, relevance = self._run.scaling, self.relevance_
+        if scaling is None:
+            return None
+        return self._divergence, lambda X: scaling.standardise(X) * relevance
+
     def _stored(self) -> dict[str, Any]:
         state = super()._stored()
         if self._run.own is not None:

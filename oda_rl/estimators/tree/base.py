@@ -1,5 +1,6 @@
 """What a `MultiResolutionODA` does with its tree: predictions, and what has been learned."""
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -22,6 +23,8 @@ from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
 from oda_rl.estimators.tree.settings import TARGETS, Layer, TreeSettings, kind_of
 from oda_rl.estimators.tree.tree import Tree
+from oda_rl.inspect.table import Table
+from oda_rl.inspect.trees import tree_table
 
 Array = NDArray[np.float64]
 
@@ -158,6 +161,10 @@ class TreeEstimator(Estimator):
     def tree_(self) -> Tree:
         """The cells, layer by layer."""
         return self._fitted.tree
+
+    def cells(self, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Table:
+        """The leaves as a table, or all cells; see `oda_rl.explain.table`."""
+        return tree_table(self, feature_names, all_cells)
 
     @property
     def codevectors_(self) -> Array:

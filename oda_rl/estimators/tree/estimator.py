@@ -88,7 +88,7 @@ class MultiResolutionODA(TreeEstimator):
 
     See Also
     --------
-    oda_rl.inspect : Text, pictures and rules of a tree; where its errors are; `refine`.
+    oda_rl.explain : Text, pictures and rules of a tree; where its errors are; `refine`.
     ODAPartition, ODAClassifier, ODARegressor : Flat codebooks.
 
     Notes
@@ -259,7 +259,7 @@ class MultiResolutionODA(TreeEstimator):
         ----------
         cell : str
             The name of a cell, such as "0" (the root, hence the whole tree) or "0.2.1"; see
-            `oda_rl.inspect.errors` for where the errors are.
+            `oda_rl.explain.errors` for where the errors are.
         X : array-like of shape (n_samples, n_features)
             Samples, as a rule those of `fit`; those that do not fall into the cell are left out.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional

@@ -1,0 +1,192 @@
+"""The cells of learners as explanations and pictures need them, whatever the learner."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.codebook_rl.association import REACH, value_temperature
+from oda_rl.agents.codebook_rl.behaviour import NEAR
+from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
+from oda_rl.agents.linear_q.config import SOMConfig, UniformGridConfig
+from oda_rl.agents.linear_q.learner import LinearLearner
+from oda_rl.inspect.contributions import search_range
+
+Array = NDArray[np.float64]
+
+
+class Active(NamedTuple):
+    """Which cells are active at an observation, and what they contribute.
+
+    `share` (n_cells,) sums to one, or to one for each action in a codebook for each action; `values`
+    (n_actions, n_cells) is the value of each action according to each cell, and 0 where a cell does not
+    know the action; `distance` (n_cells,) is squared, in scaled units.
+    """
+
+    share: Array
+    values: Array
+    distance: Array
+
+    @property
+    def total(self) -> Array:
+        """Q of every action, of shape (n_actions,): the sum of all contributions."""
+        return np.asarray(self.values @ self.share)
+
+
+class CodebookCells:
+    """The cells of a two-timescale learner.
+
+    Attributes
+    ----------
+    codevectors : ndarray of shape (n_cells, n_features)
+        In the environment's own units; with continuous actions the last coordinates are the action's.
+    visits : ndarray of shape (n_cells,) or None
+        Steps of the training that were spent in each, while values were learned.
+    weights : ndarray of shape (n_cells,)
+        How large they are drawn: the visits, or the probabilities before there are any.
+    own_actions : sequence or None
+        The actions that cells stand for, where they stand for one.
+    polytopes : bool
+        Whether cells are those of the nearest codevector in the plane.
+    """
+
+    polytopes = True
+
+    def __init__(self, learner: TwoTimescaleLearner) -> None:
+        self.learner, self.book = learner, learner.codebook
+        self.codevectors = learner.codevectors
+        n, visits = learner.sizes.n_observed, self.book["visits"].sum(axis=0)
+        self.visits = visits if visits.any() else None
+        self.weights = visits if visits.any() else self.book.weights
+        paired = learner.sizes.n_labels > 1
+        self.own_actions: Any = self.book.labels if paired else None
+        if learner.actions.is_joint:
+            self.own_actions = self.codevectors[:, n:]
+        self.shown = np.arange(len(self.book))
+
+    def distances(self, points: Array) -> Array:
+        """Squared distances, in scaled units, of points of shape (n, n_features), (n, n_cells)."""
+        learner = self.learner
+        weight = learner.actions.scale / learner.config.action_weight
+        centre = np.concatenate([learner.scale.centre, learner.actions.centre])
+        scale = np.concatenate([learner.scale.scale, weight])
+        k = points.shape[1]  # those of observations alone have no actions
+        return squared_distances((points - centre[:k]) / scale[:k], self.book.codevectors[:, :k])
+
+    def point(self, observation: Array) -> Array:
+        """The observation in the coordinates of the codevectors."""
+        return observation
+
+    def active(self, observation: Array, action: Any = None) -> Active:
+        """Q(x, a) = sum_i p(mu_i | x) Q_i(x, a), or, at a continuous `action` u, p(mu_i | x, u)."""
+        learner, sizes = self.learner, self.learner.sizes
+        z = (observation - learner.scale.centre) / learner.scale.scale
+        apart = self.distances(observation[None])[0]
+        near = learner.active_cells(observation)
+        if learner.actions.is_joint:
+            temperature = value_temperature(learner.numbers.settings)
+            near &= apart <= apart[near].min() + NEAR * temperature
+            distance = self.distances(np.concatenate([observation, action])[None])[0]
+            u = (action - learner.actions.centre) / learner.actions.scale * learner.config.action_weight
+            basis = np.concatenate([[1.0], z, u, np.outer(u, z).ravel()])
+            share = shares(distance, near, np.zeros(len(near)), temperature)
+            return Active(share, (basis[: sizes.n_basis] @ self.book["q"])[None], distance)
+        labels = self.book.labels if sizes.n_labels > 1 else np.zeros(len(near))
+        share = shares(apart, near, labels, learner.config.softness * learner.temperature)
+        parts = self.book["q"].reshape(sizes.n_actions, sizes.n_basis, -1)
+        values = parts[:, 0] + np.einsum("ajk,j->ak", parts[:, 1:], z[: sizes.n_basis - 1])
+        if sizes.n_labels > 1:
+            values = np.where(self.book.labels == np.arange(sizes.n_actions)[:, None], values, 0.0)
+        return Active(share, values, apart)
+
+    def values_at(self, cell: int) -> Array:
+        """Q of every action at a codevector."""
+        return self.active(self.codevectors[cell]).total
+
+    def names(self, observed: list[str]) -> list[str]:
+        """Names of a codevector's coordinates of the observation."""
+        return observed
+
+    def reach(self, n: int) -> tuple[Array, Array]:
+        """Where to search for other actions: about the codevectors."""
+        return search_range(self.codevectors[:, :n])
+
+
+class GridCells:
+    """The cells of a uniform grid or a self-organising map; attributes as for `CodebookCells`."""
+
+    own_actions = None
+
+    def __init__(self, learner: LinearLearner) -> None:
+        self.learner = learner
+        self.codevectors, self.q = learner.codevectors, learner.weights
+        self.visits = None if learner.visits is None else learner.visits.sum(axis=1)
+        self.weights = np.ones(len(self.q)) if self.visits is None else self.visits
+        # without those whose values have never been moved
+        self.shown = np.flatnonzero((self.q != learner.initial_value).any(axis=1))
+        self.polytopes = not learner.range.is_angle.any()
+
+    def distances(self, points: Array) -> Array:
+        """Squared distances of points, of shape (n, n_features), in parts of the ranges."""
+        inverse = self.learner.range.inverse
+        return squared_distances(points * inverse, self.codevectors * inverse)
+
+    def point(self, observation: Array) -> Array:
+        """The observation in the coordinates of the codevectors, inside their range."""
+        return np.asarray(self.learner.range.restore(self.learner.encode(observation)[0][None])[0])
+
+    def active(self, observation: Array, action: Any = None) -> Active:
+        """The one cell that the observation lies in; its distance means nothing in a grid."""
+        share = np.zeros(len(self.q))
+        share[self.learner.encode(observation)[1]] = 1.0
+        return Active(share, self.q.T.copy(), np.full(len(share), np.nan))
+
+    def values_at(self, cell: int) -> Array:
+        """Q of every action in a cell."""
+        return self.q[cell]
+
+    def names(self, observed: list[str]) -> list[str]:
+        """Names of a codevector's coordinates: an angle has that of its cosine."""
+        return [
+            observed[first] if second < 0 else f"{observed[first].removeprefix('cos ')} (rad)"
+            for first, second in self.learner.range.source.tolist()
+        ]
+
+    def reach(self, n: int) -> tuple[Array, Array]:
+        """Where to search for other actions: in the range of the cells."""
+        return known_range(self.learner, n)
+
+
+def kind_of_cells(learner: Any) -> type[CodebookCells] | type[GridCells] | None:
+    """The class for the cells of a learner; None where its values are sums over many features."""
+    if isinstance(learner, TwoTimescaleLearner):
+        return CodebookCells
+    return GridCells if isinstance(learner.config, UniformGridConfig | SOMConfig) else None
+
+
+def known_range(learner: Any, n: int) -> tuple[Array, Array]:
+    """The range of an observation's coordinates that a learner of the baselines works with."""
+    ends = learner.range
+    low, high = np.full(n, -1.0), np.ones(n)
+    plain = ~ends.is_angle
+    low[ends.source[plain, 0]], high[ends.source[plain, 0]] = ends.lower[plain], ends.upper[plain]
+    return low, high
+
+
+def shares(distance: Array, near: NDArray[np.bool_], labels: Any, temperature: float) -> Array:
+    """Association probabilities p(mu_i | x) among the near cells of each label, without the weights."""
+    share = np.zeros(len(distance))
+    for label in np.unique(labels[near]):
+        own = np.flatnonzero(near & (labels == label))
+        away = distance[own] - distance[own].min()
+        if temperature > 0.0:
+            part = np.exp(-away / temperature) * (away <= REACH * temperature)
+        else:
+            part = (np.arange(len(own)) == away.argmin()).astype(float)
+        share[own] = part / part.sum()
+    return share
+
+
+def squared_distances(points: Array, codevectors: Array) -> Array:
+    """Squared Euclidean distances of points, of shape (n, d), from codevectors, of shape (K, d)."""
+    return np.asarray(((points[:, None] - codevectors) ** 2).sum(axis=2))

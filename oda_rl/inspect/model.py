@@ -1,0 +1,319 @@
+"""What every model offers to be read and drawn: its cells as a table, and a view for pictures."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.inspect.table import Table
+
+Array = NDArray[np.float64]
+
+# Cells reach beyond their codevectors: by this part of the codevectors' range the picture does too.
+MARGIN = 0.12
+
+
+@dataclass(frozen=True)
+class View:
+    """What pictures need to know of a model.
+
+    Parameters
+    ----------
+    codevectors : ndarray of shape (n_codevectors, n_features)
+        In the units that are to be shown; none if the model has no cells with a centre.
+    weights : ndarray of shape (n_codevectors,)
+        Probabilities, or visits.
+    labels : ndarray of shape (n_codevectors,) or None
+        Integers, indices into `label_names`, or other numbers, such as continuous actions.
+    feature_names, label_names : list of str
+        Names of the coordinates and of the labels; of labels that are numbers, the one name.
+    low, high : ndarray of shape (n_features,)
+        Where a coordinate ends; infinite where it does not.
+    distance : callable or None
+        From points of shape (n, n_features) to their divergences from the codevectors, of shape
+        (n, n_codevectors). Differences between codevectors must be affine in the point, as they are for
+        Bregman divergences: then cells are polytopes.
+    values : callable or None
+        From points of shape (n, n_valued) to a number for each.
+    decisions : callable or None
+        From points of shape (n, n_valued) to a label for each, as in `labels`.
+    value_name : str
+        What the values are.
+    n_valued : int or None
+        Leading coordinates that `values` and `decisions` take; all if None.
+    reach : (ndarray, ndarray) or None
+        What is shown of each coordinate by default; by default the range of the codevectors.
+    title : str
+        Above a picture of an animation.
+    classes : ndarray or None
+        What stands behind the labels of a classifier.
+    history : sequence of records
+        One for each temperature, or pass over the data; empty if there are none.
+    returns : (ndarray, ndarray) or None
+        Environment steps at the ends of an agent's episodes, and their returns.
+    """
+
+    codevectors: Array
+    weights: Array
+    labels: NDArray[Any] | None
+    feature_names: list[str]
+    label_names: list[str]
+    low: Array
+    high: Array
+    distance: Callable[[Array], Array] | None = None
+    values: Callable[[Array], Array] | None = None
+    decisions: Callable[[Array], NDArray[Any]] | None = None
+    value_name: str = "value"
+    n_valued: int | None = None
+    reach: tuple[Array, Array] | None = None
+    title: str = ""
+    classes: NDArray[Any] | None = None
+    history: Sequence[Any] = ()
+    returns: tuple[Array, Array] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Coordinates of a codevector."""
+        return len(self.feature_names)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are numbered, so that each has a colour of its own."""
+        return self.labels is not None and np.issubdtype(self.labels.dtype, np.integer)
+
+    def centre(self) -> Array:
+        """The mean of the codevectors by weight: where a slice lies by default."""
+        if not len(self.codevectors):
+            low, high = self.limits()
+            return 0.5 * (low + high)
+        weights = self.weights if self.weights.sum() > 0.0 else np.ones(len(self.weights))
+        return np.asarray(np.average(self.codevectors, axis=0, weights=weights))
+
+    def limits(self, X: NDArray[Any] | None = None) -> tuple[Array, Array]:
+        """What is shown of each coordinate: where codevectors and samples are, and a margin."""
+        if self.reach is not None:
+            return self.reach
+        points = self.codevectors if X is None else np.vstack([self.codevectors, X])
+        least, most = points.min(axis=0), points.max(axis=0)
+        margin = MARGIN * np.where(most > least, most - least, 1.0)
+        return np.maximum(least - margin, self.low), np.minimum(most + margin, self.high)
+
+    def renamed(
+        self, feature_names: Sequence[str] | None = None, label_names: Sequence[str] | None = None
+    ) -> Self:
+        """The view with other names; raises a ValueError if there are fewer than are needed."""
+        found = self
+        if feature_names is not None:
+            if len(feature_names) != self.n_features:
+                raise ValueError(
+                    f"feature_names must have {self.n_features} names, got {len(feature_names)}."
+                )
+            found = replace(found, feature_names=list(feature_names))
+        if label_names is not None:
+            if len(label_names) < len(self.label_names):
+                raise ValueError(
+                    f"label_names must have {len(self.label_names)} names, got {len(label_names)}."
+                )
+            found = replace(found, label_names=list(label_names))
+        return found
+
+
+def view_of(model: Any) -> View:
+    """What there is to be drawn of a model.
+
+    Parameters
+    ----------
+    model : View, estimator or agent
+        A fitted estimator, an agent, or anything else with a method `view()`.
+
+    Returns
+    -------
+    View
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    sklearn.exceptions.NotFittedError
+        If the estimator has not been fitted.
+    """
+    if isinstance(model, View):
+        return model
+    try:
+        make = model.view
+    except AttributeError:
+        raise TypeError(
+            f"model is a {type(model).__name__}; a fitted estimator of oda_rl, an agent of "
+            "oda_rl.agents or a View is accepted."
+        ) from None
+    found: View = make()
+    return found
+
+
+class InspectMixin:
+    """`cells`, `view` and `views` of an estimator with a codebook; all that it decides is its own.
+
+    What an estimator decides is told by scikit-learn's kind of it: a classifier has `classes_` and
+    `codevector_labels_`, a regressor `values_`.
+    """
+
+    codevectors_: Any
+    weights_: Any
+    n_features_in_: int
+
+    def cells(self, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Table:
+        """The cells as a table, a row for each.
+
+        Parameters
+        ----------
+        feature_names : sequence of str, optional
+            What features are called; by default as X in `fit`, or x[0], x[1], ...
+        all_cells : bool, default=False
+            Of a tree, whether cells that are split have a row, too; the root has one then.
+
+        Returns
+        -------
+        Table
+            `cell` (a number, or the name of a tree's cell), `weight`, `label` or `value` where there are
+            any, and a column for each feature, in the units of the data; of a tree also `samples`,
+            `error`, `share_of_error` and `children`.
+        """
+        model, kind = self._fitted_and_kind()
+        columns = {"cell": np.arange(len(self.codevectors_)), "weight": self.weights_}
+        if kind == "classifier":
+            columns["label"] = model.codevector_labels_
+        elif kind == "regressor":
+            columns |= value_columns(model.values_)
+        columns |= dict(zip(feature_names_of(self, feature_names), self.codevectors_.T, strict=True))
+        return Table(f"{type(self).__name__}: {len(self.codevectors_)} cells", columns)
+
+    def view(self) -> View:
+        """What there is to be drawn, for `oda_rl.plotting`.
+
+        Returns
+        -------
+        View
+            In the units of the data. Its functions ask the estimator as it is, now and later.
+        """
+        model, kind = self._fitted_and_kind()
+        codevectors = np.asarray(self.codevectors_, dtype=float)
+        d = codevectors.shape[1]
+        names = getattr(self, "feature_names_in_", [f"feature {j}" for j in range(d)])
+        common: dict[str, Any] = {
+            "codevectors": codevectors,
+            "weights": np.asarray(self.weights_, dtype=float),
+            "feature_names": [str(name) for name in names],
+            "low": np.full(d, self._least(codevectors)),
+            "high": np.full(d, np.inf),
+            "distance": self._distance_from(codevectors),
+            "history": getattr(self, "history_", ()),
+        }
+        if kind == "classifier":
+            classes = model.classes_
+            return View(
+                labels=indices_of(classes, model.codevector_labels_),
+                label_names=[f"class {c}" for c in classes],
+                decisions=lambda X: indices_of(classes, model.predict(X)),
+                values=lambda X: model.predict_proba(X).max(axis=1),
+                value_name="probability of the likeliest class",
+                classes=classes,
+                **common,
+            )
+        if kind == "regressor":
+            return View(
+                labels=_first(model.values_),
+                label_names=["value of the cell"],
+                values=lambda X: _first(model.predict(X)),
+                value_name="prediction",
+                **common,
+            )
+        return View(labels=None, label_names=[], **common)
+
+    def views(self) -> list[View]:
+        """The codebook as it was at the end of every temperature, for `oda_rl.plotting`.
+
+        Returns
+        -------
+        list of View
+            None for records without codevectors.
+        """
+        now, found = self.view(), []
+        for record in now.history:
+            past = record._asdict()
+            if "codevectors" in past:
+                codevectors = np.asarray(past["codevectors"], dtype=float)
+                k = len(codevectors)
+                view = replace(
+                    now,
+                    codevectors=codevectors,
+                    weights=np.zeros(k),  # not recorded
+                    labels=None if now.classes is None else indices_of(now.classes, past["labels"]),
+                    distance=self._distance_from(codevectors),
+                    values=None,
+                    decisions=None,
+                    title=f"T = {record.temperature:.3g}, {k} codevectors",
+                )
+                found.append(view)
+        return found
+
+    # -- for the estimators ----------------------------------------------------------------------
+
+    def _fitted_and_kind(self) -> tuple[Any, str]:
+        """The estimator itself, if it has been fitted, and its kind in scikit-learn's words."""
+        from sklearn.utils import get_tags  # agents have views without scikit-learn
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        return self, str(get_tags(self).estimator_type)
+
+    def _geometry(self) -> tuple[Any, Callable[[Array], Array]] | None:
+        """The divergence, and the map of samples into its units; None where cells are no polytopes."""
+        return None
+
+    def _distance_from(self, codevectors: Array) -> Callable[[Array], Array] | None:
+        """The divergences of points from codevectors that are given in the units of the data."""
+        geometry = self._geometry()
+        if geometry is None:
+            return None
+        divergence, scaled = geometry
+        own = np.ascontiguousarray(scaled(codevectors))
+        return lambda X: np.asarray(divergence(np.ascontiguousarray(scaled(X)), own))
+
+    def _least(self, codevectors: Array) -> float:
+        """The least that a coordinate can be."""
+        geometry = self._geometry()
+        if geometry is None:
+            return -np.inf
+        least: float = geometry[0].minimum
+        # the border itself may be outside
+        return 0.5 * (least + float(codevectors.min())) if geometry[0].open_minimum else least
+
+
+def feature_names_of(model: Any, given: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of a model's features; raises a ValueError if there are not as many as features."""
+    n = int(model.n_features_in_)
+    if given is None:
+        given = getattr(model, "feature_names_in_", [f"x[{j}]" for j in range(n)])
+    names = tuple(str(name) for name in given)
+    if len(names) != n:
+        raise ValueError(f"feature_names must be {n} names, got {len(names)}.")
+    return names
+
+
+def value_columns(values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Outputs as columns of a table."""
+    if values.ndim == 1:
+        return {"value": values}
+    return {f"value[{k}]": values[:, k] for k in range(values.shape[1])}
+
+
+def indices_of(classes: NDArray[Any], labels: ArrayLike) -> NDArray[np.int64]:
+    """Labels as indices into `classes`; -1 for what a classifier rejected."""
+    places = {c: i for i, c in enumerate(classes.tolist())}
+    return np.array([places.get(label, -1) for label in np.asarray(labels).tolist()], dtype=np.int64)
+
+
+def _first(values: Any) -> Array:
+    return np.asarray(values, dtype=float).reshape(len(values), -1)[:, 0]

@@ -1,0 +1,227 @@
+"""A tree as text, and as nested rules."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.inspect.model import feature_names_of
+from oda_rl.inspect.table import number
+from oda_rl.inspect.trees import CellReport, report
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.tree import MultiResolutionODA
+
+Array = NDArray[np.float64]
+
+# Features written out of a codevector with many.
+MAX_FEATURES = 6
+
+
+def tree_text(
+    model: "MultiResolutionODA",
+    feature_names: Sequence[str] | None = None,
+    cell: Any = "0",
+    depth: int | None = None,
+) -> str:
+    """The tree as indented lines: every cell with its samples, codevector, decision and error.
+
+    Parameters
+    ----------
+    model : MultiResolutionODA
+        Fitted.
+    feature_names : sequence of str, optional
+        What features are called.
+    cell : str, default="0"
+        Where to begin.
+    depth : int, optional
+        Layers to go down, at most.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oda_rl import MultiResolutionODA, ODAClassifier
+    >>> from oda_rl.explain import tree_text
+    >>> X = np.array([[0.0], [1.0], [10.0], [11.0]] * 20)
+    >>> model = MultiResolutionODA(ODAClassifier(), random_state=0).fit(X, X[:, 0] > 5)
+    >>> print(tree_text(model, ["width"]))
+    0: 80 samples (100.0 %), width 5.5 -> False, error 0
+      0.0: 40 samples (50.0 %), width 0.5 -> False, error 0
+      0.1: 40 samples (50.0 %), width 10.5 -> True, error 0
+    """
+    names = feature_names_of(model, feature_names)
+    cells = report(model, cell, depth)
+    lines = []
+    for one in cells:
+        what = f"{amounts(one.codevector, names)}{decided(one.decision)}, error {number(one.error)}"
+        lines.append("  " * (one.layer - cells[0].layer) + f"{passing(one)}, {what}")
+    return "\n".join(lines)
+
+
+def rules(
+    model: "MultiResolutionODA",
+    feature_names: Sequence[str] | None = None,
+    cell: Any = "0",
+    depth: int | None = None,
+) -> dict[str, Any]:
+    """The tree as nested rules, of plain values that JSON can hold.
+
+    Parameters
+    ----------
+    model, feature_names, cell, depth
+        As for `tree_text`.
+
+    Returns
+    -------
+    dict
+        `cell`, `samples`, `codevector` (features by name), `decision`, `error`, and `children`: those of
+        which the nearest is taken. A child also has `conditions` where that is a matter of linear
+        inequalities in the data (squared Euclidean distances in an affine resolution): for each sibling
+        the coefficients and the `bound`, sum_j c_j x_j < bound.
+    """
+    names = feature_names_of(model, feature_names)
+    reports = {one.name: one for one in report(model, cell, depth)}
+    return _rule(model, next(iter(reports)), reports, names)
+
+
+def rules_text(
+    model: "MultiResolutionODA",
+    feature_names: Sequence[str] | None = None,
+    cell: Any = "0",
+    depth: int | None = None,
+) -> str:
+    """The tree as nested rules to read: a branch for each child, its nearest codevector as condition.
+
+    Parameters
+    ----------
+    model, feature_names, cell, depth
+        As for `tree_text`.
+
+    Returns
+    -------
+    str
+    """
+    names = feature_names_of(model, feature_names)
+    return "\n".join(_branch(rules(model, names, cell, depth), names, ""))
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def passing(cell: CellReport) -> str:
+    """The name of a cell, and the samples that come through it."""
+    return f"{cell.name}: {cell.n_samples} samples ({100.0 * cell.weight:.1f} %)"
+
+
+def amounts(values: Array, names: Sequence[str], beside: Array | None = None) -> str:
+    """Values with their names; of many features those that are furthest from `beside`, or largest."""
+    order = np.arange(len(values))
+    others = ""
+    if len(values) > MAX_FEATURES:
+        size = np.abs(values if beside is None else values - beside)
+        order = np.sort(np.argsort(-size, kind="stable")[:MAX_FEATURES])
+        others = f", and {len(values) - MAX_FEATURES} more"
+    return ", ".join(f"{names[j]} {number(values[j])}" for j in order.tolist()) + others
+
+
+def plain(decision: Any) -> str:
+    """A decision in words: a class, or numbers."""
+    if isinstance(decision, np.ndarray):
+        return ", ".join(number(value) for value in decision)
+    return number(decision) if isinstance(decision, float) else str(decision)
+
+
+def decided(decision: Any, probabilities: Array | None = None) -> str:
+    """A decision as the end of a line; nothing for a partition."""
+    if decision is None:
+        return ""
+    sure = "" if probabilities is None else f" ({100.0 * float(np.max(probabilities)):.0f} %)"
+    return f" -> {decision if sure else plain(decision)}{sure}"
+
+
+def _rule(
+    model: "MultiResolutionODA", name: str, reports: dict[str, CellReport], names: Sequence[str]
+) -> dict[str, Any]:
+    one = reports[name]
+    children = [f"{name}.{i}" for i in range(one.n_children)]
+    decision = (
+        one.decision.tolist() if isinstance(one.decision, np.ndarray | np.generic) else one.decision
+    )
+    found: dict[str, Any] = {
+        "cell": name,
+        "samples": one.n_samples,
+        "codevector": {key: float(value) for key, value in zip(names, one.codevector, strict=True)},
+        "decision": decision,
+        "error": one.error,
+    }
+    conditions = _conditions_of(model, name, names)
+    if conditions is not None:
+        found["conditions"] = conditions
+    if children and all(child in reports for child in children):
+        found["children"] = [_rule(model, child, reports, names) for child in children]
+    return found
+
+
+def _conditions_of(
+    model: "MultiResolutionODA", name: str, names: Sequence[str]
+) -> list[dict[str, Any]] | None:
+    """The half-spaces whose intersection is a cell among its siblings; None if they are none."""
+    tree = model.tree_
+    cell = tree.cell(name)
+    affine = tree.features.affine(cell.layer - 1) if cell.layer > 0 else None
+    if affine is None or tree.divergence.name != "squared_euclidean":
+        return None
+    matrix, offset = affine
+    location = tree.layers[cell.layer].location
+    own = location[:, cell.number]
+    found = []
+    for sibling in tree.children(tree.path(cell)[-2]):
+        if sibling.number == cell.number:
+            continue
+        # |z - own|^2 < |z - other|^2 with z = x matrix + offset.
+        other = location[:, sibling.number]
+        normal = matrix @ (2.0 * (other - own))
+        bound = float(other @ other - own @ own - offset @ (2.0 * (other - own)))
+        coefficients = {key: float(c) for key, c in zip(names, normal, strict=True) if c != 0.0}
+        found.append({"coefficients": coefficients, "bound": bound})
+    return found
+
+
+def _branch(rule: dict[str, Any], names: Sequence[str], indent: str) -> list[str]:
+    children = rule.get("children", [])
+    if not children:
+        decision = rule["decision"]
+        what = f"cell {rule['cell']}" if decision is None else plain(decision)
+        return [f"{indent}{what}  ({rule['samples']} samples, error {number(rule['error'])})"]
+    conditions = _intervals(children) or [
+        f"nearest to {amounts(np.array(list(child['codevector'].values())), names)}"
+        for child in children
+    ]
+    lines = []
+    for i, (child, condition) in enumerate(zip(children, conditions, strict=True)):
+        lines += [f"{indent}{'if' if i == 0 else 'elif'} {condition}:"]
+        lines += _branch(child, names, indent + "  ")
+    return lines
+
+
+def _intervals(children: list[dict[str, Any]]) -> list[str] | None:
+    """Conditions as intervals, where the siblings differ along a single feature."""
+    found = []
+    for child in children:
+        low, high, name = -np.inf, np.inf, ""
+        for condition in child.get("conditions") or []:
+            if len(condition["coefficients"]) != 1:
+                return None
+            ((name, c),) = condition["coefficients"].items()
+            bound = condition["bound"] / c
+            low, high = (low, min(high, bound)) if c > 0.0 else (max(low, bound), high)
+        if not name:
+            return None
+        below = f"{number(low)} <= " if low > -np.inf else ""
+        found.append(f"{below}{name}" + (f" < {number(high)}" if high < np.inf else ""))
+    return found

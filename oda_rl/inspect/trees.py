@@ -1,0 +1,233 @@
+"""The cells of a tree: as records, as a table, as text and as nested rules, and where its errors are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.inspect.model import feature_names_of, value_columns
+from oda_rl.inspect.table import Table
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.tree import Cell, MultiResolutionODA
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CellReport:
+    """A cell of a tree.
+
+    Attributes
+    ----------
+    name : str
+        Its path from the root ("0").
+    layer : int
+        Layers above it.
+    codevector : ndarray of shape (n_features,)
+        In the units of the data: the mean of the samples in the cell.
+    weight, n_samples : float, int
+        The share of all samples that come through it, and their number.
+    decision : object
+        The class, or the output at the codevector, or None for a partition.
+    error : float
+        Per sample that came through, of what the tree decides in the leaves below: the part that is
+        wrong, the mean squared error, the mean divergence.
+    share_of_error : float
+        Its part in the error of the whole tree.
+    n_children : int
+        0 for a leaf.
+    temperature : float
+        Where the annealing of its children ended; NaN for a leaf.
+    """
+
+    name: str
+    layer: int
+    codevector: Array
+    weight: float
+    n_samples: int
+    decision: Any
+    error: float
+    share_of_error: float
+    n_children: int
+    temperature: float
+
+
+def report(model: "MultiResolutionODA", cell: Any = "0", depth: int | None = None) -> list[CellReport]:
+    """The cells below one, itself included, parents before their children.
+
+    Parameters
+    ----------
+    model : MultiResolutionODA
+        Fitted.
+    cell : str, default="0"
+        Where to begin.
+    depth : int, optional
+        Layers to go down, at most.
+
+    Returns
+    -------
+    list of CellReport
+        The errors are those of the samples that were learned from.
+
+    Raises
+    ------
+    ValueError
+        If there is no such cell.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oda_rl import MultiResolutionODA, ODAClassifier
+    >>> from oda_rl.explain import report
+    >>> model = MultiResolutionODA(ODAClassifier(), random_state=0).fit(*load_iris(return_X_y=True))
+    >>> root, *cells = report(model, depth=1)
+    >>> root.name, root.n_samples, round(sum(cell.weight for cell in cells), 6)
+    ('0', 150, 1.0)
+    """
+    root = model.tree_.cell(cell)
+    losses = _losses_below(model)
+    found: list[CellReport] = []
+
+    def visit(at: "Cell") -> None:
+        found.append(report_of(model, at, losses))
+        if depth is None or at.layer - root.layer < depth:
+            for child in model.tree_.children(at):
+                visit(child)
+
+    visit(root)
+    return found
+
+
+def errors(
+    model: "MultiResolutionODA",
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    n: int | None = 10,
+) -> list[CellReport]:
+    """Where the errors are: the leaves with the largest part in them, worst first.
+
+    Parameters
+    ----------
+    model : MultiResolutionODA
+        Fitted.
+    X, y : array-like, optional
+        Samples on which to count the errors, instead of those that were learned from; y only for classes
+        and outputs.
+    n : int or None, default=10
+        Leaves, at most; None for all.
+
+    Returns
+    -------
+    list of CellReport
+        Leaves that have errors; give their names to `MultiResolutionODA.refine`. With X given,
+        `n_samples`, `weight`, `error` and `share_of_error` are those of X.
+    """
+    leaves = [one for one in report(model) if one.n_children == 0]
+    if X is not None:
+        samples = np.asarray(X, dtype=np.float64)
+        at, each = model.apply(samples), _errors_of_samples(model, samples, y)
+        count, loss = np.bincount(at, minlength=len(leaves)), np.bincount(at, each, len(leaves))
+        total = max(float(loss.sum()), 1e-300)
+        leaves = [  # `apply` numbers the leaves in the order of their names, as `report` has them
+            replace(
+                leaf,
+                weight=count[i] / len(samples),
+                n_samples=int(count[i]),
+                error=float(loss[i]) / max(1, count[i]),
+                share_of_error=float(loss[i]) / total,
+            )
+            for i, leaf in enumerate(leaves)
+        ]
+    leaves = [one for one in leaves if one.share_of_error > 0.0]
+    leaves.sort(key=lambda one: (-one.share_of_error, one.name))
+    return leaves[:n]
+
+
+def tree_table(
+    model: "MultiResolutionODA", feature_names: Sequence[str] | None = None, all_cells: bool = False
+) -> Table:
+    """The leaves of a tree, or all its cells, as a table; see `InspectMixin.cells`."""
+    names = feature_names_of(model, feature_names)
+    rows = [one for one in report(model) if all_cells or one.n_children == 0]
+    columns: dict[str, Any] = {
+        "cell": np.array([one.name for one in rows]),
+        "weight": np.array([one.weight for one in rows]),
+    }
+    decisions, kind = np.array([one.decision for one in rows]), model._session.settings.kind
+    if kind == "classifier":
+        columns["label"] = decisions
+    elif kind == "regressor":
+        columns |= value_columns(decisions)
+    columns |= {
+        "samples": np.array([one.n_samples for one in rows]),
+        "error": np.array([one.error for one in rows]),
+        "share_of_error": np.array([one.share_of_error for one in rows]),
+        "children": np.array([one.n_children for one in rows]),
+    }
+    columns |= dict(zip(names, np.array([one.codevector for one in rows]).T, strict=True))
+    return Table(f"{type(model).__name__}: {len(rows)} cells", columns)
+
+
+def report_of(
+    model: "MultiResolutionODA", cell: "Cell", losses: list[Array] | None = None
+) -> CellReport:
+    """The report of one cell; `losses` are those of `_losses_below`, if they are known."""
+    losses = _losses_below(model) if losses is None else losses
+    tree = model.tree_
+    cells, i = tree.layers[cell.layer], cell.number
+    loss, total = float(losses[cell.layer][i]), float(losses[0][0])
+    return CellReport(
+        name=tree.name(cell),
+        layer=cell.layer,
+        codevector=tree.codevectors(cell),
+        weight=float(cells.mass[i] / tree.layers[0].mass[0]),
+        n_samples=int(cells.support[i]),
+        decision=_decision_of(model, cell),
+        error=loss / max(float(cells.mass[i]), 1e-300) * model._squared_unit,
+        share_of_error=loss / total if total > 0.0 else 0.0,
+        n_children=int(cells.count[i]),
+        temperature=float(cells.temperature[i]) if cells.count[i] > 0 else float("nan"),
+    )
+
+
+def _decision_of(model: "MultiResolutionODA", cell: "Cell") -> Any:
+    """What a cell stands for: its class, its output at the codevector, or None for a partition."""
+    cells = model.tree_.layers[cell.layer]
+    kind = model._session.settings.kind
+    if kind == "classifier":
+        return model.classes_[cells.label[cell.number]]
+    if kind != "regressor":
+        return None
+    mean = model.tree_.codevectors(cell)[None, :]
+    scaled = model.tree_.features(max(0, cell.layer - 1), mean)
+    task, units = model._session.task, model._units
+    assert units is not None
+    found = units.back(task.apply(cells, scaled, np.array([cell.number])))[0]
+    return float(found) if np.ndim(found) == 0 else found
+
+
+def _losses_below(model: "MultiResolutionODA") -> list[Array]:
+    """The errors in the leaves below every cell, layer by layer."""
+    layers = model.tree_.layers
+    losses = [np.where(cells.is_leaf, cells.loss, 0.0) for cells in layers]
+    for depth in range(len(layers) - 1, 0, -1):
+        np.add.at(losses[depth - 1], layers[depth].parent, losses[depth])
+    return losses
+
+
+def _errors_of_samples(model: "MultiResolutionODA", samples: Array, y: ArrayLike | None) -> Array:
+    kind = model._session.settings.kind
+    if kind == "clusterer":
+        return model.tree_.distances(samples)
+    if y is None:
+        raise ValueError("y must be given with X: errors are counted against it.")
+    decided, right = model.predict(samples), np.asarray(y)
+    if kind == "classifier":
+        return np.asarray(decided != right, dtype=float)
+    miss = (decided - right).reshape(len(samples), -1)
+    assert model._units is not None
+    unit = 1.0 if miss.shape[1] == 1 else model._units.deviation
+    return np.asarray(((miss / unit) ** 2).sum(axis=1))

@@ -1,0 +1,256 @@
+"""Codebooks and curves: a codebook from arrays, how an annealing went, and the returns of a run."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.inspect.model import view_of
+from oda_rl.plotting import style
+
+# What the records of the models call what gets less, and what that is
+ERRORS = {
+    "distortion": "distortion",
+    "unexplained": "unexplained part of the variance",
+    "loss": "loss on samples left out",
+}
+
+
+def plot_codebook(
+    codevectors: ArrayLike,
+    labels: ArrayLike,
+    weights: ArrayLike,
+    dimensions: tuple[int, int] = (0, 1),
+    feature_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw a codebook over two of its dimensions: colour by label, area by weight.
+
+    Parameters
+    ----------
+    codevectors : array-like of shape (n_codevectors, n_features)
+        In the units that are to be shown.
+    labels : array-like of shape (n_codevectors,)
+        Integers from 0: classes, or greedy actions. Other numbers, such as continuous actions, are shown
+        on a scale of colours.
+    weights : array-like of shape (n_codevectors,)
+        Probabilities, or visits.
+    dimensions : (int, int), default=(0, 1)
+        Which to draw, horizontally and vertically.
+    feature_names, label_names : sequence of str, optional
+        Names for the axes and the legend; for a scale of colours, `label_names` has its one name.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If a dimension does not exist.
+    """
+    points = np.atleast_2d(np.asarray(codevectors, dtype=float))
+    names = feature_names or [f"observation[{j}]" for j in range(points.shape[1])]
+    if not all(0 <= dimension < points.shape[1] for dimension in dimensions):
+        raise ValueError(
+            f"dimensions must be two numbers from 0 to {points.shape[1] - 1}, got {dimensions}."
+        )
+    classes, share = np.asarray(labels), np.asarray(weights, dtype=float)
+    area = 15.0 + 250.0 * share / max(share.max(initial=0.0), 1e-12)
+    points = points[:, list(dimensions)]
+    ax = style.new_axes(ax)
+    ax.set_xlabel(names[dimensions[0]])
+    ax.set_ylabel(names[dimensions[1]])
+    dots: Any = {"edgecolors": "white", "linewidths": 0.5}
+    if not np.issubdtype(classes.dtype, np.integer):
+        scale = ax.scatter(*points.T, s=area, c=classes, cmap=style.SEQUENTIAL, alpha=0.8, **dots)
+        ax.figure.colorbar(scale, ax=ax, label=label_names[0] if label_names else "action")
+        return ax
+    colours = style.label_colours(int(classes.max(initial=0)) + 1)
+    for label in np.unique(classes):
+        own = classes == label
+        dots |= {
+            "color": colours[label],
+            "label": label_names[label] if label_names else f"action {label}",
+        }
+        ax.scatter(*points[own].T, s=area[own], alpha=0.7, **dots)
+    style.even_legend(ax.legend(loc="best", frameon=False))
+    return ax
+
+
+def plot_learning_curve(
+    steps: ArrayLike,
+    returns: ArrayLike,
+    evaluation_steps: ArrayLike = (),
+    evaluation_returns: ArrayLike = (),
+    window: int = 20,
+    ax: Any = None,
+) -> Any:
+    """Draw the returns of a run's episodes, their moving average, and greedy evaluations.
+
+    Parameters
+    ----------
+    steps, returns : array-like of shape (n_episodes,)
+        Environment steps at the end of each episode, and its return.
+    evaluation_steps, evaluation_returns : array-like of shape (n_evaluations,), optional
+        Steps and mean returns of evaluations.
+    window : int, default=20
+        Episodes to average over.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    from matplotlib.ticker import EngFormatter
+
+    x, y = np.asarray(steps, dtype=float), np.asarray(returns, dtype=float)
+    ax = style.new_axes(ax)
+    ax.plot(x, y, ".", color="C7", markersize=3, alpha=0.35, label="episodes")
+    if len(y) >= window:
+        mean = np.convolve(y, np.full(window, 1.0 / window), mode="valid")
+        ax.plot(x[window - 1 :], mean, color="C0", label=f"mean of {window} episodes")
+    if np.size(evaluation_steps):
+        ax.plot(evaluation_steps, evaluation_returns, "o-", color="C1", markersize=4, label="greedy")
+    ax.set_xlabel("environment steps")
+    ax.set_ylabel("return")
+    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    ax.legend(loc="best", frameon=False, markerscale=2)
+    return ax
+
+
+def plot_annealing(
+    model: Any,
+    returns: tuple[ArrayLike, ArrayLike] | None = None,
+    axes: Sequence[Any] | None = None,
+    which: Sequence[str] | None = None,
+) -> NDArray[Any]:
+    """Draw the history of an annealing: cells and distortion against temperature, temperature, return.
+
+    Parameters
+    ----------
+    model : estimator, agent or list of records
+        What has been learned, or the records of its `history_`. Records need a `distortion` (or
+        `unexplained`, or `loss`) and `n_samples_seen`; those of annealing also have `temperature` and
+        `n_codevectors`.
+    returns : (steps, returns), optional
+        Environment steps at the ends of episodes, and their returns. By default those that an agent's
+        environments remember, if there are any; none for a model that was read from a file.
+    axes : sequence of matplotlib.axes.Axes, optional
+        Where to draw, as many as there are pictures; a new figure if not given.
+    which : sequence of {"cells", "error", "temperature", "return"}, optional
+        What to draw; all that there is by default.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes
+        Those of cells, distortion and temperature, and of the return if there is one. The distortion
+        alone, against samples, of a history without temperatures.
+
+    Raises
+    ------
+    ValueError
+        If there is no history, nothing known of what is wanted, or the wrong number of axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oda_rl import ODAPartition
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> model = ODAPartition(max_codevectors=5, random_state=0).fit(X)
+    >>> cells, distortion, temperature = plot_annealing(model)
+    """
+    if isinstance(model, list):
+        records = model
+    else:
+        view = view_of(model)
+        records, returns = list(view.history), view.returns if returns is None else returns
+    known = _known_pictures(records)
+    if returns is not None and np.size(returns[0]):
+        known["return"] = partial(plot_learning_curve, *returns)
+    unknown = [name for name in which or () if name not in known]
+    if unknown:
+        raise ValueError(f"which must be of {list(known)} for this model, got {unknown}.")
+    drawn = [known[name] for name in which or known]
+    panels = _panels(axes, len(drawn))
+    for ax, draw in zip(panels, drawn, strict=True):
+        draw(ax=ax)
+        ax.grid(True, color="#e3e6e9", linewidth=0.6)
+        ax.set_axisbelow(True)
+    return panels
+
+
+def _known_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
+    """What can be drawn of these records, by name."""
+    fields = records[0]._fields if records else ()
+    error = next((name for name in ERRORS if name in fields), None)
+    if error is None or ("temperature" in fields and "n_codevectors" not in fields):
+        raise ValueError(
+            "there is no history to draw: it is that of finished temperatures, which only annealing has."
+        )
+    drawn = {"temperature", "n_codevectors", "n_samples_seen", error} & set(fields)
+    history = {name: np.array([getattr(r, name) for r in records], dtype=float) for name in drawn}
+    samples: dict[str, Any] = {
+        "x": history["n_samples_seen"],
+        "x_name": "samples learned from by the annealer",
+    }
+    if "temperature" not in fields:
+        samples["x_name"] = "samples"
+        return {"error": partial(_draw, y=history[error], y_name=ERRORS[error], colour=5, **samples)}
+    temperatures: dict[str, Any] = {"x": history["temperature"], "x_name": "temperature (falling)"}
+    return {
+        "cells": partial(
+            _draw, y=history["n_codevectors"], y_name="codevectors", colour=0, **temperatures
+        ),
+        "error": partial(_draw, y=history[error], y_name=ERRORS[error], colour=5, **temperatures),
+        "temperature": partial(
+            _draw, y=history["temperature"], y_name="temperature", colour=2, **samples
+        ),
+    }
+
+
+def _panels(axes: Sequence[Any] | None, n: int) -> NDArray[Any]:
+    from matplotlib import pyplot as plt
+
+    if axes is None:
+        columns = min(n, 3) if n != 4 else 2
+        rows = -(-n // columns)
+        size = (4.2 * columns, 3.3 * rows)
+        made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1]
+        return np.asarray(made).ravel()
+    given = np.asarray(axes, dtype=object).ravel()
+    if len(given) != n:
+        raise ValueError(f"axes must be {n}, one for each picture; got {len(given)}.")
+    return given
+
+
+def _draw(ax: Any, x: Any, x_name: str, y: Any, y_name: str, colour: int) -> None:
+    """One curve: temperatures from left to right as they fall, cells in steps, much on a logarithm."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    cells = y_name == "codevectors"
+    if cells:
+        ax.step(x, y, where="post", color=style.PALETTE[colour])
+    ax.plot(x, y, "." if cells else ".-", color=style.PALETTE[colour])
+    ax.set_xlabel(x_name)
+    ax.set_ylabel(y_name)
+    if x_name.startswith("temperature"):
+        ax.set_xscale("log")
+        style.plain_log_axis(ax.xaxis)
+        if not ax.xaxis_inverted():
+            ax.invert_xaxis()
+    else:
+        ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    known = y[np.isfinite(y)]
+    wide = len(known) > 0 and known.min() > 0.0 and known.max() > 10.0 * known.min()
+    if y_name == "temperature" or (max(y) > 20 if cells else wide):
+        ax.set_yscale("log")
+        style.plain_log_axis(ax.yaxis)
+    elif cells:
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))

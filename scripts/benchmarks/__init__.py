@@ -1,1 +1,0 @@
-"""What `scripts/benchmark.py` measures, one module per subject."""

@@ -1,0 +1,223 @@
+"""The numbers of each algorithm on each environment, and the tables of a comparison."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.plans import OURS, SB3, Plan
+from benchmarks.training import EVALUATION_SEED, Run
+from common.measuring import first_pass_and_hold, interquartile_mean, interval
+from common.tables import interval_text, plain, seconds_text, steps_text
+
+Array = NDArray[np.float64]
+RANDOM_EPISODES = 50
+NOT_FOR_THIS = "not for this environment"
+
+
+@dataclass
+class Entry:
+    """The runs of one algorithm on one environment."""
+
+    plan: Plan
+    runs: list[Run]
+    threshold: float
+    """Return that counts as solved; infinite if there is none."""
+
+    @property
+    def algorithm(self) -> str:
+        """Its name."""
+        return self.plan.algorithm
+
+    @cached_property
+    def returns(self) -> Array:
+        """Of each run the mean return of the greedy episodes at the end."""
+        return self.values("mean")
+
+    def values(self, name: str) -> Array:
+        """One number of every run."""
+        return np.array([run[name] for run in self.runs], dtype=np.float64)
+
+    def median(self, name: str) -> float:
+        """The median of that."""
+        return float(np.median(self.values(name)))
+
+    @property
+    def iqm(self) -> float:
+        """The interquartile mean of the returns."""
+        return float(interquartile_mean(self.returns))
+
+    def curves(self, name: str) -> Array:
+        """`steps`, `curve` or `curve_seconds` of every run, shape (runs, evaluations)."""
+        length = min(len(run["steps"]) for run in self.runs)
+        return np.array([run[name][:length] for run in self.runs], dtype=np.float64)
+
+    def to_threshold(self, name: str) -> Array:
+        """`steps` or `curve_seconds` to the first evaluation at the threshold, infinite for none."""
+        firsts = [first_pass_and_hold(run["curve"], self.threshold)[0] for run in self.runs]
+        found = [np.inf if i is None else run[name][i] for run, i in zip(self.runs, firsts, strict=True)]
+        return np.array(found, dtype=np.float64)
+
+    def holds(self) -> Array:
+        """The share of the evaluations from the first at the threshold on that stay at it."""
+        return np.array([first_pass_and_hold(run["curve"], self.threshold)[1] for run in self.runs])
+
+
+@dataclass
+class Field:
+    """One environment, and what was run there."""
+
+    env_id: str
+    threshold: float
+    entries: list[Entry] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Algorithms that cannot be run there, and why."""
+
+    @cached_property
+    def random_return(self) -> float:
+        """Mean return of random actions."""
+        return measure_random(self.env_id, RANDOM_EPISODES)
+
+    @cached_property
+    def full_return(self) -> float:
+        """What counts as a normalised score of 1: the threshold, or the best run if there is none."""
+        if np.isfinite(self.threshold):
+            return self.threshold
+        return max(float(entry.returns.max()) for entry in self.entries)
+
+    def normalize(self, returns: Array) -> Array:
+        """Returns as scores: 0 for random actions, 1 for the task's threshold."""
+        span = self.full_return - self.random_return
+        return (returns - self.random_return) / (span if span > 0 else 1.0)
+
+
+def measure_random(env_id: str, episodes: int) -> float:
+    """Mean return of random actions."""
+    env = gym.make(env_id)
+    env.action_space.seed(EVALUATION_SEED)
+    total = 0.0
+    for i in range(episodes):
+        env.reset(seed=EVALUATION_SEED if i == 0 else None)
+        ended = False
+        while not ended:
+            _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            total += float(reward)
+            ended = terminated or truncated
+    env.close()
+    return total / episodes
+
+
+def mean_text(value: float, digits: int = 1) -> str:
+    """A return, without digits after the point where it is a large number."""
+    return plain(value, 0 if abs(value) >= 1000 else digits)
+
+
+def kilobytes(count: float) -> str:
+    """Bytes in kB, with a digit after the point where that says something."""
+    return f"{count / 1000:,.{0 if count >= 1e6 else 1}f}"
+
+
+def title_of(algorithm: str) -> str:
+    """Its name, ours marked."""
+    return f"{algorithm} (ours)" if algorithm == OURS else algorithm
+
+
+def field_rows(one: Field) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table of one environment."""
+    aim = f"{one.threshold:g}" if np.isfinite(one.threshold) else "solved"
+    header = [
+        *("algorithm", "IQM (95 % interval)", "mean", f"steps\nto {aim}", f"seconds\nto {aim}"),
+        *(f"runs\nat {aim}", "numbers\nstored", "file,\nkB", "us per\naction", "seconds\nin all"),
+    ]
+    rows = []
+    for entry in one.entries:
+        steps = entry.to_threshold("steps")
+        rows.append(
+            [
+                entry.algorithm,
+                interval_text(entry.iqm, *interval([entry.returns])),
+                mean_text(float(entry.returns.mean())),
+                steps_text(float(np.median(steps))),
+                seconds_text(float(np.median(entry.to_threshold("curve_seconds")))),
+                f"{np.isfinite(steps).sum()}/{len(steps)}",
+                f"{entry.median('numbers'):,.0f}",
+                kilobytes(entry.median("file_bytes")),
+                f"{entry.median('decision'):.0f}",
+                seconds_text(entry.median("seconds")),
+            ]
+        )
+    rows += [[name, NOT_FOR_THIS, *[""] * 8] for name in one.left_out]
+    return header, rows
+
+
+def pooled(fields: Sequence[Field], algorithm: str) -> list[Array]:
+    """The normalised scores of an algorithm, one array for each environment that it was run on."""
+    return [
+        one.normalize(entry.returns)
+        for one in fields
+        for entry in one.entries
+        if entry.algorithm == algorithm
+    ]
+
+
+def algorithms_of(fields: Sequence[Field]) -> list[str]:
+    """All algorithms that were run, each once."""
+    return list(dict.fromkeys(entry.algorithm for one in fields for entry in one.entries))
+
+
+def pooled_rows(fields: Sequence[Field]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table over all environments."""
+    header = ["algorithm", "IQM (95 % interval)", "mean", "environments", "runs"]
+    rows = []
+    for algorithm in algorithms_of(fields):
+        strata = pooled(fields, algorithm)
+        scores = np.concatenate(strata)
+        rows.append(
+            [
+                algorithm,
+                interval_text(interquartile_mean(scores), *interval(strata), digits=2),
+                mean_text(float(scores.mean()), 2),
+                f"{len(strata)} of {len(fields)}",
+                str(len(scores)),
+            ]
+        )
+    return header, rows
+
+
+def field_title(one: Field) -> str:
+    """What the table of an environment is of."""
+    plans = [entry.plan for entry in one.entries]
+    return f"{one.env_id}, {plans[0].total_timesteps:,} steps" if plans else one.env_id
+
+
+POOLED_TITLE = "All environments, scores normalised: 0 is a random agent, 1 the threshold"
+
+
+def notes_of(fields: Sequence[Field]) -> list[str]:
+    """What the columns mean."""
+    plans = [entry.plan for one in fields for entry in one.entries]
+    notes = [
+        f"IQM and mean: over seeds, of the means of {plans[0].eval_episodes} greedy episodes with the "
+        "last policy, not the best; the interval is a stratified bootstrap of 95 %.",
+        "steps, seconds: of training, without the time for evaluations, to the first evaluation of 20 "
+        f"greedy episodes (one every {plans[0].eval_freq:,} steps) at the threshold; median over seeds.",
+        "numbers: stored in the policy, a critic included; file: the saved model; us: microseconds from "
+        "an observation to an action, the least of ten times. Medians over seeds.",
+    ]
+    return notes + [
+        f"{plan.algorithm} on {plan.env_id}: SB3's defaults, as RL Zoo lists nothing for it."
+        for plan in plans
+        if plan.algorithm in SB3 and not plan.options
+    ]
+
+
+def left_out_of(fields: Sequence[Field]) -> list[str]:
+    """A line for each algorithm that cannot be run on an environment."""
+    return [
+        f"{algorithm} is not for {one.env_id}: {reason}"
+        for one in fields
+        for algorithm, reason in one.left_out.items()
+    ]

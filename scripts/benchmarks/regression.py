@@ -1,0 +1,140 @@
+"""Regression against a tree with as many leaves: errors, seconds, streams."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeRegressor
+
+from common.measuring import timed
+from common.tables import show_table
+from oda_rl import ODARegressor
+from oda_rl.datasets import make_curve, make_surface
+
+Array = NDArray[np.float64]
+
+N_SAMPLES = 1500
+FOLDS = 5
+MAX_CODEVECTORS = 60
+# Diabetes once more, with more cells than it can use.
+MANY_CODEVECTORS = 200
+# Error over that of a tree with as many leaves, at most.
+TARGETS = {"constant": 1.3, "linear": 0.5}
+# A stream passes over the samples so often.
+PASSES = 20
+
+
+class Problem(NamedTuple):
+    """A name, how many cells, and what makes samples and outputs from a seed."""
+
+    name: str
+    max_codevectors: int
+    make: Callable[[int], tuple[Array, Array]]
+
+
+class Result(NamedTuple):
+    """Of one fold."""
+
+    error: float
+    tree: float
+    seconds: float
+    n_codevectors: int
+
+
+def _friedman(
+    make: Callable[..., tuple[Array, Array]], noise: float = 0.0
+) -> Callable[[int], tuple[Array, Array]]:
+    return lambda seed: make(N_SAMPLES, noise=noise, random_state=seed)
+
+
+def _diabetes(_: int) -> tuple[Array, Array]:
+    return load_diabetes(return_X_y=True)  # type: ignore[no-any-return]
+
+
+PROBLEMS = (
+    Problem("1-D", MAX_CODEVECTORS, lambda seed: make_curve(N_SAMPLES, seed)),
+    Problem("2-D", MAX_CODEVECTORS, lambda seed: make_surface(N_SAMPLES, seed)),
+    Problem("diabetes", MAX_CODEVECTORS, _diabetes),
+    Problem("diabetes", MANY_CODEVECTORS, _diabetes),
+    Problem("friedman1", MAX_CODEVECTORS, _friedman(make_friedman1)),
+    Problem("friedman1, noise 1", MAX_CODEVECTORS, _friedman(make_friedman1, 1.0)),
+    Problem("friedman2", MAX_CODEVECTORS, _friedman(make_friedman2)),
+    Problem("friedman3", MAX_CODEVECTORS, _friedman(make_friedman3)),
+)
+
+
+def folds(problem: Problem, seed: int) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Training inputs and outputs, test inputs and outputs, one fold after the other."""
+    X, y = problem.make(seed)
+    for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(X):
+        yield X[train], y[train], X[test], y[test]
+
+
+def run_stream(model: ODARegressor, X: Array, y: Array, seed: int) -> None:
+    """Learn from a stream: some passes over the samples in random order."""
+    rng = np.random.default_rng(seed)
+    for _ in range(PASSES):
+        order = rng.permutation(len(X))
+        model.partial_fit(X[order], y[order])
+
+
+def measure(problem: Problem, seeds: range, stream: bool = False, **parameters: Any) -> list[Result]:
+    """Mean squared errors on the test folds, and of a tree with as many leaves as there are cells."""
+    results = []
+    for seed in seeds:
+        for X, y, X_test, y_test in folds(problem, seed):
+            model = ODARegressor(problem.max_codevectors, random_state=seed, **parameters)
+            _, seconds = timed(run_stream, model, X, y, seed) if stream else timed(model.fit, X, y)
+            leaves = max(2, model.n_codevectors_)
+            tree = DecisionTreeRegressor(max_leaf_nodes=leaves, random_state=seed).fit(X, y)
+            errors = (float(((m.predict(X_test) - y_test) ** 2).mean()) for m in (model, tree))
+            results.append(Result(*errors, seconds, model.n_codevectors_))
+    return results
+
+
+def _row(problem: Problem, results: dict[str, list[Result]]) -> list[str]:
+    first = results["constant"]
+    cells = [problem.name, f"{np.mean([r.n_codevectors for r in first]):.0f}"]
+    cells.append(f"{np.mean([r.tree for r in first]):.4g}")
+    for name, found in results.items():
+        error = np.mean([r.error for r in found])
+        ratio = error / np.mean([r.tree for r in found])
+        target = TARGETS.get(name)
+        mark = "" if target is None else " yes" if ratio <= target else " no"
+        cells += [f"{error:.4g}", f"{ratio:.3f}{mark}"]
+        if target is not None:
+            cells.append(f"{np.mean([r.seconds for r in found]):.2f}")
+    return cells
+
+
+def show_regression(console: Console, seeds: range = range(5)) -> None:
+    """Constant and linear models, at the default overlap and at one chosen by cross-validation."""
+    warm = np.random.default_rng(0).normal(size=(200, 2))
+    for name in TARGETS:
+        ODARegressor(5, local_model=name, random_state=0).fit(warm, warm[:, 0])
+    when = f"{FOLDS}-fold, seeds {seeds.start} to {seeds.stop - 1}"
+    title = (
+        f"Mean squared error, {when}; ratio to that of a tree with as many leaves: at most "
+        f"{TARGETS['constant']} for constant models, {TARGETS['linear']} for linear ones?"
+    )
+    _show(console, title, seeds)
+    _show(console, f'The same with softness="auto", {when}', seeds, softness="auto")
+
+
+def show_regression_stream(console: Console, seeds: range = range(5)) -> None:
+    """The same from a stream of samples."""
+    title = f"Mean squared error from a stream, {PASSES} passes; ratio to a tree"
+    _show(console, title, seeds, stream=True)
+
+
+def _show(console: Console, title: str, seeds: range, **options: Any) -> None:
+    rows = []
+    for problem in PROBLEMS:
+        results = {name: measure(problem, seeds, local_model=name, **options) for name in TARGETS}
+        rows.append(_row(problem, results))
+    columns = ("data", "K", "tree", *(c for name in TARGETS for c in (name, "ratio", "s")))
+    show_table(console, title, columns, rows)

@@ -1,0 +1,118 @@
+"""How long a call takes, and what runs of several seeds and tasks come to.
+
+The interquartile mean with stratified bootstrap intervals and performance profiles follow R. Agarwal,
+M. Schwarzer, P. S. Castro, A. Courville and M. G. Bellemare: *Deep Reinforcement Learning at the Edge of
+the Statistical Precipice*, NeurIPS 2021, Section 4. A stratum holds the runs of one task: runs are drawn
+anew within each task, never across tasks.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import bootstrap, trim_mean
+
+Array = NDArray[np.float64]
+Result = TypeVar("Result")
+Clock = Callable[[], float]
+
+
+def timed(
+    function: Callable[..., Result], *arguments: Any, clock: Clock = time.perf_counter
+) -> tuple[Result, float]:
+    """What a call returns, and its seconds."""
+    begun = clock()
+    result = function(*arguments)
+    return result, clock() - begun
+
+
+def repeated_seconds(
+    function: Callable[..., object], *arguments: Any, repeats: int = 5, clock: Clock = time.perf_counter
+) -> list[float]:
+    """The seconds of several calls. Their least is what a call costs when nothing else runs."""
+    return [timed(function, *arguments, clock=clock)[1] for _ in range(repeats)]
+
+
+def interquartile_mean(values: ArrayLike, axis: int = 0) -> Any:
+    """Mean of the middle half (IQM), along an axis."""
+    return trim_mean(values, 0.25, axis)
+
+
+def interval(
+    strata: Sequence[ArrayLike],
+    statistic: Callable[..., Any] = interquartile_mean,
+    level: float = 0.95,
+    resamples: int = 2000,
+) -> tuple[Any, Any]:
+    """The percentile bootstrap interval of a statistic of the runs of all tasks together.
+
+    Parameters
+    ----------
+    strata : sequence of arrays
+        For each task one value, or one row of values, per run; tasks may have different numbers of runs.
+    statistic : callable, default=interquartile_mean
+        `statistic(values, axis=...)`.
+    level : float, default=0.95
+        Share of the resamples inside the interval.
+    resamples : int, default=2000
+        How many; the same ones in every call.
+
+    Returns
+    -------
+    low, high : float or array
+        Ends of the interval; arrays if runs have rows of values. Where a task has one run alone there is
+        nothing to draw from, and both are the statistic itself.
+    """
+    samples = [np.asarray(stratum, dtype=np.float64) for stratum in strata]
+
+    def pooled(*drawn: Array, axis: int) -> Any:
+        return statistic(np.concatenate(drawn, axis=axis), axis=axis)
+
+    if min(map(len, samples)) < 2:
+        value = pooled(*samples, axis=0)
+        return value, value
+    found = bootstrap(
+        samples,
+        pooled,
+        n_resamples=resamples,
+        axis=0,
+        confidence_level=level,
+        method="percentile",
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return found.low, found.high
+
+
+def performance_profile(
+    strata: Sequence[ArrayLike], thresholds: ArrayLike, level: float = 0.95, resamples: int = 2000
+) -> tuple[Array, Array, Array]:
+    """Fraction of the runs of all tasks whose score is above each threshold, and its interval.
+
+    Parameters
+    ----------
+    strata : sequence of arrays
+        Scores of the runs, one array per task.
+    thresholds : array of shape (n,)
+        Scores to compare with.
+    level, resamples
+        As for `interval`.
+
+    Returns
+    -------
+    profile, low, high : arrays of shape (n,)
+    """
+    tau = np.asarray(thresholds, dtype=np.float64)
+    above = [np.asarray(scores, dtype=np.float64)[:, None] > tau for scores in strata]
+    return np.concatenate(above).mean(axis=0), *interval(above, np.mean, level, resamples)
+
+
+def first_pass_and_hold(curve: Sequence[float], threshold: float) -> tuple[int | None, float]:
+    """Index of the first evaluation at the threshold, and the share from there on that stay there."""
+    passed = np.asarray(curve) >= threshold
+    if not passed.any():
+        return None, 0.0
+    first = int(passed.argmax())
+    return first, float(passed[first:].mean())

@@ -1,0 +1,93 @@
+"""Pictures: frames, axes, colours, samples and cells in the plane. Nothing is shown on a screen."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+BLUE, ORANGE, GREEN, PINK, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555"
+# Of samples and of codevectors, by class; and where there are no classes
+CLASS_COLOURS = np.array(["#9ecae1", "#fdae6b", "#a1d99b", "#bcbddc", "#fa9fb5"])
+CODE_COLOURS = np.array(["#08519c", "#a63603", "#006d2c", "#54278f", "#ae017e"])
+CODE = "#d62728"
+
+
+def light_frame(*panels: Axes) -> None:
+    """Light grids, and no frames above and on the right."""
+    for axes in panels:
+        axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+
+
+def no_ticks(*panels: Axes) -> None:
+    """A map: both coordinates on the same scale, without numbers."""
+    for axes in panels:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_aspect("equal")
+
+
+def plain_log_axis(axes: Axes, digits: str = ",.0f") -> None:
+    """A logarithmic x axis with plain numbers on it."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:{digits}}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def hide_others(panels: Iterable[Axes]) -> None:
+    """Leave panels empty that nothing is drawn in."""
+    for axes in panels:
+        axes.set_visible(False)
+
+
+def plane(samples: Array, margin: float, n: int) -> tuple[Array, Array, Array]:
+    """A grid over samples of two coordinates: x and y of shape (n, n), and its points."""
+    low, high = samples.min(axis=0) - margin, samples.max(axis=0) + margin
+    x, y = np.meshgrid(np.linspace(low[0], high[0], n), np.linspace(low[1], high[1], n))
+    return x, y, np.column_stack([x.ravel(), y.ravel()])
+
+
+def draw_cells(
+    axes: Axes, samples: Array, labels: Labels, codevectors: Array, codevector_labels: Labels
+) -> None:
+    """Samples and codevectors of several classes in the plane."""
+    axes.scatter(*samples.T, c=CLASS_COLOURS[labels], s=3, linewidths=0)
+    colours = CODE_COLOURS[codevector_labels]
+    axes.scatter(*codevectors.T, c=colours, s=26, edgecolors="white", linewidths=0.6)
+    no_ticks(axes)
+
+
+def draw_codevectors(axes: Axes, codevectors: Array, **options: Any) -> None:
+    """Codevectors without classes."""
+    options = {"color": CODE, "ms": 5, "mec": "white", "mew": 0.6} | options
+    axes.plot(*codevectors.T, "o", **options)
+
+
+def save(figure: Figure, path: Path, dpi: int = 150) -> None:
+    """Write a picture, whole or not at all."""
+    part = path.with_name(f".{path.name}")
+    figure.savefig(part, dpi=dpi, format=path.suffix[1:])
+    plt.close(figure)
+    part.replace(path)
+
+
+def save_all(figures: Mapping[str, Figure], folder: Path, dpi: int = 150) -> None:
+    """Write pictures under their names."""
+    for name, figure in figures.items():
+        save(figure, folder / f"{name}.png", dpi)

@@ -1,0 +1,83 @@
+"""Tables on the terminal and in Markdown, and what stands in their cells."""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+
+def make_console() -> Console:
+    """A console; what is not a terminal is as wide as the tables."""
+    return Console(width=None if sys.stdout.isatty() else 100)
+
+
+def make_table(title: str, *columns: str, left: int = 1) -> Table:
+    """A table with its first columns to the left and the others to the right."""
+    table = Table(title=title, title_justify="left")
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i < left else "right")
+    return table
+
+
+def show_table(
+    console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
+) -> None:
+    """Print a table of which all rows are known."""
+    table = make_table(title, *columns, left=left)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def show_close_table(
+    console: Console, title: str, columns: list[str], rows: Iterable[list[str]], bold: str
+) -> None:
+    """Print a table of many columns, which stand close; the rows that begin with `bold` stand out."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, pad_edge=False)
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="right" if i else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row, style="bold" if row[0] == bold else "")
+    console.print(f"\n[bold]{title}[/]", highlight=False)
+    console.print(table)
+    console.print()
+
+
+def to_markdown(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, notes: Sequence[str] = ()
+) -> str:
+    """The same as Markdown, notes below."""
+    rule = ["---"] * left + ["---:"] * (len(columns) - left)
+    lines = [[name.replace("\n", " ") for name in columns], rule, *rows]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return table + "".join(f"\n{note}\n" for note in notes)
+
+
+def yes(reached: bool, *more: str) -> str:
+    """A word that stands out."""
+    word = "[green]yes[/]" if reached else "[red]no[/]"
+    return word if not more else f"{word}: {', '.join(more)}"
+
+
+def steps_text(value: float) -> str:
+    """Steps, or a dash for infinity."""
+    return f"{value:,.0f}" if np.isfinite(value) else "-"
+
+
+def seconds_text(value: float) -> str:
+    """Seconds with as many digits as say something, or a dash for infinity."""
+    return f"{value:,.{2 if value < 1 else 1}f}" if np.isfinite(value) else "-"
+
+
+def plain(value: float, digits: int) -> str:
+    """A number with so many digits after the point, and no sign if they are all zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def interval_text(value: float, low: float, high: float, digits: int = 1) -> str:
+    """A number and its interval, all with as many digits."""
+    digits = 0 if max(map(abs, (value, low, high))) >= 1000 else digits
+    return f"{plain(value, digits)} ({plain(low, digits)}, {plain(high, digits)})"

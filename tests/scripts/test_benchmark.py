@@ -1,0 +1,168 @@
+"""The benchmarks: that they run, what they print, what they keep."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+BRIEFLY = [
+    *("--total-timesteps", 3000, "--seeds", 0, 1, "--eval-freq", 1000, "--eval-episodes", 2),
+    *("--jobs", 1, "--growth-cells", 10, "--max-cells", 20),
+]
+
+
+@pytest.fixture
+def benchmark(run, tmp_path):
+    """The table of agents, kept in the folder of the test."""
+    return lambda *arguments: run("benchmark", "agent", "--log-dir", tmp_path, *BRIEFLY, *arguments)
+
+
+def test_one_task(benchmark, tmp_path):
+    code, output = benchmark("--env-id", "CartPole-v1")
+    assert code == 0, output
+    assert "IQM" in output
+    assert str(tmp_path / "TwoTimescaleQ.csv") in output.replace("\n", "")
+    kept = sorted(tmp_path.glob("CartPole-v1/TwoTimescaleQ-*/seed-*.json"))
+    assert len(kept) == 2
+    # What is kept is not made again: a table of what somebody wrote there.
+    changed = json.loads(kept[0].read_text())
+    changed["run"]["mean"] = 123.4
+    kept[0].write_text(json.dumps(changed))
+    assert "123.4" in benchmark("--env-id", "CartPole-v1")[1]
+    assert "123.4" not in benchmark("--env-id", "CartPole-v1", "--fresh")[1]
+
+
+def test_all_tasks_and_their_picture(benchmark, run, tmp_path):
+    code, output = benchmark()
+    assert code == 0, output
+    for name in ("CartPole-v1", "CartPoleFriction-v0", "Acrobot-v1", "MountainCar-v0"):
+        assert output.count(f" {name} ") == 2
+    for name in ("Pendulum-v1", "MountainCarContinuous-v0"):  # in the tables, or why they are not
+        assert name in output
+    assert not list(tmp_path.glob("*.png"))
+    code, output = run("benchmark", "agent", "--log-dir", tmp_path, "--plot")
+    assert code == 0, output
+    assert "No runs of the table's tasks" in output  # at their numbers of steps
+    for path in tmp_path.glob("*/*/seed-*.json"):
+        kept = json.loads(path.read_text())
+        kept["plan"]["total_timesteps"] = 500_000
+        path.write_text(json.dumps(kept))
+    code, output = run("benchmark", "agent", "--log-dir", tmp_path, "--plot")
+    assert code == 0, output
+    assert (tmp_path / "return_by_numbers.png").stat().st_size > 10_000
+
+
+def test_an_agent_of_sb3(benchmark):
+    code, output = benchmark("--env-id", "oda_rl/MountainCar-v0", "--algorithm", "PPO")
+    assert code == 0, output
+    assert "-200.0" in output
+
+
+def test_what_cannot_be_run_is_said(benchmark):
+    code, output = benchmark("--env-id", "Pendulum-v1", "--algorithm", "DQN")
+    assert code == 1
+    assert "left out: DQN does not take actions in Box" in output
+
+
+def test_an_interrupted_benchmark_keeps_its_runs(start, tmp_path):
+    arguments = ("agent", "--log-dir", tmp_path, *BRIEFLY, "--seeds", *range(200))
+    process = start("benchmark", *arguments, "--env-id", "oda_rl/CartPole-v1")
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.rglob("seed-1.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(2)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "Interrupted" in output
+    assert "IQM" in output
+    assert "Traceback" not in output
+
+
+def test_lunar_lander_with_its_preset(benchmark, tmp_path):
+    pytest.importorskip("Box2D")
+    code, output = benchmark("--env-id", "LunarLander-v3", "--preset")
+    assert code == 0, output
+    (kept, _) = sorted(tmp_path.glob("LunarLander-v3/*/seed-*.json"))
+    options = json.loads(kept.read_text())["plan"]["options"]
+    assert options["optimism"] == 0
+    assert options["max_cells"] > 20
+
+
+def test_tasks(module):
+    plans = module("benchmarks.plans")
+    assert plans.find_task("CartPole-v1") is plans.find_task("oda_rl/CartPole-v1") is plans.TASKS[0]
+    assert plans.find_threshold("oda_rl/Pendulum-v1") == -200
+    assert plans.find_threshold("CartPole-v1") == 475
+    assert plans.find_threshold("Blackjack-v1") == float("inf")
+
+
+# -- the others ----------------------------------------------------------------------------------
+
+
+def test_classification(run):
+    parts = ("--no-credit", "--no-robustness", "--no-regression")
+    _, output = run("benchmark", "supervised", "--datasets", "iris", "--seeds", 0, *parts)
+    assert "iris" in output
+    assert "forest" in output
+
+
+def test_regression(module, monkeypatch):
+    regression = module("benchmarks.regression")
+    monkeypatch.setattr(regression, "PROBLEMS", regression.PROBLEMS[:1])
+    monkeypatch.setattr(regression, "PASSES", 2)
+    console = Console(width=200, record=True)
+    regression.show_regression(console, range(1))
+    regression.show_regression_stream(console, range(1))
+    assert console.export_text().count("1-D") == 3  # two tables of fits, one of streams
+
+
+def test_kernels(run):
+    options = ("--seeds", 0, "--starts", 1, "--grid", 0.4, "--no-svc")
+    _, output = run("benchmark", "kernels", *options)
+    assert "POLK 0.2, oracle" in output
+    assert "from 1" in output
+    assert "microseconds" in output
+
+
+def test_trees(run):
+    parts = ("--no-resolutions", "--no-splits", "--repeats", 1, "--leaves", 300)
+    _, output = run("benchmark", "trees", "--seeds", 0, *parts)
+    assert "flat, K = 100" in output
+    assert "300 leaves" in output
+    assert "scikit-learn" in output
+
+
+def test_resolutions_and_splits(run):
+    parts = ("--no-gaussians", "--no-prediction", "--datasets", "digits", "--resolution-seeds", 0)
+    few = ("--stream", 300, "--cases", "pixels", "wavelets")
+    _, output = run("benchmark", "trees", "--seeds", 0, *parts, *few)
+    assert "wavelets" in output
+    assert "scattering" not in output.split("Flat:")[0]
+    assert "regression, constant, stream" in output
+    assert "digits, batch" in output
+
+
+def test_flat_against_tree(module):
+    speed = module("benchmarks.speed")
+    console = Console(width=100, record=True)
+    console.print(speed.tree_table(speed.Speed(total_timesteps=500, tree_cells=(200,))))
+    rows = [line.split("│") for line in console.export_text().splitlines() if "│" in line]
+    assert [row[1].strip() for row in rows] == ["linear", "constant"]
+    for row in rows:
+        numbers = [float(text.strip().replace(",", "")) for text in row[2:7]]
+        cells, distances, _, cells_on_tree, distances_on_tree = numbers
+        assert cells == distances
+        assert abs(cells_on_tree - cells) < 20
+        assert 10 < distances_on_tree < 0.5 * cells_on_tree
+
+
+def test_environments(run):
+    code, output = run("benchmark_envs", "--ids", "Pendulum-v1", "CartPoleFriction-v0", "--steps", 2000)
+    assert code == 0
+    rows = [line.split("│")[1:-1] for line in output.splitlines() if "│" in line]
+    assert [row[0].strip() for row in rows] == ["Pendulum-v1", "CartPoleFriction-v0"]
+    assert rows[1][3].strip() == "-"  # Gymnasium has none
+    assert all(np.char.isnumeric(cell.strip().replace(",", "")) for cell in rows[0][1:])

@@ -1,0 +1,65 @@
+"""The scripts that draw the papers' figures: that they run, and write what they promise."""
+
+
+def test_classification(tmp_path, run):
+    options = ("--datasets", "mixture", "--n-samples", 150, "--out", tmp_path)
+    code, output = run("reproduce/classification", *options)
+    assert code == 0
+    assert str(tmp_path) in output
+    for name in ("accuracy_by_samples_and_codevectors", "evolution", "poor_start"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    assert "| ODA |" in (tmp_path / "table.md").read_text()
+
+
+def test_clustering(tmp_path, run):
+    code, output = run(
+        "reproduce/clustering", "--datasets", "gaussians", "--max-codevectors", 6, "--out", tmp_path
+    )
+    assert code == 0
+    assert str(tmp_path) in output
+    for name in ("distortion_by_samples", "distortion_by_codevectors", "evolution", "poor_start"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    table = (tmp_path / "table.md").read_text()
+    for method in ("ODA", "ODA, finished", "sVQ", "DA", "k-means"):
+        assert f"| Gaussians | {method} | 6 |" in table
+
+
+def test_kernels(tmp_path, run):
+    _, output = run("reproduce/kernels", "--seeds", 2, "--n-samples", 600, "--out", tmp_path)
+    assert "BARRETTE from 1" in output
+    for name in ("data", "paths"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+def test_regression(tmp_path, run):
+    options = ("--counts", 2, 8, "--n-samples", 150)
+    _, output = run("reproduce/regression", *options, "--out", tmp_path)
+    assert str(tmp_path) in output
+    for name in ("curve", "surface", "errors"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    assert "| 2-D | 0.2" in (tmp_path / "table.md").read_text()
+
+
+def test_trees(tmp_path, run):
+    few = ("--n-samples", 150, "--max-codevectors", 12, "--max-class-codevectors", 12, "--repeats", 1)
+    _, output = run("reproduce/trees", *few, "--compared-seeds", 0, "--out", tmp_path)
+    assert str(tmp_path) in output
+    names = [path.name for path in sorted(tmp_path.glob("*.png"))]
+    assert names[0] == "errors_over_time.png"
+    assert [name[:4] for name in names[1:]] == [f"fig{i}" for i in range(3, 9)]
+    assert all(path.stat().st_size > 10_000 for path in tmp_path.glob("*.png"))
+    tables = (tmp_path / "tables.txt").read_text()
+    assert "1-D then 2-D" in tables
+    assert "right in the end" in tables
+
+
+def test_aggregation(tmp_path, run):
+    code, output = run(
+        "reproduce/aggregation",
+        *("--out", tmp_path, "--methods", "TwoTimescaleQ", "--t-min", 0.3, 0.1, "--seeds", 0, 1),
+        *("--total-timesteps", 13_000, "--eval-episodes", 2, "--jobs", 1),
+    )
+    assert code == 0, output
+    assert str(tmp_path) in output
+    assert (tmp_path / "timesteps.png").stat().st_size > 10_000
+    assert "T_min 0.3" in (tmp_path / "table.md").read_text()

@@ -1,0 +1,94 @@
+"""Train and evaluate, as a person does."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def test_a_run_leaves_what_it_says(trained):
+    folder, _ = trained
+    names = {path.name.split(".")[0] for path in folder.iterdir()}
+    projector = {"03000", "projector_config"}  # what TensorBoard shows of the codebook
+    assert names == {"model", "config", "evaluations", "events", "training", *projector}
+    assert (folder / "training.png").stat().st_size > 10_000
+    config = json.loads((folder / "config.json").read_text())
+    assert config["agent"]["max_cells"] == 20
+    assert config["result"]["steps"] == 3000
+    for name in ("mean", "sd", "n_cells", "seconds", "file_bytes"):
+        assert config["result"][name] >= 0
+
+
+def test_a_second_run_gets_a_folder_of_its_own(trained, run):
+    _, logs = trained
+    briefly = ("--total-timesteps", 1500, "--eval-episodes", 2, "--eval-freq", 0)
+    code, output = run("train", "--log-dir", logs, "--seed", 3, *briefly)
+    assert code == 0, output
+    folder = logs / "CartPole-v1" / "TwoTimescaleQ_3_2"
+    assert (folder / "model.npz").is_file()
+    result = json.loads((folder / "config.json").read_text())["result"]
+    assert f"{result['mean']:.1f}" in output
+    assert f"tensorboard --logdir {logs}" in output
+    assert f"scripts/evaluate.py {folder / 'model.npz'}" in output
+
+
+def test_evaluate(trained, run):
+    code, output = run("evaluate", trained[0] / "model.npz", "--episodes", 7)
+    assert code == 0, output
+    assert "CartPole-v1" in output
+    assert "return, mean" in output
+
+
+def test_evaluate_records_videos(trained, run, tmp_path):
+    pytest.importorskip("moviepy")
+    code, output = run("evaluate", trained[0] / "model.npz", "--episodes", 1, "--video-dir", tmp_path)
+    assert code == 0, output
+    assert [path.suffix for path in tmp_path.iterdir()] == [".mp4"]
+
+
+def test_evaluate_refuses_what_is_not_a_model(run, tmp_path):
+    path = tmp_path / "notes.npz"
+    path.write_text("no model")
+    code, output = run("evaluate", path)
+    assert code == 1
+    assert "not a model file of oda_rl" in output
+
+
+def test_an_interrupted_run_saves_what_it_has(start, run, tmp_path):
+    small = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000)
+    process = start(
+        "train", "--log-dir", tmp_path, "--total-timesteps", 10**9, "--eval-episodes", 2, *small
+    )
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.rglob("evaluations.npz")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(2)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "interrupted" in output
+    (model,) = tmp_path.rglob("model.npz")
+    assert str(model.parent) in output.replace("\n", "")
+    assert run("evaluate", model, "--episodes", 1)[0] == 0
+
+
+@pytest.mark.parametrize("script", ["train", "evaluate", "benchmark", "compare"])
+def test_help_explains_itself(script, run):
+    code, output = run(script, "--help")
+    assert code == 0
+    assert "show this help message" in output
+    if script == "train":
+        assert "Discount factor" in output
+        assert "--total-timesteps" in output
+
+
+def test_no_picture_is_thought_of_before_the_training():
+    """Nor what compares, nor what records videos: it would take seconds before the first step."""
+    code = (
+        "import sys; sys.path.insert(0, 'scripts'); import train;"
+        "print({'moviepy', 'benchmarks', 'matplotlib.pyplot'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
