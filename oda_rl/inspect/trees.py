@@ -200,7 +200,8 @@ def _decision_of(model: "MultiResolutionODA", cell: "Cell") -> Any:
         return None
     mean = model.tree_.codevectors(cell)[None, :]
     scaled = model.tree_.features(max(0, cell.layer - 1), mean)
-    task, units = model._session.task, model._units
+    task: Any = model._session.task
+    units = model._units
     assert units is not None
     found = units.back(task.apply(cells, scaled, np.array([cell.number])))[0]
     return float(found) if np.ndim(found) == 0 else found
