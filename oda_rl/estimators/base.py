@@ -106,6 +106,71 @@ class Estimator(InspectMixin, BaseEstimator):
         return tags
 
 
+class StreamEstimator(Estimator):
+    """Learns from all samples at hand with `fit`, or from one after the other with `partial_fit`."""
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn anew from samples at hand, which are presented again and again as far as that helps.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
+            Classes or outputs; not used by a clusterer.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples, relative to their mean. Samples of weight zero count as absent.
+
+        Returns
+        -------
+        The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or a sample outside the domain of the divergence.
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from samples in their order, one or many, and go on from what was learned before.
+
+        How a stream is cut into chunks makes no difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next samples; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
+            As for `fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsizes, and the weights in least squares.
+
+        Returns
+        -------
+        The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range, a sample outside the domain of the divergence, or of
+            another shape than before.
+        """
+        self._partial_fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        raise NotImplementedError
+
+    def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        raise NotImplementedError
+
+
 class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):
     """A clusterer with `codevectors_`, `weights_`, `spreads_` and a parameter `divergence`."""
 

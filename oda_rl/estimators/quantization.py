@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
-from oda_rl.codebook.annealer import PathPoint
 from oda_rl.codebook.batch_annealing import anneal_batch
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import quantize
-from oda_rl.codebook.schedule import Cooling, Stepsize
-from oda_rl.estimators.base import CodebookEstimator
+from oda_rl.codebook.schedule import Cooling, PathPoint, Stepsize
+from oda_rl.estimators.base import CodebookEstimator, StreamEstimator
 from oda_rl.estimators.lvq import LVQ
 from oda_rl.estimators.settings import check_temperatures
 
@@ -29,7 +28,7 @@ class Pass(NamedTuple):
     seconds: float
 
 
-class StochasticVQ(CodebookEstimator):
+class StochasticVQ(CodebookEstimator, StreamEstimator):
     """Stochastic vector quantization: online learning at temperature zero, K given.
 
     The nearest codevector moves to the sample, with a stepsize of its own that falls with the number of
@@ -102,23 +101,7 @@ class StochasticVQ(CodebookEstimator):
         self.divergence = divergence
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from X in several passes, each in a new order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        StochasticVQ
-            The estimator itself.
-        """
+    def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         self._check_parameters()
         samples, weight = self._check_weighted(X, sample_weight, reset=True)
         weight = weight / weight.mean()
@@ -136,27 +119,8 @@ class StochasticVQ(CodebookEstimator):
                 break
             before = distortion
         self._set_codebook(self._location.T.copy(), samples, weight)
-        return self
 
-    def partial_fit(
-        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Learn from the next samples of a stream, in their order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples. Unless `init` is given, the first `n_codevectors` become codevectors.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        StochasticVQ
-            The estimator itself.
-        """
+    def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         self._check_parameters()
         first = not hasattr(self, "_location")
         samples, weight = self._check_weighted(X, sample_weight, reset=first)
@@ -173,7 +137,6 @@ class StochasticVQ(CodebookEstimator):
         self.spreads_ = self._spread.T.copy()
         if hasattr(self, "labels_"):
             del self.labels_
-        return self
 
     def _check_parameters(self) -> None:
         check_at_least(1, n_codevectors=self.n_codevectors, max_passes=self.max_passes)
