@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._jit import lean_kernel
+from oda_rl._structs import Float1, Float2, Int1, Int2
 from oda_rl.agents.linear_q.config import (
     FourierConfig,
     LinearConfig,
@@ -48,15 +49,15 @@ class Encoder(NamedTuple):
     and `parent` (features, 3). Map: `location` (n, cells) and `lattice` (dimensions, cells).
     """
 
-    source: Any
-    low: Any
-    inverse: Any
-    scale: Any
-    size: Any
-    offset: Any
-    parent: Any
-    location: Any
-    lattice: Any
+    source: Int2
+    low: Float1
+    inverse: Float1
+    scale: Float1
+    size: Int1
+    offset: Float2
+    parent: Int2
+    location: Float2
+    lattice: Float2
 
 
 class Scratch(NamedTuple):
@@ -65,11 +66,11 @@ class Scratch(NamedTuple):
     `spare` is (1, cells) for the distances of a map, (4, n) for the powers of the Fourier basis.
     """
 
-    u: Any
-    index: Any
-    feature: Any
-    values: Any
-    spare: Any
+    u: Float1
+    index: Int1
+    feature: Float1
+    values: Float1
+    spare: Float2
 
 
 def _floats(*shape: int) -> NDArray[np.float64]:
@@ -327,10 +328,9 @@ def encode(observation, kind, encoder, scratch):
     """Fill `scratch` with the features of an observation. Returns False if it is not finite."""
     u, source = scratch.u, encoder.source
     for j in range(u.shape[0]):
-        value = np.float64(observation[source[j, 0]])
+        value = observation[source[j, 0]]
         if source[j, 1] >= 0:
-            # `float` would leave a number of single precision, and its angle, as it is.
-            value = math.atan2(np.float64(observation[source[j, 1]]), value)
+            value = math.atan2(observation[source[j, 1]], value)
         if not math.isfinite(value):
             return False
         u[j] = min(max((value - encoder.low[j]) * encoder.inverse[j], 0.0), 1.0)

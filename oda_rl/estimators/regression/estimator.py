@@ -238,7 +238,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         return found[:, 0] if self._flat else found
 
     def association(self, X: ArrayLike) -> Array:
-        """How much every cell says in a prediction.
+        """The share of every cell in a prediction.
 
         Parameters
         ----------
