@@ -169,8 +169,9 @@ class BlendedScale(ObservationScale):
     def _find_scale(self, seen: Array) -> Array:
         bounds = natural_scale(seen, self.low, self.high)
         without = np.full(self.n_features, np.inf)
-        found: Array = np.sqrt(bounds * np.minimum(bounds, natural_scale(seen, -without, without)))
-        return found
+        spread = natural_scale(seen, -without, without)
+        # What did not move under random actions may move later.
+        return np.where(spread > 0.0, np.sqrt(bounds * np.minimum(bounds, spread)), bounds)
 
 
 class ObservationRange(WarmUp):

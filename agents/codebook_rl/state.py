@@ -81,7 +81,9 @@ BEST_REWARD = 5
 BEST_ENDING = 6
 MEAN_ERROR = 7
 MEAN_ERROR_WEIGHT = 8
-N_FIGURES = 9
+LARGEST_ERROR = 9
+ACTOR_UNIT = 10
+N_FIGURES = 11
 # Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
 # The tally, int64: searches made, comparisons with planes and distances to cells in all of these

@@ -12,12 +12,16 @@ With the error delta = r + gamma v(z') - v(z), the features phi of all that move
 cells, p_i (z - mu_i) / sqrt(T), and the stepsize alpha_i of a cell, which falls with its visits,
 
     e_v <- gamma lambda e_v + alpha phi / |phi|^2
-    e_h <- gamma lambda e_h + c alpha phi / |phi|^2 (1[a = taken] - pi(a)) / m
-    v <- v + delta e_v,     h <- h + delta e_h
+    e_h <- gamma lambda e_h + c alpha phi / |phi|^2 (1[a = taken] - pi(a))
+    v <- v + delta e_v,     h <- h + delta / m e_h
 
-where c is `actor_rate`, and m, the mean size of the errors, makes rewards of any size the same to the
-actor. Before it is used, delta is cut so that delta e_v . phi, by which the value of the last state
-changes, is at most half of delta: traces of states that are much alike add up to more than one step.
+where c is `actor_rate`, and m, the mean size of the errors but at least 3 % of the largest of late,
+makes rewards of any size the same to the actor. Before it is used, delta is cut so that delta e_v . phi,
+by which the value of the last state changes, is at most half of delta: traces of states that are much
+alike add up to more than one step.
+
+So that one ledger serves both, the traces of the actor are kept divided by m. They are brought to
+another m when it has changed by more than a few parts in a hundred.
 
 References
 ----------
@@ -26,7 +30,7 @@ Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Sec
 
 import math
 
-from oda_rl._jit import inline_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.codebook_rl.association import (
     average_rows,
     index_of_largest,
@@ -43,12 +47,15 @@ from oda_rl.agents.codebook_rl.rules.q_lambda import (
     let_decay,
     move_along,
     note_errors,
+    pay,
 )
 from oda_rl.agents.codebook_rl.state import (
     ACTOR_RATE,
+    ACTOR_UNIT,
     AVERAGE_RATE,
     AVERAGE_REWARD,
     GAMMA,
+    LARGEST_ERROR,
     LEARNING_RATE_HALVING,
     LEARNING_RATE_MIN,
     LEARNING_RATE_POWER,
@@ -70,6 +77,10 @@ from oda_rl.agents.codebook_rl.state import (
 LARGEST_STEP = 0.5
 # Forgetting of the mean size of the errors
 MEAN_RATE = 1e-4
+# The actor's unit is at least this part of the largest error: where rewards are rare the mean is tiny.
+LEAST_UNIT = 0.03
+# The m by which the traces are divided is known to this factor.
+UNIT_TOLERANCE = 1.05
 # Errors of which all were smaller than this are none.
 NO_ERROR = 1e-12
 
@@ -144,8 +155,26 @@ def add_preferences(z, location, step, n, factor, per_slope, linear, trace, base
                 intercepts[i] -= slope * mu[i]
 
 
+@lean_kernel
+def change_unit(state, unit):
+    """Divide the traces of the actor by `unit` from now on."""
+    numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
+    scratch, figures = open_scratch(state), numbers.figures
+    n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
+    factor = figures[ACTOR_UNIT] / unit
+    for env in range(ledger.owed.shape[0]):
+        first = first_trace(env, n_actions, n_rows)
+        for i in range(ledger.n_living[env]):
+            branch = ledger.living[env, i]
+            pay(state, env, branch)
+            for r in range(first, first + n_actions * numbers.counters[N_BASIS]):
+                for place in range(numbers.counters[WIDTH]):
+                    branches.payload[branch, r, place] *= factor
+    figures[ACTOR_UNIT] = unit
+
+
 @inline_kernel
-def trace_branch(state, env, k, size, unit):
+def trace_branch(state, env, k, size):
     """Add the features of the last state and action to the traces of the k-th branch it found.
 
     Returns by how much its cells move the value of that state for an error of 1, but for the common
@@ -174,7 +203,7 @@ def trace_branch(state, env, k, size, unit):
         )
     for a in range(n_actions):
         direction = (1.0 if a == taken else 0.0) - memory.probabilities[env, a]
-        factor = settings[ACTOR_RATE] * direction / unit
+        factor = settings[ACTOR_RATE] * direction / numbers.figures[ACTOR_UNIT]
         if own >= 0:
             add_feature(z, location, rate[0], own, size * factor, per_slope, linear, traces, a * n_basis)
         else:
@@ -205,14 +234,18 @@ def learn(state, env, reward, next_value):
     let_decay(state, env)
 
     unit = abs(error)
+    figures[LARGEST_ERROR] = max(unit, (1.0 - MEAN_RATE) * figures[LARGEST_ERROR])
     if figures[MEAN_ERROR_WEIGHT] > 0.0:
         unit = figures[MEAN_ERROR] / figures[MEAN_ERROR_WEIGHT]
+    unit = max(unit, LEAST_UNIT * figures[LARGEST_ERROR], NO_ERROR)
+    if not figures[ACTOR_UNIT] / UNIT_TOLERANCE < unit < figures[ACTOR_UNIT] * UNIT_TOLERANCE:
+        change_unit(state, unit)
     size = 1.0 / (memory.norm[env] * memory.trace_scale[env])
     along = 0.0
     for k in range(memory.n_found[env]):
         if only < 0 or k * width <= only < (k + 1) * width:
             enliven(env, memory.found[env, k], ledger)
-            along += trace_branch(state, env, k, size, max(unit, NO_ERROR))
+            along += trace_branch(state, env, k, size)
     along *= memory.trace_scale[env]
     if along > LARGEST_STEP:
         error *= LARGEST_STEP / along
