@@ -212,7 +212,7 @@ def add_scale(figure: Any, drawn: Any, ax: Any, view: View) -> None:
 def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool = True) -> Any:
     """Fill the plane with the colours of `decided`, of the points of `Plane.grid`.
 
-    `legend` says whether to show what the colours mean: in a legend, or with a colour bar.
+    `legend`: whether to show what the colours mean: in a legend, or with a colour bar.
     """
     from matplotlib.colors import ListedColormap
 
