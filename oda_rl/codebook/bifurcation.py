@@ -99,10 +99,10 @@ def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: 
     """Merge the twins that do not separate; put those that do where they are going.
 
     Close to each other, the difference e of a pair obeys de/dt = (phi'' C / T - 1) e in the time of the
-    learning rule (the sum of the stepsizes). What is not along the leading eigenvector dies out, and the
-    rest grows at the rate T_c / T - 1 if the temperature is below the critical one. So a pair separates
-    when its difference has grown along the direction in which it points by now. That says nothing of
-    how far it has come, and does not depend on the dimension.
+    learning rule (the sum of the stepsizes). What is not along the leading eigenvector dies out, and
+    what is grows at the rate T_c / T - 1 if the temperature is below the critical one. So a pair
+    separates when its difference has grown along the direction in which it points by now. That depends
+    neither on how far it has come nor on the dimension.
 
     Parameters
     ----------

@@ -16,8 +16,6 @@ from oda_rl.estimators.settings import Settings
 
 Array = NDArray[np.float64]
 
-FITTED_ARRAYS = ("codevectors_", "weights_", "spreads_", "labels_")
-
 
 class ODAPartition(CodebookEstimator, StreamEstimator):
     """Progressive partitioning by online deterministic annealing.
@@ -65,11 +63,11 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
     samples_per_cell : int, default=50
         Samples presented at one temperature, at most, times the codevectors (and no fewer than 200, or
         8000 with `bifurcation="perturb"`, which has to tell growth from noise). Half as many lie between
-        two looks whether the temperature is finished. More make the estimates of critical temperatures
+        two checks whether the temperature is finished. More make the estimates of critical temperatures
         less noisy.
     tol_converge : float, default=1e-3
         A temperature is finished when no codevector moves by a divergence of more than so many times
-        the temperature between two looks (eps_c).
+        the temperature between two checks (eps_c).
     tol_merge : float, default=0.01
         Codevectors within so many times the temperature are merged (eps_n). A cell is seen to split when
         the temperature is half this part below the critical one.
@@ -78,7 +76,7 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
     perturbation : float, default=0.1
         Least offset of children, in standard deviations of the cell (delta).
     n_warmup : int, default=100
-        Samples of a stream that are looked at before the annealing begins. Until then there is one
+        Samples of a stream that are gathered before the annealing begins. Until then there is one
         codevector, their mean.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
@@ -256,14 +254,12 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
     # -- inside ----------------------------------------------------------------------------------
 
     def _get_state(self) -> dict[str, Any]:
-        fitted = {name: getattr(self, name) for name in FITTED_ARRAYS if hasattr(self, name)}
-        return {"fitted": fitted, "run": self._run.get_state()}
+        return super()._get_state() | {"run": self._run.get_state()}
 
     def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
         self._begin(Settings.of(self), self.n_features_in_, np.random.default_rng())
         self._run.set_state(state["run"])
-        for name, array in state["fitted"].items():
-            setattr(self, name, array)
         self._publish()
 
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:

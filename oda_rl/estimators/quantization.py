@@ -1,7 +1,7 @@
 """The papers' baselines: stochastic and learning vector quantization, batch deterministic annealing."""
 
 import time
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -138,6 +138,15 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         if hasattr(self, "labels_"):
             del self.labels_
 
+    def _get_state(self) -> dict[str, Any]:
+        stream = {"location": self._location, "count": self._count, "spread": self._spread}
+        return super()._get_state() | stream
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        self.history_ = [Pass(*record) for record in state["history"]]
+        self._location, self._count, self._spread = (state[n] for n in ("location", "count", "spread"))
+
     def _check_parameters(self) -> None:
         check_at_least(1, n_codevectors=self.n_codevectors, max_passes=self.max_passes)
         check_non_negative(tol=self.tol)
@@ -264,23 +273,7 @@ class DeterministicAnnealing(CodebookEstimator):
         self.max_iter = max_iter
         self.divergence = divergence
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Anneal over X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        DeterministicAnnealing
-            The estimator itself.
-        """
+    def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         check_at_least(1, max_codevectors=self.max_codevectors, max_iter=self.max_iter)
         check_non_negative(tol_converge=self.tol_converge, tol_merge=self.tol_merge)
         check_positive(perturbation=self.perturbation)
@@ -306,4 +299,7 @@ class DeterministicAnnealing(CodebookEstimator):
         self.temperature_ = last.temperature
         self.n_samples_seen_ = last.n_samples_seen
         self.n_iter_ = self.n_samples_seen_ // len(samples)
-        return self
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        self.history_ = [PathPoint(*record) for record in state["history"]]

@@ -203,7 +203,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     ) -> tuple[RegressionRun, Array, Array]:
         """The run, a new one to `begin`; inputs and outputs side by side; weights."""
         settings, models = Settings.of(self), ModelSettings.of(self)
-        data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, outputs=True)
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, targets="outputs")
         outputs = data.targets.reshape(len(data.weight), -1).astype(np.float64)
         n_outputs = outputs.shape[1]
         if begin:
@@ -233,11 +233,12 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             As the outputs that were learned from.
         """
-        found = self._run.predict(self._check_again(X))
+        samples = self._check_again(X)
+        found = self._run.predict(samples)
         return found[:, 0] if self._flat else found
 
     def association(self, X: ArrayLike) -> Array:
-        """How much every cell says in a prediction.
+        """The share of every cell in a prediction.
 
         Parameters
         ----------
