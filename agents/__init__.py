@@ -1,17 +1,25 @@
-"""Agents with the interface of Stable-Baselines3."""
+"""Agents with the interface of Stable-Baselines3. Names are imported when they are first used."""
 
-try:
-    import stable_baselines3  # noqa: F401
-except ModuleNotFoundError as error:
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if find_spec("stable_baselines3") is None:
     raise ModuleNotFoundError(
         "the agents need Stable-Baselines3; install them with: pip install 'oda_rl[agents]'"
-    ) from error
+    )
 
-from oda_rl.agents.config import TwoTimescaleConfig
-from oda_rl.agents.learner import BadTransitionError
-from oda_rl.agents.linear_q import SOMQ, FourierSarsa, TileCodingSarsa, UniformGridQ
-from oda_rl.agents.sb3.kernel_q import KernelQ
-from oda_rl.agents.sb3.two_timescale import TwoTimescaleQ
+if TYPE_CHECKING:
+    from oda_rl.agents.config import TwoTimescaleConfig
+    from oda_rl.agents.learner import BadTransitionError
+    from oda_rl.agents.sb3.agents import (
+        SOMQ,
+        FourierSarsa,
+        KernelQ,
+        TileCodingSarsa,
+        TwoTimescaleQ,
+        UniformGridQ,
+    )
 
 __all__ = [
     "SOMQ",
@@ -23,3 +31,15 @@ __all__ = [
     "TwoTimescaleQ",
     "UniformGridQ",
 ]
+
+_HOME = {"BadTransitionError": "learner", "TwoTimescaleConfig": "config"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module(f"oda_rl.agents.{_HOME.get(name, 'sb3.agents')}"), name)
+    raise AttributeError(f"module 'oda_rl.agents' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,18 +1,15 @@
-"""The public path of the baselines."""
+"""The public path of the baselines, their hyperparameters, and those found for the classic tasks."""
 
-from oda_rl.agents.linear_q import (
+from oda_rl.agents.learner import DivergenceError
+from oda_rl.agents.linear_q.config import (
     PRESETS,
-    SOMQ,
-    DivergenceError,
     FourierConfig,
-    FourierSarsa,
     SOMConfig,
     TileCodingConfig,
-    TileCodingSarsa,
     UniformGridConfig,
-    UniformGridQ,
     preset,
 )
+from oda_rl.agents.sb3.agents import SOMQ, FourierSarsa, TileCodingSarsa, UniformGridQ
 
 __all__ = [
     "PRESETS",

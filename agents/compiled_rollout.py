@@ -2,17 +2,16 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """What Python and a compiled loop hand to each other, and the environment's half of the loop.
 
-A learner's arrays travel as one `Shared`. An agent's own loop calls `play`, learns from what comes back,
-and calls `turn`. Between two calls of the loop everything that it needs to go on stands in a `Rollout`.
+The loop calls `play`, lets the agent `observe` what comes back, and calls `turn`. Between two calls of
+the loop everything that it needs to go on stands in a `Rollout`.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numba import types
-from numba.experimental import structref
 
-from oda_rl._jit import inline_kernel, kernel, lean_kernel
+from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl._structs import TABLE
 
 # Where a compiled run stands, int64
@@ -37,28 +36,6 @@ PAUSED = -10
 # What has been paid, float64: the last reward, and the return of the running episode
 REWARD = 0
 RETURN = 1
-
-
-@structref.register
-class _SharedType(types.StructRef):
-    """The type of a `Shared`, as numba knows it."""
-
-
-class Shared(structref.StructRefProxy):
-    """A namedtuple `arrays` that compiled code takes by reference; `share` makes one.
-
-    A call with dozens of arrays costs as much as the step that it makes, or more; with this it does not.
-    Entries that take one are a `kernel`: a `lean_kernel` cannot count its references.
-    """
-
-
-structref.define_proxy(Shared, _SharedType, ["arrays"])
-
-
-@kernel
-def share(arrays):
-    """The arrays (and numbers) of a namedtuple, of namedtuples too, as one argument, not copied."""
-    return Shared(arrays)
 
 
 class Rollout(NamedTuple):

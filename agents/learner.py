@@ -60,6 +60,8 @@ class Learner(ABC):
     """
 
     memory: Any
+    # Whether there is a compiled loop, so that `play` can be called
+    has_loop: ClassVar[bool] = True
     # What to change where values diverge
     remedy: ClassVar[str] = "lower learning_rate"
 
@@ -153,7 +155,7 @@ class Learner(ABC):
         self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
     ) -> int:
         """Up to `n_steps` in one compiled call; returns the steps made, or the code of an error."""
-        raise TypeError(f"{type(self).__name__} has no loop with compiled environments.")
+        raise NotImplementedError
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         """Keep what is to be known of the rewards of the warm-up."""
@@ -176,25 +178,7 @@ class Learner(ABC):
         self.horizon = total_timesteps
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
-        """Start an episode.
-
-        Parameters
-        ----------
-        env : int
-            Index of the environment.
-        observation : ndarray of shape (n_features,)
-            The first observation.
-
-        Returns
-        -------
-        int
-            The first action, from 0.
-
-        Raises
-        ------
-        BadTransitionError
-            If the observation is not finite.
-        """
+        """Start an episode of environment `env`; returns the first action. Raises as `step` does."""
         if not self.is_scaled:
             self.memory.held[env] = 0
             return self._act_at_random(env, observation)

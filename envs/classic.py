@@ -12,7 +12,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.envs.classic_control.continuous_mountain_car import Continuous_MountainCarEnv
 from gymnasium.envs.classic_control.mountain_car import MountainCarEnv
 from gymnasium.envs.classic_control.pendulum import DEFAULT_X, DEFAULT_Y, PendulumEnv
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from oda_rl.envs import kernels
 from oda_rl.envs.compiled import CompiledEnv
@@ -31,7 +31,7 @@ class _Classic(CompiledEnv):
     # Attributes of Gymnasium's class in the order in which the kernel has them
     parameter_names: ClassVar[tuple[str, ...]]
 
-    def get_parameters(self) -> ArrayLike:
+    def get_parameters(self) -> list[Any]:
         """Masses, lengths, limits and variants, in the order of the kernel."""
         return [getattr(self, name) for name in self.parameter_names]
 
@@ -214,7 +214,7 @@ class Acrobot(_Classic, AcrobotEnv):
         *("LINK_MOI", "dt", "MAX_VEL_1", "MAX_VEL_2"),
     )
 
-    def get_parameters(self) -> ArrayLike:
+    def get_parameters(self) -> list[Any]:
         """Lengths, masses, limits, the variant and the torques, in the order of the kernel."""
         if self.torque_noise_max > 0:
             raise ValueError(

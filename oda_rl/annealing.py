@@ -1,5 +1,6 @@
 """The public path of the annealer."""
 
-from oda_rl.codebook.annealer import Annealer, Level
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.schedule import Level
 
 __all__ = ["Annealer", "Level"]

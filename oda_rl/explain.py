@@ -35,21 +35,7 @@ __all__ = [
 
 
 def table(model: Any, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Table:
-    """The cells of a model, column by column: its own `cells`.
-
-    Parameters
-    ----------
-    model : ODAPartition, ODAClassifier, ODARegressor, MultiResolutionODA or of `oda_rl.quantization`
-        Fitted.
-    feature_names : sequence of str, optional
-        What features are called.
-    all_cells : bool, default=False
-        Of a tree, whether cells that are split have a row, too; the root has one then.
-
-    Returns
-    -------
-    Table
-        A mapping of the columns; print it, or write it with its `to_markdown`, `to_csv`, `to_pandas`.
+    """The cells of a fitted estimator, column by column: its own `cells`.
 
     Examples
     --------
@@ -70,33 +56,10 @@ def to_csv(
     feature_names: Sequence[str] | None = None,
     all_cells: bool = False,
 ) -> Path:
-    """Write the cells of a model as a CSV file with a header.
-
-    Parameters
-    ----------
-    model, feature_names, all_cells
-        As for `table`.
-    path : path
-        Where to.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
+    """Write the cells of a fitted estimator as a CSV file with a header; returns its path."""
     return table(model, feature_names, all_cells).to_csv(path)
 
 
 def to_pandas(model: Any, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Any:
-    """The cells of a model as a data frame, indexed by cell. Needs pandas.
-
-    Parameters
-    ----------
-    model, feature_names, all_cells
-        As for `table`.
-
-    Returns
-    -------
-    pandas.DataFrame
-    """
+    """The cells of a fitted estimator as a pandas.DataFrame, indexed by cell."""
     return table(model, feature_names, all_cells).to_pandas("cell")

@@ -81,7 +81,7 @@ def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, ND
 
 
 def draw_codebook(model: Any, args: Args) -> Any:
-    """All codevectors, seen along two dimensions."""
+    """All codevectors, over two dimensions."""
     view = plotting.view_of(model)
     if not len(view.codevectors):
         raise ValueError("it has no codevectors.")
@@ -98,40 +98,23 @@ def draw_codebook(model: Any, args: Args) -> Any:
     )
 
 
-def draw_partition(model: Any, args: Args) -> Any:
-    """Cells in a plane."""
-    X, y = read_samples(args.data, model)
-    return plotting.plot_partition(model, X, y, args.dimensions, args.at)
-
-
-def draw_value(model: Any, args: Args) -> Any:
-    """Values over a plane."""
-    return plotting.plot_value_map(model, args.dimensions, args.at, codebook=True)
-
-
-def draw_policy(model: Any, args: Args) -> Any:
-    """What is decided, over a plane."""
-    return plotting.plot_policy_map(model, args.dimensions, args.at, codebook=True)
-
-
-def draw_annealing(model: Any, args: Args) -> Any:
-    """Cells, distortion and temperature."""
-    return plotting.plot_annealing(model)[0]
-
-
 KINDS: dict[str, Callable[[Any, Args], Any]] = {
     "codebook": draw_codebook,
-    "partition": draw_partition,
-    "value": draw_value,
-    "policy": draw_policy,
-    "annealing": draw_annealing,
+    "partition": lambda model, args: plotting.plot_partition(
+        model, *read_samples(args.data, model), args.dimensions, args.at
+    ),
+    "value": lambda model, args: plotting.plot_value_map(model, args.dimensions, args.at, codebook=True),
+    "policy": lambda model, args: plotting.plot_policy_map(
+        model, args.dimensions, args.at, codebook=True
+    ),
+    "annealing": lambda model, args: plotting.plot_annealing(model)[0],
 }
 
 
 def train_again(model: Any) -> SnapshotCallback:
     """Snapshots of the training of an agent like this one; of its beginning if it is interrupted."""
     if model.env_id is None:
-        raise ValueError("the model does not say what it was trained on.")
+        raise ValueError("the model does not tell what it was trained on.")
     steps = model.num_timesteps
     print(
         f"Training again on {model.env_id} for {steps:,} steps, with the same seed and hyperparameters."
@@ -177,7 +160,7 @@ def draw(model: Any, args: Args, folder: Path) -> list[Path]:
 
 
 def main(args: Args) -> int:
-    """Read, draw, say where."""
+    """Read, draw, print where."""
     try:
         model = load(args.model)
         folder = args.out or args.model.parent

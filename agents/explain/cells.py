@@ -58,10 +58,11 @@ class CodebookCells:
         n, visits = learner.sizes.n_observed, self.book["visits"].sum(axis=0)
         self.visits = visits if visits.any() else None
         self.weights = visits if visits.any() else self.book.weights
-        paired = learner.sizes.n_labels > 1
-        self.own_actions: Any = self.book.labels if paired else None
+        self.own_actions: Any = None
         if learner.actions.is_joint:
             self.own_actions = self.codevectors[:, n:]
+        elif learner.sizes.n_labels > 1:
+            self.own_actions = self.book.labels.tolist()
         self.shown = np.arange(len(self.book))
 
     def distances(self, points: Array) -> Array:

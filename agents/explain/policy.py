@@ -162,7 +162,8 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     """
     found = _cells(model)
     n = len(model.observation_space.low)
-    joint, names = model.actions.is_joint, action_names(model.env_id, _n_named(model))
+    actions, joint = model.actions, model.actions.is_joint
+    names = action_names(model.env_id, len(actions.centre) if joint else actions.n_actions)
     greedy = model.learner.greedy(_as_observed(model, found.codevectors[:, :n])) if joint else ()
     visits = np.full(len(found.codevectors), np.nan)
     if found.visits is not None and found.visits.any():
@@ -175,7 +176,6 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
             action, value, margin = greedy[i], found.active(state, greedy[i]).total[0], np.nan
         else:
             action, value, _, margin = _best(found.values_at(i))
-            own = None if own is None else int(own)
         cells.append(PolicyCell(i, state, own, action, float(value), margin, float(visits[i])))
     cells.sort(key=lambda cell: (-np.nan_to_num(cell.visits), -np.nan_to_num(cell.margin), cell.number))
     return PolicyTable(
@@ -227,8 +227,7 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
         action = greedy(state[None])[0]
         active = cells.active(state, action)
         value, margin = float(active.total[0]), np.nan
-        for other in _alternatives(model, action):
-            others.append((other, float(cells.active(state, other).total[0])))
+        others = [(u, float(cells.active(state, u).total[0])) for u in _alternatives(model, action)]
     else:
         active = cells.active(state)
         action, value, second, margin = _best(active.total)
@@ -263,11 +262,6 @@ def _cells(model: "OnlineAlgorithm") -> Any:
     return kind(learner)
 
 
-def _n_named(model: "OnlineAlgorithm") -> int:
-    actions = model.actions
-    return len(actions.centre) if actions.is_joint else actions.n_actions
-
-
 def _as_observed(model: "OnlineAlgorithm", points: Array) -> NDArray[Any]:
     """In the dtype of the environment, for which the compiled code is there."""
     return np.ascontiguousarray(points, dtype=model.observation_space.dtype)
@@ -283,13 +277,10 @@ def _best(values: Array) -> tuple[int, float, int | None, float]:
 
 def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:
     """Other continuous actions: along each coordinate, the others as they are."""
-    found = []
-    for j, (centre, scale) in enumerate(zip(model.actions.centre, model.actions.scale, strict=True)):
-        for value in np.linspace(centre - scale, centre + scale, N_ALTERNATIVES):
-            other = action.copy()
-            other[j] = value
-            found.append(other)
-    return found
+    centre, scale = model.actions.centre, model.actions.scale
+    values = np.linspace(centre - scale, centre + scale, N_ALTERNATIVES)
+    own = np.eye(len(action), dtype=bool)
+    return [np.where(own[j], row, action) for j in range(len(action)) for row in values]
 
 
 def _contributions(
@@ -305,7 +296,6 @@ def _contributions(
         gain = np.nan if second is None else share * float(values[action] - values[second])
         own: Any = None if cells.own_actions is None else cells.own_actions[i]
         if numbered:
-            own = int(own)
             values[np.arange(len(values)) != own] = np.nan
         state, distance = cells.codevectors[i, :n], float(np.sqrt(active.distance[i]))
         found.append(Contribution(i, share, distance, state, own, values, gain))

@@ -12,7 +12,8 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.learner import BAD_OBSERVATION, BAD_REWARD, DIVERGED, Learner
 from oda_rl.agents.observation_scale import ObservationRange
-from oda_rl.rkhs.functional_sgd import LOSS
+from oda_rl.rkhs.functional_sgd import FIRST_STATE, LOSS, SQUARED
+from oda_rl.rkhs.hyperparameters import Rules
 from oda_rl.rkhs.machine import KernelMachine
 
 Array = NDArray[np.float64]
@@ -30,6 +31,26 @@ class Memory(NamedTuple):
     exploratory: NDArray[np.bool_]
     last: Array
     known: NDArray[np.bool_]
+
+
+def _rules(config: KernelQConfig) -> Rules:
+    """What the kernel machine goes by."""
+    return Rules(
+        kind=SQUARED,
+        bandwidth=config.bandwidth,
+        stepsize=config.stepsize,
+        regularization=config.regularization,
+        batch_size=config.batch_size,
+        parsimony=config.parsimony,
+        stepsize_halving=config.stepsize_halving,
+        adapt=("bandwidth",) if config.adapt_bandwidth else (),
+        fitness="loss",
+        ratio=config.ratio,
+        reach=config.reach,
+        move_probability=config.move_probability,
+        slowing=config.slowing,
+        max_points=config.max_points,
+    )
 
 
 class KernelLearner(Learner):
@@ -59,6 +80,7 @@ class KernelLearner(Learner):
     """
 
     remedy = "lower stepsize, or raise regularization"
+    has_loop = False
     n_learned = 0
 
     def __init__(
@@ -76,7 +98,7 @@ class KernelLearner(Learner):
         )
         super().__init__(actions, self.range, config.warmup_hold, config, N_DRAWS, seed)
         (moving_rng,) = self.rng.spawn(1)
-        self.machine = KernelMachine(n_features, self.n_actions, config.rules(), moving_rng)
+        self.machine = KernelMachine(n_features, self.n_actions, _rules(config), moving_rng)
         self.memory = Memory(
             np.zeros(n_envs, dtype=np.int64),
             np.zeros(n_envs, dtype=np.int64),
@@ -111,6 +133,11 @@ class KernelLearner(Learner):
     def dictionary(self) -> Array:
         """The points, in the units of the observations, of shape (n_cells, n_features)."""
         return self.range.restore(self.machine.points)
+
+    @property
+    def bandwidth_history(self) -> Array:
+        """The bandwidth after each mini-batch, in parts of the ranges, of shape (n_batches,)."""
+        return self.machine.records[:, FIRST_STATE]
 
     def figures(self) -> dict[str, float]:
         """What an SB3 algorithm logs of itself."""
@@ -182,24 +209,12 @@ class KernelLearner(Learner):
     # -- acting ----------------------------------------------------------------------------------
 
     def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
-        """The greedy actions for observations of shape (n, n_features); ties go to the first.
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """The greedy actions for observations of shape (n, n_features), as `Learner.greedy`."""
         actions: NDArray[np.int64] = self.action_values(observations).argmax(axis=1)
         return actions
 
     def action_values(self, observations: NDArray[Any]) -> Array:
-        """Q(x, a) for observations of shape (n, n_features), of shape (n, n_actions).
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """Q(x, a), of shape (n, n_actions), as `Learner.action_values`."""
         if not np.isfinite(observations).all():
             raise ValueError("observation contains NaN or infinity.")
         if not self.is_scaled:  # nothing has been learned
@@ -209,10 +224,7 @@ class KernelLearner(Learner):
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All that has been learned, as a dict of arrays, plain values, and dicts of them.
-
-        Episodes under way are not part of it, but for their transitions that wait to be learned.
-        """
+        """All that has been learned, as `Learner.get_state`; and the transitions that wait to be."""
         return {
             **super().get_state(),
             "n_learned": self.n_learned,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._jit import lean_kernel
+from oda_rl._structs import Float1, Float2, Int1, Int2
 from oda_rl.agents.linear_q.config import (
     FourierConfig,
     LinearConfig,
@@ -48,15 +49,15 @@ class Encoder(NamedTuple):
     and `parent` (features, 3). Map: `location` (n, cells) and `lattice` (dimensions, cells).
     """
 
-    source: Any
-    low: Any
-    inverse: Any
-    scale: Any
-    size: Any
-    offset: Any
-    parent: Any
-    location: Any
-    lattice: Any
+    source: Int2
+    low: Float1
+    inverse: Float1
+    scale: Float1
+    size: Int1
+    offset: Float2
+    parent: Int2
+    location: Float2
+    lattice: Float2
 
 
 class Scratch(NamedTuple):
@@ -65,19 +66,11 @@ class Scratch(NamedTuple):
     `spare` is (1, cells) for the distances of a map, (4, n) for the powers of the Fourier basis.
     """
 
-    u: Any
-    index: Any
-    feature: Any
-    values: Any
-    spare: Any
-
-
-def _floats(*shape: int) -> NDArray[np.float64]:
-    return np.zeros(shape)
-
-
-def _integers(*shape: int) -> NDArray[np.int64]:
-    return np.zeros(shape, dtype=np.int64)
+    u: Float1
+    index: Int1
+    feature: Float1
+    values: Float1
+    spare: Float2
 
 
 @dataclass
@@ -101,16 +94,16 @@ class Features:
     n_active: int
     norm: float
     gain: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
-    scale: NDArray[np.float64] = field(default_factory=lambda: _floats(1))
-    size: NDArray[np.int64] = field(default_factory=lambda: _integers(1))
-    offset: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
-    parent: NDArray[np.int64] = field(default_factory=lambda: _integers(1, 3))
-    location: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
-    lattice: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
+    scale: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    size: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 1)))
+    parent: NDArray[np.int64] = field(default_factory=lambda: np.zeros((1, 3), dtype=np.int64))
+    location: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 1)))
+    lattice: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 1)))
 
     @property
     def is_dense(self) -> bool:
-        """Whether all features speak at a time."""
+        """Whether all features are active at a time."""
         return self.kind == FOURIER
 
     @property
@@ -147,9 +140,8 @@ def make_features(
         return make_tiles(tiles, config.tilings, periodic, "tiles")
     if isinstance(config, SOMConfig):
         return make_map(config.n_cells, len(periodic), rng)
-    if isinstance(config, FourierConfig):
-        return make_fourier(config.order, config.coupled, len(periodic))
-    raise TypeError(f"there are no features for {type(config).__name__}.")
+    assert isinstance(config, FourierConfig)
+    return make_fourier(config.order, config.coupled, len(periodic))
 
 
 def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], name: str) -> Features:
@@ -327,10 +319,9 @@ def encode(observation, kind, encoder, scratch):
     """Fill `scratch` with the features of an observation. Returns False if it is not finite."""
     u, source = scratch.u, encoder.source
     for j in range(u.shape[0]):
-        value = np.float64(observation[source[j, 0]])
+        value = observation[source[j, 0]]
         if source[j, 1] >= 0:
-            # `float` would leave a number of single precision, and its angle, as it is.
-            value = math.atan2(np.float64(observation[source[j, 1]]), value)
+            value = math.atan2(observation[source[j, 1]], value)
         if not math.isfinite(value):
             return False
         u[j] = min(max((value - encoder.low[j]) * encoder.inverse[j], 0.0), 1.0)

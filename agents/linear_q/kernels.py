@@ -11,21 +11,24 @@ in [0, 1); `index` (active,) int64 and `feature` (n_features,) float64, the feat
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from oda_rl._jit import inline_kernel, kernel, lean_kernel
+from numba.np.unsafe.ndarray import to_fixed_tuple
+
+from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl._structs import Bool1, Float1, Float2, Int1, Int2, count_slots, make_opener
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
 from oda_rl.agents.codebook_rl.association import index_of_largest
-from oda_rl.agents.compiled_rollout import BEGINNING, ROW, play, turn, used_up
-from oda_rl.agents.learner import BAD_OBSERVATION, BAD_REWARD, DIVERGED
-from oda_rl.agents.linear_q.features import FOURIER, MAP, encode
+from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, BEGIN, DIVERGED
+from oda_rl.agents.linear_q.features import FOURIER, MAP, Encoder, Scratch, encode
 
 # Where the counters and the running figures stand
 STEPS, LEARNING_STEPS, N_COUNTERS = range(3)
 TD_ERROR, N_FIGURES = range(2)
 
 # Kinds of traces
-ACCUMULATING, REPLACING, CLEARING = 0, 1, 2
+TRACES = ("accumulating", "replacing", "clearing")
+ACCUMULATING, REPLACING, CLEARING = range(3)
 
 # Uniform numbers that one choice of an action uses
 N_DRAWS = 4
@@ -40,38 +43,38 @@ REACH = 3.0
 
 
 class Settings(NamedTuple):
-    """The hyperparameters of a run, as the compiled code reads them: all are numbers.
+    """The hyperparameters of a run, as the compiled code reads them: float64.
 
-    `kind` of features and their `norm`; `sarsa`, and not Watkins; `trace_kind` and `trace_decay`; the
+    `kind` of features and their `norm`; `sarsa` (1), or Watkins (0); `trace_kind` and `trace_decay`; the
     stepsize, its least, and over how many steps it falls, or how with the visits; epsilon likewise; how
     long random actions are held, also while only the map learns; and the map: rates, radii, over how
     many steps its rate falls, how many steps it has to itself, and after how many it moves.
     """
 
-    kind: int
+    kind: float
     norm: float
     gamma: float
-    sarsa: bool
-    trace_kind: int
+    sarsa: float
+    trace_kind: float
     trace_decay: float
     rate: float
     rate_min: float
     rate_steps: float
-    rate_by_visits: bool
+    rate_by_visits: float
     rate_halving: float
     rate_power: float
     epsilon_start: float
     epsilon_end: float
     epsilon_steps: float
-    hold: int
-    warmup_hold: int
+    hold: float
+    warmup_hold: float
     map_rate: float
     map_rate_final: float
     map_radius: float
     map_radius_final: float
     map_horizon: float
-    map_steps: int
-    map_every: int
+    map_steps: float
+    map_every: float
 
 
 class Weights(NamedTuple):
@@ -81,45 +84,48 @@ class Weights(NamedTuple):
     together, one for each feature. `gain` is by feature if dense.
     """
 
-    weight: Any
-    gain: Any
-    visits: Any
+    weight: Float1
+    gain: Float1
+    visits: Float1
 
 
 class Memory(NamedTuple):
     """What is remembered of each environment: one row or entry each.
 
     The features of the last observation: `index` (n_envs, active), or `feature` (n_envs, n_features) if
-    dense; whether they are `known`; the `action` taken, how long it is `held`, whether it is
+    dense; whether they are `known`; the `action` taken, also as a compiled environment takes it
+    (`command`, (n_envs, 1)), how long it is `held`, whether it is
     `exploratory`; `trace` (n_envs, n_weights) and which of them are not 0: `listed` (n_envs, n_weights),
     `n_listed`, or the `level` (n_envs, n_actions) of those of a dense action.
     """
 
-    index: Any
-    feature: Any
-    known: Any
-    action: Any
-    held: Any
-    exploratory: Any
-    trace: Any
-    listed: Any
-    n_listed: Any
-    level: Any
+    index: Int2
+    feature: Float2
+    known: Bool1
+    action: Int1
+    command: Float2
+    held: Int1
+    exploratory: Bool1
+    trace: Float2
+    listed: Int2
+    n_listed: Int1
+    level: Float2
 
 
-class Arrays(NamedTuple):
-    """All that a learner shares with its compiled code, in one argument.
+class Numbers(NamedTuple):
+    """The settings as an array, and counters and running figures, indexed by the names above."""
 
-    `counters` (N_COUNTERS,) int64 and `figures` (N_FIGURES,) float64 are indexed by the names above.
-    """
+    settings: Float1
+    counters: Int1
+    figures: Float1
 
-    settings: Any
-    counters: Any
-    figures: Any
-    encoder: Any
-    weights: Any
-    memory: Any
-    scratch: Any
+
+# The state of a learner: the table of these groups, one after the other
+GROUPS = (Numbers, Encoder, Weights, Memory, Scratch)
+open_numbers, open_encoder, open_weights, open_memory, open_scratch = (
+    make_opener(group, count_slots(*GROUPS[:i])) for i, group in enumerate(GROUPS)
+)
+N_SETTINGS = len(Settings._fields)
 
 
 # -- learning ---------------------------------------------------------------------------------------
@@ -168,9 +174,8 @@ def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, m
 
     The weights move by `step` times their gain, which is `floor` at least; then the traces decay.
     """
-    trace, listed = memory.trace[env], memory.listed[env]
-    by_visits = settings.rate_by_visits
-    n = memory.n_listed[env]
+    trace, listed, n = memory.trace[env], memory.listed[env], memory.n_listed[env]
+    by_visits = settings.rate_by_visits == 1.0
     for k in range(memory.index.shape[1]):
         first = memory.index[env, k] * n_actions
         i = first + taken
@@ -204,8 +209,7 @@ def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, m
 def learn_dense(env, taken, step, decay, weights, memory):
     """The same for the Fourier basis, whose traces collect the features as they are."""
     trace, level, feature = memory.trace[env], memory.level[env], memory.feature[env]
-    weight, gain = weights.weight, weights.gain
-    n = feature.shape[0]
+    weight, gain, n = weights.weight, weights.gain, feature.shape[0]
     for f in range(n):
         trace[taken * n + f] += feature[f]
     level[taken] += 1.0
@@ -261,18 +265,21 @@ def move_map(winner, settings, counters, encoder, u):
 # -- a step, and the loop ----------------------------------------------------------------------------
 
 
-@inline_kernel
-def observe(env, observation, reward, terminated, ended, first, draws, arrays):
+@lean_kernel
+def observe(state, env, observation, reward, terminated, ended, event, draws):
     """All that an observation of environment `env` asks for; returns the next action, or an error.
 
-    With `first` it begins an episode: there is nothing to learn from yet.
+    `state` is a table of `GROUPS`. If the event is `BEGIN` the observation begins an episode: there is
+    nothing to learn from yet.
     """
-    settings, counters, weights = arrays.settings, arrays.counters, arrays.weights
-    memory, scratch = arrays.memory, arrays.scratch
+    numbers, weights = open_numbers(state), open_weights(state)
+    memory, scratch, encoder = open_memory(state), open_scratch(state), open_encoder(state)
+    settings, counters = Settings(*to_fixed_tuple(numbers.settings, N_SETTINGS)), numbers.counters
+    figures, first = numbers.figures, event == BEGIN
     kind, values, n_actions = settings.kind, scratch.values, scratch.values.shape[0]
     if not math.isfinite(reward):
         return BAD_REWARD
-    if not encode(observation, kind, arrays.encoder, scratch):
+    if not encode(observation, kind, encoder, scratch):
         return BAD_OBSERVATION
     learning = counters[STEPS] >= settings.map_steps
     taken = memory.action[env]
@@ -291,86 +298,53 @@ def observe(env, observation, reward, terminated, ended, first, draws, arrays):
         epsilon = falling(settings.epsilon_start, settings.epsilon_end, steps, settings.epsilon_steps)
         likely = begin_random(epsilon, hold)
     choose_numbered(env, draws, draws[0] < likely, hold, values, memory)
+    memory.command[env, 0] = memory.action[env]
     # Sarsa(lambda), or Watkins' Q(lambda): a stepsize of 1 moves Q(x, a) all the way to its target
     if not first and learning and memory.known[env]:
         target = reward
         if not terminated:
-            best = memory.action[env] if settings.sarsa else index_of_largest(values)
+            best = memory.action[env] if settings.sarsa == 1.0 else index_of_largest(values)
             target += settings.gamma * values[best]
         index, feature = memory.index[env], memory.feature[env]
         error = target - value_of(taken, n_actions, kind, weights.weight, index, feature)
         if not abs(error) < LARGEST_ERROR:
             return DIVERGED
-        arrays.figures[TD_ERROR] += FIGURE_RATE * (abs(error) - arrays.figures[TD_ERROR])
+        figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
         # the traces of an episode end with it; those of Watkins with an action that is not greedy
-        cut = ended or (not settings.sarsa and memory.exploratory[env])
+        cut = ended or (settings.sarsa == 0.0 and memory.exploratory[env])
         decay = 0.0 if cut else settings.gamma * settings.trace_decay
         rate, floor = settings.rate, settings.rate_min / settings.rate
-        if not settings.rate_by_visits:
+        if settings.rate_by_visits == 0.0:
             rate = falling(rate, settings.rate_min, steps, settings.rate_steps)
         move = rate * error / settings.norm
         if kind == FOURIER:
             learn_dense(env, taken, move, decay, weights, memory)
         else:
             learn_sparse(env, taken, n_actions, move, floor, decay, settings, weights, memory)
-    # remember where the next step begins
     memory.known[env] = not ended
     for f in range(scratch.feature.shape[0]):
         memory.feature[env, f] = scratch.feature[f]
     for k in range(scratch.index.shape[0]):
         memory.index[env, k] = scratch.index[k]
     if kind == MAP and not first and counters[STEPS] % settings.map_every == 0:
-        move_map(scratch.index[0], settings, counters, arrays.encoder, scratch.u)
+        move_map(scratch.index[0], settings, counters, encoder, scratch.u)
     return memory.action[env]
 
 
-@kernel
-def step(env, observation, reward, terminated, ended, first, draws, shared):
-    """`observe`, for a call from Python with the `Arrays` that are shared."""
-    return observe(env, observation, reward, terminated, ended, first, draws, shared.arrays)
-
-
-@kernel
-def run(env_step, env_reset, rollout, time_limit, n_steps, block, shared, encoded):
-    """Up to `n_steps` of a compiled environment and of `step`, as the loop in Python would make them.
-
-    `block` (rows, N_DRAWS) has the uniform numbers, `encoded` (1,) hands over the action. Comes back
-    early when starts or random numbers are used up. Returns the steps made, or an error of `step`.
-    """
-    # taken out once: in the loop, references would be counted
-    arrays, observation, clock = shared.arrays, rollout.observation, rollout.clock
-    action = arrays.memory.action
-    t = 0
-    while t < n_steps and not used_up(rollout, block):
-        reward, terminated, ended, first = 0.0, False, False, clock[BEGINNING] == 1
-        if not first:
-            encoded[0] = action[0]
-            reward, terminated, ended = play(env_step, rollout, time_limit, encoded)
-            t += 1
-        draws = block[clock[ROW]]
-        code = observe(0, observation, reward, terminated, ended, first, draws, arrays)
-        if code < 0:
-            return code
-        turn(env_reset, rollout, ended)
-    return t
-
-
-@kernel
-def greedy_actions(observations, actions, values, shared):
+@lean_kernel
+def evaluate(state, observations, actions, values):
     """Fill `actions` (n,) with the greedy ones, ties to the first, and `values` (n, n_actions).
 
     Returns False if an observation is not finite.
     """
-    arrays = shared.arrays
-    kind, scratch, n_actions = arrays.settings.kind, arrays.scratch, values.shape[1]
+    scratch, encoder, weight = open_scratch(state), open_encoder(state), open_weights(state).weight
+    kind, n_actions = open_numbers(state).settings[0], values.shape[1]
     for t in range(observations.shape[0]):
-        if not encode(observations[t], kind, arrays.encoder, scratch):
+        if not encode(observations[t], kind, encoder, scratch):
             return False
         best = 0
         for a in range(n_actions):
-            values[t, a] = value_of(
-                a, n_actions, kind, arrays.weights.weight, scratch.index, scratch.feature
-            )
+            values[t, a] = value_of(a, n_actions, kind, weight, scratch.index, scratch.feature)
             if values[t, a] > values[t, best]:
                 best = a
         actions[t] = best

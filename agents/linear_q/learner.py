@@ -6,21 +6,16 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from oda_rl._structs import slots
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.compiled_rollout import Rollout, share
-from oda_rl.agents.learner import DivergenceError, Learner
+from oda_rl.agents.compiled_rollout import BEGIN, STEP, ObserveFunction, Rollout, run
+from oda_rl.agents.learner import Learner
 from oda_rl.agents.linear_q import kernels
 from oda_rl.agents.linear_q.config import LinearConfig, SOMConfig, SparseConfig, UniformGridConfig
 from oda_rl.agents.linear_q.features import Encoder, Scratch, encode, make_features
 from oda_rl.agents.observation_scale import ObservationRange
 
-__all__ = ["DivergenceError", "LinearLearner"]
-
-TRACES = {
-    "accumulating": kernels.ACCUMULATING,
-    "replacing": kernels.REPLACING,
-    "clearing": kernels.CLEARING,
-}
+OBSERVE = ObserveFunction(kernels.observe)
 
 
 class LinearLearner(Learner):
@@ -75,7 +70,7 @@ class LinearLearner(Learner):
         self.features = make_features(config, self.range.is_angle, placing_rng)
         self.counters = np.zeros(kernels.N_COUNTERS, dtype=np.int64)
         self._figures = np.zeros(kernels.N_FIGURES)
-        self._encoded = np.zeros(1)
+        self._observation = np.zeros(n_features)
         self._make_arrays(n_envs)
         self._share()
 
@@ -95,6 +90,7 @@ class LinearLearner(Learner):
             feature=np.zeros((n_envs, dense)),
             known=np.zeros(n_envs, dtype=np.bool_),
             action=np.zeros(n_envs, dtype=np.int64),
+            command=np.zeros((n_envs, 1)),
             held=np.zeros(n_envs, dtype=np.int64),
             exploratory=np.zeros(n_envs, dtype=np.bool_),
             trace=np.zeros((n_envs, n_weights)),
@@ -197,7 +193,7 @@ class LinearLearner(Learner):
             The features that are 1, or all of the Fourier basis.
         """
         scratch = self._scratch
-        encode(observation, self.features.kind, self._encoder, scratch)
+        encode(np.asarray(observation, dtype=float), self.features.kind, self._encoder, scratch)
         found = scratch.feature if self.features.is_dense else scratch.index
         return scratch.u.copy(), found.copy()
 
@@ -231,17 +227,19 @@ class LinearLearner(Learner):
         ended: bool,
         first: bool,
     ) -> int:
-        action: int = kernels.step(
-            env, observation, reward, terminated, ended, first, self.draws.draw(), self._shared
+        self._observation[:] = observation
+        event, draws = BEGIN if first else STEP, self.draws.draw()
+        code: int = kernels.observe(
+            self._table, env, self._observation, float(reward), terminated, ended, event, draws
         )
-        return action
+        return code
 
     def _run(
         self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
     ) -> int:
-        block = self.draws.block
-        made: int = kernels.run(
-            env_step, env_reset, rollout, time_limit, n_steps, block, self._shared, self._encoded
+        block, command = self.draws.block, self.memory.command[0]
+        made: int = run(
+            OBSERVE, self._table, env_step, env_reset, rollout, time_limit, n_steps, block, command
         )
         return made
 
@@ -262,32 +260,15 @@ class LinearLearner(Learner):
     def _share(self) -> None:
         """Have the arrays and the settings of the run ready for compiled code."""
         f, known = self.features, self.range
-        self._encoder = Encoder(
-            known.source,
-            known.low,
-            known.inverse,
-            f.scale,
-            f.size,
-            f.offset,
-            f.parent,
-            f.location,
-            f.lattice,
-        )
+        self._encoder = Encoder(known.source, known.low, known.inverse, *f.tables)
         self._settings = self._make_settings()
-        self._shared = share(
-            kernels.Arrays(
-                self._settings,
-                self.counters,
-                self._figures,
-                self._encoder,
-                self._weights,
-                self.memory,
-                self._scratch,
-            )
-        )
+        numbers = kernels.Numbers(np.array(self._settings, dtype=float), self.counters, self._figures)
+        # The table has their addresses: they must live as long.
+        self._groups = (numbers, self._encoder, self._weights, self.memory, self._scratch)
+        self._table = np.concatenate([slots(group) for group in self._groups])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_shared"}
+        return {name: value for name, value in vars(self).items() if name not in ("_table", "_groups")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -302,68 +283,54 @@ class LinearLearner(Learner):
         radius = side / 2.0 if a_map.map_radius is None else a_map.map_radius
         return kernels.Settings(
             kind=self.features.kind,
-            norm=float(self.features.norm),
-            gamma=float(c.gamma),
+            norm=self.features.norm,
+            gamma=c.gamma,
             sarsa=c.update == "sarsa",
-            trace_kind=TRACES[sparse.traces],
-            trace_decay=float(c.trace_decay),
-            rate=float(c.learning_rate),
-            rate_min=float(min(c.learning_rate_min, c.learning_rate)),
+            trace_kind=kernels.TRACES.index(sparse.traces),
+            trace_decay=c.trace_decay,
+            rate=c.learning_rate,
+            rate_min=min(c.learning_rate_min, c.learning_rate),
             rate_steps=c.learning_rate_fraction * horizon,
             rate_by_visits=self._rate_by_visits,
-            rate_halving=float(sparse.learning_rate_halving),
-            rate_power=float(sparse.learning_rate_power),
-            epsilon_start=float(c.exploration_initial_eps),
-            epsilon_end=float(c.exploration_final_eps),
+            rate_halving=sparse.learning_rate_halving,
+            rate_power=sparse.learning_rate_power,
+            epsilon_start=c.exploration_initial_eps,
+            epsilon_end=c.exploration_final_eps,
             epsilon_steps=c.exploration_fraction * horizon,
-            hold=int(c.hold),
-            warmup_hold=int(c.warmup_hold),
-            map_rate=float(a_map.map_rate),
-            map_rate_final=float(a_map.map_rate_final),
-            map_radius=float(max(radius, a_map.map_radius_final)),
-            map_radius_final=float(a_map.map_radius_final),
+            hold=c.hold,
+            warmup_hold=c.warmup_hold,
+            map_rate=a_map.map_rate,
+            map_rate_final=a_map.map_rate_final,
+            map_radius=max(radius, a_map.map_radius_final),
+            map_radius_final=a_map.map_radius_final,
             map_horizon=a_map.map_fraction * horizon,
-            map_steps=int(a_map.map_steps),
-            map_every=int(a_map.map_every),
+            map_steps=a_map.map_steps,
+            map_every=a_map.map_every,
         )
 
     # -- acting ----------------------------------------------------------------------------------
 
     def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
-        """The greedy actions for observations of shape (n, n_features); ties go to the first.
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """The greedy actions for observations of shape (n, n_features), as `Learner.greedy`."""
         return self._evaluate(observations)[0]
 
     def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """Q(x, a) for observations of shape (n, n_features), of shape (n, n_actions).
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """Q(x, a), of shape (n, n_actions), as `Learner.action_values`."""
         return self._evaluate(observations)[1]
 
     def _evaluate(self, observations: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The greedy actions, and the values of all; before the warm-up is over all are as good."""
         actions = np.zeros(len(observations), dtype=np.int64)
         values = np.full((len(observations), self.n_actions), self.initial_value)
-        if self.is_scaled and not kernels.greedy_actions(observations, actions, values, self._shared):
+        points = np.ascontiguousarray(observations, dtype=np.float64)
+        if self.is_scaled and not kernels.evaluate(self._table, points, actions, values):
             raise ValueError("observation contains NaN or infinity.")
         return actions, values
 
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All that has been learned, as a dict of arrays, plain values, and dicts of them.
-
-        Episodes under way are not part of it: their traces are zero when learning goes on.
-        """
+        """All that has been learned, as `Learner.get_state`."""
         weights = self._weights._asdict() if self._rate_by_visits else {"weight": self._weights.weight}
         if isinstance(self.config, SOMConfig):
             weights["location"] = self.features.location

@@ -1,10 +1,11 @@
-"""The interface of Stable-Baselines3 around a learner that sees one transition at a time."""
+"""The interface of Stable-Baselines3 around a learner that is given one transition at a time."""
 
+import inspect
 import io
 import os
 import time
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
@@ -13,21 +14,20 @@ from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from stable_baselines3.common.vec_env import VecEnv
 
 from oda_rl import storage
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
-from oda_rl.agents.explain import explain_policy, policy_sheet
-from oda_rl.agents.explain.agent_view import learning_curve, view_of_agent
+from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.learner import BadTransitionError, Learner
-from oda_rl.agents.sb3.compiled_loop import run_compiled
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
-from oda_rl.agents.sb3.training_loops import run_single, run_vectorised
-from oda_rl.envs.dynamics import find_dynamics
+from oda_rl.agents.sb3.training_loops import train
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
-from oda_rl.inspect.model import View
-from oda_rl.inspect.table import Table
+
+if TYPE_CHECKING:
+    from oda_rl.inspect.model import View
+    from oda_rl.inspect.table import Table
 
 
 class OnlineAlgorithm(BaseAlgorithm):
@@ -36,53 +36,53 @@ class OnlineAlgorithm(BaseAlgorithm):
     A single environment is stepped directly, without the vectorised environment around it, which
     `get_env` returns all the same. Several environments take turns at the same learner.
 
-    Parameters
-    ----------
-    policy : str or class, default="CodebookPolicy"
-        For the interface's sake; there is one policy.
-    env : str, gymnasium.Env, VecEnv or None
-        The environment to learn from, or the id of one. None for a model that is to be loaded.
-    config : dataclass
-        The hyperparameters; its fields are the keyword arguments of the subclass.
-    tensorboard_log : str, optional
-        Folder for TensorBoard.
-    verbose : int, default=0
-        0: silent, 1: logs to the terminal.
-    seed : int, optional
-        Same seed, same result.
-    stats_window_size : int, default=100
-        Episodes over which returns are averaged for the log.
-    device : str, default="cpu"
-        For the interface's sake; there is nothing to put on a GPU.
+    A subclass names its `config_class`, the fields of which become keyword arguments, parts of its
+    signature and of its docstring, and its learner.
 
     Attributes
     ----------
+    config : Config
+        The hyperparameters.
+    learner : Learner
+        What has been learned.
     env_id : str or None
         The id of the environment that was learned from, if it has one.
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
+    config_class: ClassVar[type[Config]] = Config
     learner: Any
     observation_space: spaces.Box
     actions: ActionCodec
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "config_class" in vars(cls):
+            show_hyperparameters(cls, inspect.signature(OnlineAlgorithm.__init__))
+
     def __init__(
         self,
-        policy: str | type[CodebookPolicy],
-        env: GymEnv | str | None,
-        config: Any,
+        policy: str | type[CodebookPolicy] | None = None,
+        env: GymEnv | str | None = None,
+        *,
+        config: Any = None,
         tensorboard_log: str | None = None,
         verbose: int = 0,
         seed: int | None = None,
         stats_window_size: int = 100,
         device: str = "cpu",
         _init_setup_model: bool = True,
+        **hyperparameters: Any,
     ) -> None:
+        policy = next(iter(self.policy_aliases)) if policy is None else policy
         if isinstance(policy, str) and policy not in self.policy_aliases:
             raise ValueError(
                 f"policy must be one of {list(self.policy_aliases)}, got {policy!r}. "
                 "An environment is given by name: env=..."
             )
+        if not isinstance(config, self.config_class | None):
+            raise TypeError(f"config must be a {self.config_class.__name__}, got {config!r}.")
+        config = override(config or self.config_class(), hyperparameters, type(self).__name__)
         if env is not None:
             env = self._make_env(env)
         super().__init__(
@@ -103,11 +103,12 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     # -- to be defined by a subclass -------------------------------------------------------------
 
-    def _learner_class(self) -> type[Learner]:
-        """The learner that this algorithm drives."""
+    @classmethod
+    def _learner_class(cls, config: Any) -> type[Learner]:
+        """The learner that the algorithm drives with these hyperparameters."""
         raise NotImplementedError
 
-    # -- looking ---------------------------------------------------------------------------------
+    # -- what has been learned -------------------------------------------------------------------
 
     @property
     def n_cells(self) -> int:
@@ -129,17 +130,23 @@ class OnlineAlgorithm(BaseAlgorithm):
 
         Those that the environments remember: none for a model that was read from a file.
         """
+        from oda_rl.agents.explain.agent_view import learning_curve
+
         return learning_curve(self)
 
-    def cells(self) -> Table:
+    def cells(self) -> "Table":
         """The cells as a table: their states, greedy actions, values, margins and shares of the visits.
 
         Raises a ValueError before anything has been learned, and where there are no cells.
         """
+        from oda_rl.agents.explain import explain_policy, policy_sheet
+
         return policy_sheet(explain_policy(self))
 
-    def view(self) -> View:
+    def view(self) -> "View":
         """What there is to be drawn, for `oda_rl.plotting`."""
+        from oda_rl.agents.explain.agent_view import view_of_agent
+
         return view_of_agent(self)
 
     # -- learning --------------------------------------------------------------------------------
@@ -194,53 +201,28 @@ class OnlineAlgorithm(BaseAlgorithm):
             progress_bar,
         )
         self.learner.set_horizon(total_timesteps)
-        if fresh:
-            self.next_actions = [self.begin(e, self._last_obs[e]) for e in range(self.n_envs)]  # type: ignore[index]
-        single = self._single_env()
         callback.on_training_start(locals(), globals())
         finished = False
         try:
-            if single is not None:
-                dynamics = find_dynamics(single) if callback_every > 1 else None
-                go_on = run_single(
-                    self, single, total_timesteps, callback, log_interval, dynamics is not None
-                )
-                if dynamics is not None and go_on:
-                    run_compiled(
-                        self, single, dynamics, total_timesteps, callback, log_interval, callback_every
-                    )
-            else:
-                run_vectorised(self, self.env, total_timesteps, callback, log_interval)
+            if fresh:
+                starts: Any = self._last_obs
+                self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
+            train(self, total_timesteps, callback, log_interval, callback_every)
             finished = True
+        except BadTransitionError as error:
+            raise BadTransitionError(
+                f"{error} This was at step {self.num_timesteps} of the training; what was learned "
+                "before is kept and can be saved."
+            ) from None
         finally:
             if not finished:  # where the environment stands is unknown
                 self._last_obs = None
             callback.on_training_end()
         return self
 
-    def observe(self, env: int, observation: Any, reward: float, terminated: bool, ended: bool) -> int:
-        """Hand a transition to the learner; returns the next action, from 0."""
-        try:
-            return self.learner.step(env, observation, reward, terminated, ended)
-        except BadTransitionError as error:
-            raise self._name_step(error) from None
-
-    def begin(self, env: int, observation: Any) -> int:
-        """Start an episode at the learner; returns the first action, from 0."""
-        try:
-            return self.learner.begin(env, observation)
-        except BadTransitionError as error:
-            raise self._name_step(error) from None
-
     def decode(self, env: int, action: int) -> Any:
         """What environment `env` takes for the learner's `action`."""
         return self.actions.decode(action)
-
-    def _name_step(self, error: BadTransitionError) -> BadTransitionError:
-        return BadTransitionError(
-            f"{error} This was at step {self.num_timesteps} of the training; what was learned "
-            "before is kept and can be saved."
-        )
 
     def dump_logs(self) -> None:
         """Write what has been recorded to the log, under SB3's own tags."""
@@ -284,14 +266,14 @@ class OnlineAlgorithm(BaseAlgorithm):
         self._build()
 
     def _build(self) -> None:
-        load_kernels(self._learner_class(), str(self.observation_space.dtype))
+        load_kernels(self._learner_class(self.config), str(self.observation_space.dtype))
         self.actions = ActionCodec(self.action_space)
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.actions)
         self.next_actions = [0] * self.n_envs
 
     def _make_learner(self) -> Any:
-        kind: Any = self._learner_class()
+        kind: Any = self._learner_class(self.config)
         space = self.observation_space
         return kind(
             len(space.low), self.actions, self.n_envs, space.low, space.high, self.config, self.seed
@@ -308,12 +290,6 @@ class OnlineAlgorithm(BaseAlgorithm):
     def _read_env_id(self) -> str | None:
         spec = self.env.get_attr("spec")[0] if self.env is not None else None
         return spec.id if spec is not None else None
-
-    def _single_env(self) -> gym.Env | None:
-        # A wrapped vectorised environment must be stepped as a whole.
-        if type(self.env) is DummyVecEnv and self.env.num_envs == 1:
-            return self.env.envs[0]
-        return None
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         return [], []

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -10,10 +10,11 @@ from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from oda_rl._validation import check_at_least
-from oda_rl.agents.explain.agent_view import restore, view_of_agent
 from oda_rl.agents.sb3.callback_schedule import NEVER
-from oda_rl.agents.sb3.tensorboard import Board, find_writer
-from oda_rl.inspect.model import View
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.tensorboard import Board
+    from oda_rl.inspect.model import View
 
 # Recorded with every set of numbers, so that it can be told whether they have been written
 MARK = "time/total_timesteps"
@@ -106,11 +107,13 @@ class CodebookCallback(BaseCallback):
         self._levels = 0
 
     @property
-    def looks_every(self) -> int:
+    def due_every(self) -> int:
         """Calls between two at which something may happen."""
         return self.log_freq
 
     def _on_training_start(self) -> None:
+        from oda_rl.agents.sb3.tensorboard import Board, find_writer
+
         writer = find_writer(self.logger)
         self._begun = time.perf_counter()
         self.seconds = {"training": 0.0, "pictures": 0.0, "at_end": 0.0}
@@ -214,7 +217,7 @@ class SnapshotCallback(BaseCallback):
     ----------
     every : int, default=2000
         Environment steps between two snapshots. On an environment with compiled dynamics it is called
-        when it looks.
+        when it is due.
     stretch : float, default=1.0
         The interval is multiplied by this after each: with 1.05, say, the beginning, in which the
         codebook grows, is seen in more detail.
@@ -247,7 +250,7 @@ class SnapshotCallback(BaseCallback):
         self._next = every
 
     @property
-    def looks_every(self) -> int:
+    def due_every(self) -> int:
         """Calls between two at which something may happen."""
         return self.every
 
@@ -274,8 +277,10 @@ class SnapshotCallback(BaseCallback):
         if learner.is_scaled:
             self.snapshots.append((self.num_timesteps, learner.get_state()))
 
-    def views(self) -> list[View]:
+    def views(self) -> "list[View]":
         """What there is to be drawn at each snapshot, for `oda_rl.plotting.animate_codebook`."""
+        from oda_rl.agents.explain.agent_view import restore, view_of_agent
+
         model: Any = self.model
         return [view_of_agent(model, restore(model, state), steps) for steps, state in self.snapshots]
 
@@ -326,7 +331,7 @@ class KeepBestCallback(EvalCallback):
             super()._init_callback()
 
     @property
-    def looks_every(self) -> int:
+    def due_every(self) -> int:
         """Calls between two at which something may happen."""
         return self.eval_freq if self.eval_freq > 0 else NEVER
 

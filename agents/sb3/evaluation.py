@@ -58,6 +58,8 @@ class CompiledVecEnv(DummyVecEnv):
         self._time_limit = np.iinfo(np.int64).max if limit is None else limit
         self._states = np.zeros((n_envs, dynamics.state_size))
         self._observations = np.zeros((n_envs, dynamics.observation_size))
+        space: Any = self.observation_space
+        self._seen = np.zeros((n_envs, *space.shape), dtype=space.dtype)
         self._rewards, self._returns = np.zeros(n_envs), np.zeros(n_envs)
         self._terminated = np.zeros(n_envs, dtype=np.bool_)
         self._lengths = np.zeros(n_envs, dtype=np.int64)
@@ -85,11 +87,11 @@ class CompiledVecEnv(DummyVecEnv):
         self._returns += self._rewards
         truncated = self._lengths >= self._time_limit
         dones = self._terminated | truncated
-        self.buf_obs[None][:] = self._observations.reshape(self.buf_obs[None].shape)
+        self._seen[:] = self._observations.reshape(self._seen.shape)
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
-        for i in np.flatnonzero(dones):
+        for i in map(int, np.flatnonzero(dones)):
             infos[i] = self._end_episode(i, bool(truncated[i] and not self._terminated[i]))
-        return self.buf_obs[None].copy(), self._rewards.astype(np.float32), dones, infos
+        return self._seen.copy(), self._rewards.astype(np.float32), dones, infos
 
     def _encode(self, actions: np.ndarray) -> np.ndarray:
         """Actions as the dynamics take them, of shape (n_envs, action_size)."""
@@ -107,9 +109,9 @@ class CompiledVecEnv(DummyVecEnv):
         info = {
             "TimeLimit.truncated": truncated,
             "episode": episode,
-            "terminal_observation": self.buf_obs[None][i].copy(),
+            "terminal_observation": self._seen[i].copy(),
         }
-        self.buf_obs[None][i], self.reset_infos[i] = self.envs[i].reset()
+        self._seen[i], self.reset_infos[i] = self.envs[i].reset()
         self._note_start(i)
         return info
 

@@ -1,20 +1,59 @@
-"""The two loops of training: one environment stepped directly, or several as a VecEnv.
+"""The loops of training: one environment stepped directly, several as a VecEnv, and a compiled one.
 
-Both call the callbacks as SB3's own algorithms do, after every step of the environment; the first leaves
-out steps at which no callback would look, and counts them.
+The first two call the callbacks as SB3's own algorithms do, after every step of the environment; the
+first leaves out steps at which no callback does anything, and counts them. The third has environment,
+Q-learning and annealing in one compiled piece: it makes the same steps as the first, draw by draw, and
+calls the callbacks between chunks.
 """
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
-from oda_rl.agents.sb3.callback_schedule import calls_until_look, count_calls
+from oda_rl.agents import compiled_rollout
+from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_due, count_calls
+from oda_rl.envs.dynamics import (
+    CompiledDynamics,
+    StartBlock,
+    find_dynamics,
+    get_elapsed_steps,
+    hand_back,
+)
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+# Starts of episodes drawn at once
+STARTS = 256
+# Steps between two returns to Python, at most, if no callback is due; and if a log is written
+UNWATCHED, LOGGED = 50_000, 20_000
+NO_LIMIT = np.iinfo(np.int64).max
+
+
+def train(
+    model: "OnlineAlgorithm",
+    total_timesteps: int,
+    callback: BaseCallback,
+    log_interval: int | None,
+    callback_every: int,
+) -> None:
+    """Step the model's environment until `total_timesteps` are made, by the quickest loop for it."""
+    env: Any = model.env
+    if type(env) is not DummyVecEnv or env.num_envs > 1:  # what wraps them must step them as a whole
+        run_vectorised(model, env, total_timesteps, callback, log_interval)
+        return
+    single, dynamics = env.envs[0], None
+    if model.learner.has_loop and callback_every > 1:
+        dynamics = find_dynamics(single)
+    options: Any = (single, total_timesteps, callback, log_interval)
+    go_on = run_single(model, *options, only_scaling=dynamics is not None)
+    if dynamics is not None and go_on:
+        run_compiled(model, *options, dynamics, callback_every)
 
 
 def run_single(
@@ -31,7 +70,7 @@ def run_single(
     """
     action = model.next_actions[0]
     callback.on_rollout_start()
-    missed, look = 0, calls_until_look(callback, model.num_timesteps)
+    missed, due = 0, calls_until_due(callback, model.num_timesteps)
     go_on = True
     while go_on and model.num_timesteps < total_timesteps:
         if only_scaling and model.learner.is_scaled:
@@ -40,15 +79,15 @@ def run_single(
         observation, reward, terminated, truncated, info = env.step(taken)
         ended = terminated or truncated
         model.num_timesteps += 1
-        action = model.observe(0, observation, float(reward), terminated, ended)
+        action = model.learner.step(0, observation, float(reward), terminated, ended)
         if ended:
             info["TimeLimit.truncated"] = truncated and not terminated
             info["terminal_observation"] = observation
             observation, _ = env.reset()
-            action = model.begin(0, observation)
+            action = model.learner.begin(0, observation)
         model.next_actions[0] = action
         model._last_obs = observation[None]
-        if missed + 1 < look and not ended and model.num_timesteps < total_timesteps:
+        if missed + 1 < due and not ended and model.num_timesteps < total_timesteps:
             missed += 1
             continue
         count_calls(callback, missed)
@@ -61,10 +100,10 @@ def run_single(
         }
         callback.update_locals(step)
         go_on = callback.on_step()
-        missed, look = 0, look and calls_until_look(callback, model.num_timesteps)
+        missed, due = 0, due and calls_until_due(callback, model.num_timesteps)
         if ended:
             finish_episodes(model, callback, log_interval, step)
-    count_calls(callback, missed)  # the warm-up may end between two looks
+    count_calls(callback, missed)  # the warm-up may end between two calls
     return go_on
 
 
@@ -87,8 +126,8 @@ def run_vectorised(
             ended = bool(dones[e])
             terminated = ended and not infos[e].get("TimeLimit.truncated", False)
             seen = infos[e]["terminal_observation"] if ended else new_obs[e]
-            action = model.observe(e, seen, float(rewards[e]), terminated, ended)
-            model.next_actions[e] = model.begin(e, new_obs[e]) if ended else action
+            action = model.learner.step(e, seen, float(rewards[e]), terminated, ended)
+            model.next_actions[e] = model.learner.begin(e, new_obs[e]) if ended else action
         model._last_obs = new_obs
         step = {
             "actions": taken,
@@ -114,3 +153,161 @@ def finish_episodes(
     if log_interval and before // log_interval < model._episode_num // log_interval:
         model.dump_logs()
     callback.on_rollout_start()
+
+
+class CompiledRun:
+    """A learner on a compiled environment, from where the environment and the learner stand.
+
+    Parameters
+    ----------
+    model : OnlineAlgorithm
+        Its learner must be past its warm-up.
+    env : gymnasium.Env
+        The environment, in which `reset` has been called.
+    dynamics : CompiledDynamics
+        What `find_dynamics` found in it.
+    """
+
+    def __init__(self, model: "OnlineAlgorithm", env: gym.Env, dynamics: CompiledDynamics) -> None:
+        self.learner: Any = model.learner
+        self.env = env
+        self.dynamics = dynamics
+        self.monitor = _find_monitor(env)
+        begun = sum(self.monitor.rewards) if self.monitor else 0.0
+        self.starts = StartBlock(dynamics.env, STARTS)
+        self.rollout = compiled_rollout.Rollout(
+            parameters=dynamics.parameters,
+            starts=self.starts.rows,
+            clock=np.zeros(compiled_rollout.N_CLOCK, dtype=np.int64),
+            played=np.array([0.0, begun]),
+            state=dynamics.env.get_state(),
+            observation=np.array(model._last_obs[0], dtype=np.float64),  # type: ignore[index]
+            returns=np.zeros(STARTS),
+            lengths=np.zeros(STARTS, dtype=np.int64),
+        )
+        self.rollout.clock[compiled_rollout.ELAPSED] = get_elapsed_steps(env)
+
+    def advance(self, n_steps: int) -> list[dict[str, Any]]:
+        """Make `n_steps`; returns an info for each episode that ended, as the Monitor gives it."""
+        infos: list[dict[str, Any]] = []
+        dynamics, made = self.dynamics, 0
+        limit = NO_LIMIT if dynamics.time_limit is None else dynamics.time_limit
+        while made < n_steps:
+            clock = self.rollout.clock
+            if clock[compiled_rollout.STARTS_USED] == STARTS:
+                self.starts.rewind_to(STARTS)
+                self.starts = StartBlock(dynamics.env, STARTS)
+                self.rollout = self.rollout._replace(starts=self.starts.rows)
+                clock[compiled_rollout.STARTS_USED] = 0
+            clock[compiled_rollout.EPISODES] = 0
+            made_now = self.learner.play(
+                dynamics.step, dynamics.reset, self.rollout, limit, n_steps - made
+            )
+            infos += [self._record(i) for i in range(clock[compiled_rollout.EPISODES])]
+            self.learner.finish_call(made_now, self.rollout.observation, self.reward)
+            made += made_now
+        if self.monitor:
+            self.monitor.total_steps += n_steps
+        return infos
+
+    @property
+    def reward(self) -> float:
+        """The last one."""
+        return float(self.rollout.played[compiled_rollout.REWARD])
+
+    def hand_over(self) -> None:
+        """Let the environment, its Monitor and its generator go on from here, step by step."""
+        rollout = self.rollout
+        if rollout.clock[compiled_rollout.BEGINNING]:
+            # The draw that begins the episode is the learner's next; nothing else has happened.
+            self.learner.begin(0, rollout.observation)
+            rollout.clock[compiled_rollout.BEGINNING] = 0
+        self.starts.rewind_to(int(rollout.clock[compiled_rollout.STARTS_USED]))
+        elapsed = int(rollout.clock[compiled_rollout.ELAPSED])
+        hand_back(self.env, rollout.state, elapsed)
+        if self.monitor:
+            # Only their sum and their number matter to it.
+            self.monitor.rewards = (
+                [float(rollout.played[compiled_rollout.RETURN])] + [0.0] * (elapsed - 1)
+                if elapsed
+                else []
+            )
+            self.monitor.needs_reset = False
+
+    def _record(self, i: int) -> dict[str, Any]:
+        total, length = float(self.rollout.returns[i]), int(self.rollout.lengths[i])
+        seconds = time.time() - self.monitor.t_start if self.monitor else 0.0
+        episode = {"r": round(total, 6), "l": length, "t": round(seconds, 6)}
+        if self.monitor:
+            self.monitor.episode_returns.append(total)
+            self.monitor.episode_lengths.append(length)
+            self.monitor.episode_times.append(seconds)
+            if self.monitor.results_writer:
+                self.monitor.results_writer.write_row(episode)
+        return {"episode": episode}
+
+
+def run_compiled(
+    model: "OnlineAlgorithm",
+    env: gym.Env,
+    total_timesteps: int,
+    callback: BaseCallback,
+    log_interval: int | None,
+    dynamics: CompiledDynamics,
+    callback_every: int,
+) -> None:
+    """Train in chunks of `callback_every` steps, with a call of the callbacks after each.
+
+    The callbacks count every step: one that acts every so many calls acts at the right step if that is a
+    multiple of `callback_every`. If all of them tell when they are due next, they are called then.
+    `dones` and `infos` have an entry for each episode of the chunk.
+    """
+    run = CompiledRun(model, env, dynamics)
+    first = model.num_timesteps - callback.n_calls
+    # Each return to Python costs as much as a hundred steps.
+    longest = max(callback_every, LOGGED if model.logger.output_formats else UNWATCHED)
+    go_on = True
+    try:
+        while go_on and model.num_timesteps < total_timesteps:
+            chunk = _chunk(model, callback, first, callback_every, longest)
+            chunk = min(chunk, total_timesteps - model.num_timesteps)
+            infos = run.advance(chunk)
+            model.num_timesteps += chunk
+            model.next_actions[0] = model.learner.next_action(0)
+            dtype: Any = model.observation_space.dtype
+            model._last_obs = run.rollout.observation.astype(dtype)[None]
+            step = {
+                "actions": np.array([model.decode(0, model.next_actions[0])]),
+                "new_obs": model._last_obs,
+                "rewards": np.array([run.reward], dtype=np.float32),
+                "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(1, dtype=bool),
+                "infos": infos or [{}],
+            }
+            count_calls(callback, chunk - 1)
+            callback.update_locals(step)
+            go_on = callback.on_step()
+            if infos:
+                finish_episodes(model, callback, log_interval, step)
+    finally:
+        run.hand_over()
+        model.next_actions[0] = model.learner.next_action(0)
+
+
+def _chunk(
+    model: "OnlineAlgorithm", callback: BaseCallback, first: int, callback_every: int, longest: int
+) -> int:
+    """Steps until the callbacks are to be called: when one is due, or every so often."""
+    until_due = calls_until_due(callback, model.num_timesteps)
+    if until_due == ALWAYS:
+        return callback_every - (model.num_timesteps - first) % callback_every
+    if until_due == NEVER:
+        return longest - (model.num_timesteps - first) % longest
+    return min(until_due, longest)
+
+
+def _find_monitor(env: gym.Env) -> Monitor | None:
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, Monitor):
+            return env
+        env = env.env
+    return None

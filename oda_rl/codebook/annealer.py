@@ -1,7 +1,7 @@
 """The annealer: learns a codebook from samples while the temperature falls (Algorithm 1)."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,52 +11,9 @@ from oda_rl.codebook import bifurcation as bifurcations
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import Identities
 from oda_rl.codebook.learning import Models, Pace, anneal
-from oda_rl.codebook.schedule import Cooling, Stepsize
+from oda_rl.codebook.schedule import Cooling, Level, Stepsize
 
 BIFURCATIONS = ("perturb", "critical")
-
-# What a model file holds of an annealer, besides arrays and lists.
-FIGURES = ("t_max", "t_min", "temperature", "distortion")
-COUNTERS = (
-    "done",
-    "n",
-    "n_samples_seen",
-    "n_splits",
-    "n_merges",
-    "check_interval",
-    "level_length",
-    "level_begun",
-)
-
-
-class Level(NamedTuple):
-    """What happened at one temperature: a record of `Annealer.history`."""
-
-    temperature: float
-    n_codevectors: int
-    distortion: float
-    n_samples_seen: int
-    n_splits: int
-    n_merges: int
-    n_pruned: int
-    critical_temperatures: tuple[float, ...] = ()
-
-
-class PathPoint(NamedTuple):
-    """What was learned at one temperature: a record of `ODAPartition.history_`.
-
-    `distortion` is the mean divergence from the nearest of `codevectors`, the codebook of that
-    temperature; `seconds` have been spent since the fit began; `critical_temperatures` are those of the
-    cells that split on the way to the next temperature.
-    """
-
-    temperature: float
-    n_codevectors: int
-    distortion: float
-    n_samples_seen: int
-    seconds: float
-    critical_temperatures: tuple[float, ...]
-    codevectors: NDArray[np.float64]
 
 
 class Annealer:
@@ -148,11 +105,6 @@ class Annealer:
     array([-3.,  3.])
     """
 
-    check_interval: int
-    level_length: int
-    level_begun: int
-    reference: NDArray[np.float64]
-
     def __init__(
         self,
         codebook: Codebook,
@@ -190,9 +142,8 @@ class Annealer:
         if len(codebook) == 0:
             raise ValueError("codebook must have at least one cell to start from.")
         self.codebook = codebook
-        self.t_max = t_max
-        self.t_min = t_min
-        self.temperature = t_max
+        self.t_max, self.t_min = float(t_max), float(t_min)
+        self.temperature = self.t_max
         self.cooling = cooling or Cooling()
         self.stepsize = stepsize or Stepsize()
         self.max_codevectors = max_codevectors
@@ -210,14 +161,11 @@ class Annealer:
         self.identities: Identities | None = None
         self.rng = np.random.default_rng(seed)
         self.done = False
-        self.n = 1
-        self.distortion = 0.0
-        self.n_samples_seen = 0
-        self.n_splits = 0
-        self.n_merges = 0
+        self.n, self.distortion = 1, 0.0
+        self.n_samples_seen = self.n_splits = self.n_merges = 0
         self.history: list[Level] = []
         self._pairs = bifurcations.Pairs(codebook.n_features)
-        self._seed_axes()
+        bifurcations.seed_axes(codebook, self.rng)
         self._begin_level()
 
     # -- learning --------------------------------------------------------------------------------
@@ -246,24 +194,23 @@ class Annealer:
             What local models learn; for annealers that train them.
         """
         book = self.codebook
-        if labels is None:
-            labels = np.zeros(len(samples), dtype=np.int64)
-        if sample_weight is None:
-            sample_weight = np.ones(len(samples))
+        n = len(samples)
+        labels = np.zeros(n, dtype=np.int64) if labels is None else labels
+        sample_weight = np.ones(n) if sample_weight is None else sample_weight
         start = 0
-        while start < len(samples) and not (until_done and self.done):
-            looking = self._pairs.waiting
+        while start < n and not (until_done and self.done):
+            measuring = self._pairs.waiting
             used, finished = self._advance(
                 samples[start:],
                 None if targets is None else targets[start:],
                 labels[start:],
                 sample_weight[start:],
-                looking,
+                measuring,
             )
             start += used
             self.n_samples_seen += used
-            if finished and looking:
-                self._pairs.look(book, self._learning_time())
+            if finished and measuring:
+                self._pairs.measure(book, self.stepsize.time(self.n))
                 self.reference = book.location.copy()
             elif finished:
                 self.end_level()
@@ -274,7 +221,7 @@ class Annealer:
         targets: NDArray[np.float64] | None,
         labels: NDArray[np.int64],
         sample_weight: NDArray[np.float64],
-        looking: bool,
+        measuring: bool,
         models: Models | None = None,
     ) -> tuple[int, bool]:
         """The inner loop: how many samples it used, and whether the temperature is finished."""
@@ -286,7 +233,7 @@ class Annealer:
             self.level_begun - 1,
             self.check_interval,
             float(self.tol_converge * self.temperature),
-            0 if looking else self.level_length,
+            0 if measuring else self.level_length,
         )
         used, self.n, self.distortion, finished = anneal(
             samples,
@@ -299,7 +246,7 @@ class Annealer:
             book.n_cells,
             book.arrays,
             self.reference,
-            self._spread,
+            book.payload[book.rows("spread")],
             models,
         )
         return used, finished
@@ -311,9 +258,13 @@ class Annealer:
         """
         book = self.codebook
         if self.done:
-            self._go_on_when_done()
+            moves = bifurcations.relocate(book) if self.harden else 0
+            self.n_splits += moves
+            self.n_merges += moves
+            self._number_cells()
+            (self._begin_level if moves > 0 else self._begin_check)()
             return
-        merges = self._pairs.resolve(book, self._learning_time(), self.temperature)
+        merges = self._pairs.resolve(book, self.stepsize.time(self.n), self.temperature)
         merges += book.merge_close(self.tol_merge * self.temperature)
         merges += book.merge_surplus(self.max_codevectors)
         pruned = book.prune_idle(self.min_weight)
@@ -321,31 +272,21 @@ class Annealer:
         cooled = self.cooling(self.temperature)
         stop = self.at_level_end is not None and self.at_level_end()
         self.done = stop or len(book) >= self.max_codevectors or cooled < self.t_min
-        n_codevectors = len(book)
+        k, seen = len(book), self.n_samples_seen
         self._number_cells()
         met = () if self.done else self._split(cooled)
+        splits = len(book) - k
         self.history.append(
-            Level(
-                temperature=self.temperature,
-                n_codevectors=n_codevectors,
-                distortion=self.distortion,
-                n_samples_seen=self.n_samples_seen,
-                n_splits=len(book) - n_codevectors,
-                n_merges=merges,
-                n_pruned=pruned,
-                critical_temperatures=met,
-            )
+            Level(self.temperature, k, self.distortion, seen, splits, merges, pruned, met)
         )
-        self.n_splits += len(book) - n_codevectors
-        if self.done and self.harden:
-            self._begin_level()
-        elif self.done:
-            self._begin_check()
+        self.n_splits += splits
+        if self.done:
+            (self._begin_level if self.harden else self._begin_check)()
         else:
             self.temperature = cooled
             self._begin_level()
             if self.bifurcation == "perturb":
-                self._pairs.begin(book, self._learning_time())
+                self._pairs.begin(book, self.stepsize.time(self.n))
 
     def use_stepsize(self, stepsize: Stepsize) -> None:
         """Take other stepsizes, at the beginning of a temperature.
@@ -355,17 +296,7 @@ class Annealer:
         """
         self.stepsize = stepsize
         if self._pairs.waiting:
-            self._pairs.begin(self.codebook, self._learning_time())
-
-    def _go_on_when_done(self) -> None:
-        moves = bifurcations.relocate(self.codebook) if self.harden else 0
-        self.n_splits += moves
-        self.n_merges += moves
-        self._number_cells()
-        if moves > 0:
-            self._begin_level()
-        else:
-            self._begin_check()
+            self._pairs.begin(self.codebook, self.stepsize.time(self.n))
 
     def _split(self, cooled: float) -> tuple[float, ...]:
         """Split cells for the temperature that comes; returns the critical temperatures now passed."""
@@ -383,25 +314,7 @@ class Annealer:
         if self.identities is not None:
             self.identities.update(self.codebook)
 
-    def _learning_time(self) -> float:
-        # The sum of the stepsizes 1 / (a + b n) up to n, but for a constant.
-        a, b = self.stepsize.a, self.stepsize.b
-        return float(np.log(a + b * self.n) / b) if b > 0.0 else self.n / a
-
-    @property
-    def _spread(self) -> NDArray[np.float64]:
-        book = self.codebook
-        rows = book.rows("spread") if "spread" in book.fields else slice(0, 0)
-        return book.payload[rows]
-
     # -- levels ----------------------------------------------------------------------------------
-
-    def _seed_axes(self) -> None:
-        # An axis of length zero has no direction to grow along.
-        book = self.codebook
-        blank = book.critical_temperatures == 0.0
-        directions = bifurcations.random_directions(int(blank.sum()), book.n_features, self.rng)
-        book.axis[:, : len(book)][:, blank] = 1e-12 * directions.T
 
     def _begin_level(self) -> None:
         # A cell that has never split does not depend on the temperature: nothing need be forgotten.
@@ -423,8 +336,9 @@ class Annealer:
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All that has been learned but the codebook itself: plain numbers, lists and one array."""
-        return {name: getattr(self, name) for name in (*COUNTERS, *FIGURES)} | {
+        """All that has been learned but the codebook itself, as nested plain values and arrays."""
+        numbers = {name: n for name, n in vars(self).items() if isinstance(n, bool | int | float)}
+        return numbers | {
             "history": [list(level) for level in self.history],
             "pairs": self._pairs.get_state(),
             "rng": self.rng.bit_generator.state,
@@ -433,11 +347,9 @@ class Annealer:
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on where `get_state` was called; the codebook must have been restored before."""
-        for name in COUNTERS:
-            setattr(self, name, int(state[name]))
-        for name in FIGURES:
-            setattr(self, name, float(state[name]))
-        self.done = bool(self.done)
+        for name, number in state.items():
+            if isinstance(number, bool | int | float):
+                setattr(self, name, number)
         self._pairs.set_state(state["pairs"])
         self.history = [Level._make([*record[:-1], tuple(record[-1])]) for record in state["history"]]
         self.rng.bit_generator.state = state["rng"]

@@ -5,10 +5,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.codebook.annealer import PathPoint
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.codebook.schedule import Cooling, first_and_last_temperature
+from oda_rl.codebook.schedule import Cooling, PathPoint, first_and_last_temperature
 
 Array = NDArray[np.float64]
 

@@ -27,6 +27,13 @@ def random_directions(n: int, n_features: int, rng: np.random.Generator) -> Arra
     return directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
+def seed_axes(book: Codebook, rng: np.random.Generator) -> None:
+    """Give axes of length zero, which have no direction to grow along, a tiny random one."""
+    blank = book.critical_temperatures == 0.0
+    directions = random_directions(int(blank.sum()), book.n_features, rng)
+    book.axis[:, : len(book)][:, blank] = 1e-12 * directions.T
+
+
 def double(book: Codebook, temperature: float, perturbation: float, rng: np.random.Generator) -> None:
     """Give every cell a twin in a random direction: cell i and cell n + i are a pair."""
     critical = book.critical_temperatures
@@ -53,22 +60,22 @@ class Pairs:
     def __init__(self, n_features: int) -> None:
         self.differences = np.empty((n_features, 0))
         self.time = 0.0
-        self.seen = False
+        self.measured = False
 
     @property
     def waiting(self) -> bool:
-        """Whether there are pairs that nobody has looked at since they began."""
-        return self.differences.shape[1] > 0 and not self.seen
+        """Whether there are pairs that have not been measured since they began."""
+        return self.differences.shape[1] > 0 and not self.measured
 
     def begin(self, book: Codebook, time: float) -> None:
         """Remember the pairs that have just been made, all cells of the codebook."""
         self.differences = pair_differences(book, len(book) // 2)
-        self.time, self.seen = time, False
+        self.time, self.measured = time, False
 
-    def look(self, book: Codebook, time: float) -> None:
+    def measure(self, book: Codebook, time: float) -> None:
         """Measure growth from here on: what does not grow at all has died out by now."""
         self.differences = pair_differences(book, self.differences.shape[1])
-        self.time, self.seen = time, True
+        self.time, self.measured = time, True
 
     def resolve(self, book: Codebook, time: float, temperature: float) -> int:
         """Merge those that do not separate, forget them all, and return how many were merged."""
@@ -80,22 +87,22 @@ class Pairs:
 
     def get_state(self) -> dict[str, Any]:
         """Plain values."""
-        return {"differences": self.differences.tolist(), "time": self.time, "seen": self.seen}
+        return {"differences": self.differences.tolist(), "time": self.time, "measured": self.measured}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` returned."""
         self.differences = np.array(state["differences"]).reshape(len(self.differences), -1)
-        self.time, self.seen = float(state["time"]), bool(state["seen"])
+        self.time, self.measured = float(state["time"]), bool(state["measured"])
 
 
 def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: float) -> int:
     """Merge the twins that do not separate; put those that do where they are going.
 
     Close to each other, the difference e of a pair obeys de/dt = (phi'' C / T - 1) e in the time of the
-    learning rule (the sum of the stepsizes). What is not along the leading eigenvector dies out, and the
-    rest grows at the rate T_c / T - 1 if the temperature is below the critical one. So a pair separates
-    when its difference has grown along the direction in which it points by now. That says nothing of
-    how far it has come, and does not depend on the dimension.
+    learning rule (the sum of the stepsizes). What is not along the leading eigenvector dies out, and
+    what is grows at the rate T_c / T - 1 if the temperature is below the critical one. So a pair
+    separates when its difference has grown along the direction in which it points by now. That depends
+    neither on how far it has come nor on the dimension.
 
     Parameters
     ----------
@@ -116,7 +123,7 @@ def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: 
     n = earlier.shape[1]
     now = pair_differences(book, n)
     merged = 0
-    # From the last pair on, so that the cell which fills a gap is not one still to be looked at.
+    # From the last pair on, so that the cell which fills a gap is not one still to come.
     for i in range(n - 1, -1, -1):
         scale = book.divergence.scale(book.location[:, i])
         end, begin = scale * now[:, i], scale * earlier[:, i]

@@ -117,8 +117,8 @@ class Codebook:
         return self.payload[rows, : self.n_cells]
 
     def rows(self, name: str) -> slice:
-        """The rows of `payload` that hold the field `name`."""
-        return self._rows[name]
+        """The rows of `payload` that hold the field `name`; none where there is no such field."""
+        return self._rows.get(name, slice(0, 0))
 
     @property
     def capacity(self) -> int:
@@ -152,8 +152,8 @@ class Codebook:
         if capacity <= self.capacity:
             return
         more = max(capacity, 2 * self.capacity) - self.capacity
-        padded = (np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, more)]) for array in self._columns)
-        self._hold(events.BookArrays(*padded, self.payload_kind))
+        padded = [np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, more)]) for array in self._columns]
+        self._hold(events.BookArrays._make([*padded, self.payload_kind]))
 
     def add(self, location: ArrayLike, weight: float = 1.0, label: int = 0) -> int:
         """Append a cell with an empty payload.

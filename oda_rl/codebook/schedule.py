@@ -1,8 +1,12 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Temperatures and stepsizes: what falls, and how fast."""
+"""Temperatures and stepsizes, what falls and how fast; the records of temperatures."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from oda_rl._jit import lean_kernel
 
@@ -98,6 +102,11 @@ class Stepsize:
         """The stepsize at update `n`; the first update is n = 1."""
         return 1.0 / (self.a + self.b * n)
 
+    def time(self, n: float) -> float:
+        """The sum of the stepsizes up to update `n`, but for a constant."""
+        a, b = self.a, self.b
+        return float(np.log(a + b * n) / b) if b > 0.0 else n / a
+
 
 def first_and_last_temperature(
     t_max: float | str, t_min: float | str, critical: float
@@ -121,3 +130,33 @@ def first_and_last_temperature(
     first = FIRST_TEMPERATURE * critical if t_max == "auto" else float(t_max)
     last = LAST_TEMPERATURE * first if t_min == "auto" else float(t_min)
     return (max(first, last) if t_max == "auto" else first), last
+
+
+class Level(NamedTuple):
+    """What happened at one temperature: a record of `Annealer.history`."""
+
+    temperature: float
+    n_codevectors: int
+    distortion: float
+    n_samples_seen: int
+    n_splits: int
+    n_merges: int
+    n_pruned: int
+    critical_temperatures: tuple[float, ...] = ()
+
+
+class PathPoint(NamedTuple):
+    """What was learned at one temperature: a record of `ODAPartition.history_`.
+
+    `distortion` is the mean divergence from the nearest of `codevectors`, the codebook of that
+    temperature; `seconds` have been spent since the fit began; `critical_temperatures` are those of the
+    cells that split on the way to the next temperature.
+    """
+
+    temperature: float
+    n_codevectors: int
+    distortion: float
+    n_samples_seen: int
+    seconds: float
+    critical_temperatures: tuple[float, ...]
+    codevectors: NDArray[np.float64]

@@ -19,7 +19,7 @@ from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
 from oda_rl.estimators.density import log_density
-from oda_rl.estimators.parameters import restored, stored
+from oda_rl.estimators.parameters import FORM, restored, stored
 from oda_rl.estimators.targets import check_data, check_samples
 from oda_rl.inspect.model import InspectMixin
 
@@ -31,6 +31,35 @@ class Estimator(InspectMixin, BaseEstimator):
 
     divergence: str | Divergence = "squared_euclidean"
     random_state: Any
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn anew from samples at hand, which are presented again and again as far as that helps.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
+            Classes or outputs; not used by a clusterer.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples, relative to their mean. Samples of weight zero count as absent.
+
+        Returns
+        -------
+        The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or a sample outside the domain of the divergence.
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        raise NotImplementedError
 
     def save(self, path: storage.PathOrFile) -> Path | None:
         """Write the estimator to a model file: arrays and JSON, nothing that could be run.
@@ -104,6 +133,42 @@ class Estimator(InspectMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self._divergence.minimum >= 0.0
         return tags
+
+
+class StreamEstimator(Estimator):
+    """Learns from all samples at hand with `fit`, or from one after the other with `partial_fit`."""
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from samples in their order, one or many, and go on from what was learned before.
+
+        How a stream is cut into chunks makes no difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next samples; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
+            As for `fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsizes, and the weights in least squares.
+
+        Returns
+        -------
+        The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range, a sample outside the domain of the divergence, or of
+            another shape than before.
+        """
+        self._partial_fit(X, y, sample_weight)
+        return self
+
+    def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        raise NotImplementedError
 
 
 class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):
@@ -194,6 +259,17 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
     # -- for the estimators ----------------------------------------------------------------------
 
+    def _get_state(self) -> dict[str, Any]:
+        fitted = {
+            name: value
+            for name, value in vars(self).items()
+            if name.endswith("_") and name not in FORM and isinstance(value, np.ndarray | int | float)
+        }
+        return {"fitted": fitted, "history": [list(point) for point in vars(self).get("history_", [])]}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        vars(self).update(state["fitted"])
+
     @property
     def _n_features_out(self) -> int:
         return len(self.codevectors_)
@@ -221,7 +297,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         self, X: ArrayLike, sample_weight: ArrayLike | None, reset: bool
     ) -> tuple[Array, Array]:
         """Validated samples and weights; samples of weight zero are left out."""
-        data = check_data(self, self._divergence, X, None, sample_weight, reset=reset)
+        data = check_data(self, self._divergence, X, None, sample_weight, reset=reset, targets="none")
         return data.samples, data.weight
 
     def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:

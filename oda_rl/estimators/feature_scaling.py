@@ -19,8 +19,8 @@ SCALES = ("auto", "within", "standard", "minmax")
 UNCORRELATED = 0.4
 FLOOR = 0.02
 # Features stay as they are where so many more samples then have a nearest neighbour of their class, in
-# standard errors of the difference, and no more samples than that are looked at.
-BETTER, N_LOOKED_AT = 2.0, 1000
+# standard errors of the difference, and no more samples than that are tried.
+BETTER, N_TRIED = 2.0, 1000
 
 
 class Scaling(NamedTuple):
@@ -92,7 +92,7 @@ class Moments:
         _add_moments(samples, labels, weight, self.count, self.mean, self.scatter, self.bounds)
 
     def insert(self, place: int) -> None:
-        """Make room for a new class before that at `place`."""
+        """Add a new class before that at `place`."""
         self.count = np.insert(self.count, place, 0.0)
         self.mean = np.insert(self.mean, place, 0.0, axis=0)
 
@@ -129,12 +129,12 @@ class Moments:
         labels: Labels,
         rng: np.random.Generator,
     ) -> Scaling:
-        """The map of the name `scale`, where "auto" looks at samples at hand."""
+        """The map of the name `scale`, where "auto" tries samples at hand."""
         found = self.scaling(scale, divergence)
         if scale != "auto" or divergence.name != "squared_euclidean":
             return found
         n = len(samples)
-        rows = slice(None) if n <= N_LOOKED_AT else rng.choice(n, N_LOOKED_AT, replace=False)
+        rows = slice(None) if n <= N_TRIED else rng.choice(n, N_TRIED, replace=False)
         plain: Array = samples[rows]
         scaled_right = _neighbours_agree(found(plain), labels[rows])
         plain_right = _neighbours_agree(np.asarray(plain - plain.mean(axis=0)), labels[rows])

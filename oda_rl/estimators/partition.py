@@ -1,25 +1,23 @@
 """Progressive partitioning as a scikit-learn clusterer that also learns from a stream."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._validation import check_scale
-from oda_rl.codebook.annealer import PathPoint
 from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.base import CodebookEstimator
+from oda_rl.codebook.schedule import PathPoint
+from oda_rl.estimators.base import CodebookEstimator, StreamEstimator
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
 Array = NDArray[np.float64]
 
-FITTED_ARRAYS = ("codevectors_", "weights_", "spreads_", "labels_")
 
-
-class ODAPartition(CodebookEstimator):
+class ODAPartition(CodebookEstimator, StreamEstimator):
     """Progressive partitioning by online deterministic annealing.
 
     A codebook that begins with one codevector and grows as the temperature falls: cells split at their
@@ -65,11 +63,11 @@ class ODAPartition(CodebookEstimator):
     samples_per_cell : int, default=50
         Samples presented at one temperature, at most, times the codevectors (and no fewer than 200, or
         8000 with `bifurcation="perturb"`, which has to tell growth from noise). Half as many lie between
-        two looks whether the temperature is finished. More make the estimates of critical temperatures
+        two checks whether the temperature is finished. More make the estimates of critical temperatures
         less noisy.
     tol_converge : float, default=1e-3
         A temperature is finished when no codevector moves by a divergence of more than so many times
-        the temperature between two looks (eps_c).
+        the temperature between two checks (eps_c).
     tol_merge : float, default=0.01
         Codevectors within so many times the temperature are merged (eps_n). A cell is seen to split when
         the temperature is half this part below the critical one.
@@ -78,7 +76,7 @@ class ODAPartition(CodebookEstimator):
     perturbation : float, default=0.1
         Least offset of children, in standard deviations of the cell (delta).
     n_warmup : int, default=100
-        Samples of a stream that are looked at before the annealing begins. Until then there is one
+        Samples of a stream that are gathered before the annealing begins. Until then there is one
         codevector, their mean.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
@@ -198,72 +196,28 @@ class ODAPartition(CodebookEstimator):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Anneal over X, again and again in a new order, until K_max, t_min or another stop is reached.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data; never changed.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        ODAPartition
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range or a sample outside the domain of the divergence.
-        """
-        settings = Settings.of(self)
-        samples, weight = self._check_weighted(X, sample_weight, reset=True)
-        self._begin(settings, samples.shape[1], self._generator())
+    def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
+        samples, weight = self._take_in(X, sample_weight, begin=True)
         codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
         self._set_codebook(self._unscaled(codevectors), samples, weight)
         self._publish()
-        return self
 
-    def partial_fit(
-        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Learn from samples in their order, one or many, and go on where the annealing stood.
+    def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
+        samples, weight = self._take_in(X, sample_weight, begin=not hasattr(self, "_run"))
+        self._run.observe(self._scaled(samples), weight)
+        self._show_stream()
 
-        How a stream is cut into chunks makes no difference.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The next samples; never changed.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsizes.
-
-        Returns
-        -------
-        ODAPartition
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range or a sample outside the domain of the divergence.
-        """
+    def _take_in(
+        self, X: ArrayLike, sample_weight: ArrayLike | None, begin: bool
+    ) -> tuple[Array, Array]:
+        """Samples and weights, for a new run to `begin` or for the one there is."""
         settings = Settings.of(self)
-        first = not hasattr(self, "_run")
-        samples, weight = self._check_weighted(X, sample_weight, reset=first)
-        if first:
+        samples, weight = self._check_weighted(X, sample_weight, reset=begin)
+        if begin:
             self._begin(settings, samples.shape[1], self._generator())
         else:
             self._run.resume(settings)
-        self._run.observe(self._scaled(samples), weight)
-        self._show_stream()
-        return self
+        return samples, weight
 
     # -- using -----------------------------------------------------------------------------------
 
@@ -300,14 +254,12 @@ class ODAPartition(CodebookEstimator):
     # -- inside ----------------------------------------------------------------------------------
 
     def _get_state(self) -> dict[str, Any]:
-        fitted = {name: getattr(self, name) for name in FITTED_ARRAYS if hasattr(self, name)}
-        return {"fitted": fitted, "run": self._run.get_state()}
+        return super()._get_state() | {"run": self._run.get_state()}
 
     def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
         self._begin(Settings.of(self), self.n_features_in_, np.random.default_rng())
         self._run.set_state(state["run"])
-        for name, array in state["fitted"].items():
-            setattr(self, name, array)
         self._publish()
 
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:

@@ -1,18 +1,17 @@
 """The papers' baselines: stochastic and learning vector quantization, batch deterministic annealing."""
 
 import time
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
-from oda_rl.codebook.annealer import PathPoint
 from oda_rl.codebook.batch_annealing import anneal_batch
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import quantize
-from oda_rl.codebook.schedule import Cooling, Stepsize
-from oda_rl.estimators.base import CodebookEstimator
+from oda_rl.codebook.schedule import Cooling, PathPoint, Stepsize
+from oda_rl.estimators.base import CodebookEstimator, StreamEstimator
 from oda_rl.estimators.lvq import LVQ
 from oda_rl.estimators.settings import check_temperatures
 
@@ -29,7 +28,7 @@ class Pass(NamedTuple):
     seconds: float
 
 
-class StochasticVQ(CodebookEstimator):
+class StochasticVQ(CodebookEstimator, StreamEstimator):
     """Stochastic vector quantization: online learning at temperature zero, K given.
 
     The nearest codevector moves to the sample, with a stepsize of its own that falls with the number of
@@ -102,23 +101,7 @@ class StochasticVQ(CodebookEstimator):
         self.divergence = divergence
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from X in several passes, each in a new order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        StochasticVQ
-            The estimator itself.
-        """
+    def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         self._check_parameters()
         samples, weight = self._check_weighted(X, sample_weight, reset=True)
         weight = weight / weight.mean()
@@ -136,27 +119,8 @@ class StochasticVQ(CodebookEstimator):
                 break
             before = distortion
         self._set_codebook(self._location.T.copy(), samples, weight)
-        return self
 
-    def partial_fit(
-        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Learn from the next samples of a stream, in their order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples. Unless `init` is given, the first `n_codevectors` become codevectors.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        StochasticVQ
-            The estimator itself.
-        """
+    def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         self._check_parameters()
         first = not hasattr(self, "_location")
         samples, weight = self._check_weighted(X, sample_weight, reset=first)
@@ -173,7 +137,15 @@ class StochasticVQ(CodebookEstimator):
         self.spreads_ = self._spread.T.copy()
         if hasattr(self, "labels_"):
             del self.labels_
-        return self
+
+    def _get_state(self) -> dict[str, Any]:
+        stream = {"location": self._location, "count": self._count, "spread": self._spread}
+        return super()._get_state() | stream
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        self.history_ = [Pass(*record) for record in state["history"]]
+        self._location, self._count, self._spread = (state[n] for n in ("location", "count", "spread"))
 
     def _check_parameters(self) -> None:
         check_at_least(1, n_codevectors=self.n_codevectors, max_passes=self.max_passes)
@@ -301,23 +273,7 @@ class DeterministicAnnealing(CodebookEstimator):
         self.max_iter = max_iter
         self.divergence = divergence
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Anneal over X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        DeterministicAnnealing
-            The estimator itself.
-        """
+    def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         check_at_least(1, max_codevectors=self.max_codevectors, max_iter=self.max_iter)
         check_non_negative(tol_converge=self.tol_converge, tol_merge=self.tol_merge)
         check_positive(perturbation=self.perturbation)
@@ -343,4 +299,7 @@ class DeterministicAnnealing(CodebookEstimator):
         self.temperature_ = last.temperature
         self.n_samples_seen_ = last.n_samples_seen
         self.n_iter_ = self.n_samples_seen_ // len(samples)
-        return self
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        self.history_ = [PathPoint(*record) for record in state["history"]]

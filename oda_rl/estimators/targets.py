@@ -1,6 +1,6 @@
 """Samples with targets and weights: checked, and classes as numbers, of which new ones may come late."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -98,7 +98,7 @@ def check_data(
     sample_weight: ArrayLike | None,
     *,
     reset: bool,
-    outputs: bool = False,
+    targets: Literal["classes", "outputs", "none"] = "classes",
 ) -> Data:
     """Validated samples with their targets and weights; those of weight zero are left out.
 
@@ -107,10 +107,11 @@ def check_data(
     estimator, divergence, X, reset
         As for `check_samples`.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None
-        Classes, or numbers if `outputs`. None only for an estimator whose tags do not ask for targets,
-        which then are zeros.
+        What the estimator learns; not read if that is none.
     sample_weight : array-like of shape (n_samples,) or None
         None stands for ones.
+    targets : {"classes", "outputs", "none"}, default="classes"
+        What y are: any classes, numbers, or nothing, which becomes zeros.
 
     Returns
     -------
@@ -121,27 +122,29 @@ def check_data(
     ValueError
         As `check_samples`; if y is missing, of another length or kind; if no weight is positive.
     """
-    if y is None and not estimator.__sklearn_tags__().target_tags.required:
+    if targets == "none":
         samples = check_samples(estimator, divergence, X, reset=reset)
-        targets = np.zeros(len(samples), dtype=np.int64)
-    elif not outputs and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
-        samples, targets = check_samples(estimator, divergence, X, reset=reset), y
-        check_consistent_length(samples, targets)  # whole numbers need no more checks
+        found: NDArray[Any] = np.zeros(len(samples), dtype=np.int64)
+    elif targets == "classes" and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
+        samples, found = check_samples(estimator, divergence, X, reset=reset), y
+        check_consistent_length(samples, y)  # whole numbers need no more checks
     else:
-        numbers: dict[str, Any] = {"multi_output": True, "y_numeric": True} if outputs else {}
-        found: Any = validate_data(estimator, X, y, reset=reset, dtype=np.float64, order="C", **numbers)
-        samples, targets = _readable(found[0], divergence), np.asarray(found[1])
-        if not outputs:
-            check_classification_targets(targets)
+        options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}
+        if targets == "outputs":
+            options |= {"multi_output": True, "y_numeric": True}
+        checked: Any = validate_data(estimator, X, y, **options)
+        samples, found = _readable(checked[0], divergence), np.asarray(checked[1])
+        if targets == "classes":
+            check_classification_targets(found)
     if sample_weight is None:
-        return Data(samples, targets, np.ones(len(samples)))
+        return Data(samples, found, np.ones(len(samples)))
     weight = _check_sample_weight(
         sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
     )
     used = weight > 0.0
     if not used.any():
         raise ValueError("sample_weight must be positive for at least one sample.")
-    data = Data(samples, targets, weight)
+    data = Data(samples, found, weight)
     return data if used.all() else data.take(used)
 
 

@@ -104,20 +104,18 @@ class View:
         self, feature_names: Sequence[str] | None = None, label_names: Sequence[str] | None = None
     ) -> Self:
         """The view with other names; raises a ValueError if there are fewer than are needed."""
-        found = self
+        changes: dict[str, Any] = {}
         if feature_names is not None:
+            changes["feature_names"] = list(feature_names)
             if len(feature_names) != self.n_features:
-                raise ValueError(
-                    f"feature_names must have {self.n_features} names, got {len(feature_names)}."
-                )
-            found = replace(found, feature_names=list(feature_names))
+                n = self.n_features
+                raise ValueError(f"feature_names must have {n} names, got {len(feature_names)}.")
         if label_names is not None:
+            changes["label_names"] = list(label_names)
             if len(label_names) < len(self.label_names):
-                raise ValueError(
-                    f"label_names must have {len(self.label_names)} names, got {len(label_names)}."
-                )
-            found = replace(found, label_names=list(label_names))
-        return found
+                n = len(self.label_names)
+                raise ValueError(f"label_names must have {n} names, got {len(label_names)}.")
+        return replace(self, **changes)
 
 
 def view_of(model: Any) -> View:
@@ -155,7 +153,7 @@ def view_of(model: Any) -> View:
 class InspectMixin:
     """`cells`, `view` and `views` of an estimator with a codebook; all that it decides is its own.
 
-    What an estimator decides is told by scikit-learn's kind of it: a classifier has `classes_` and
+    What an estimator decides follows from its kind in scikit-learn: a classifier has `classes_` and
     `codevector_labels_`, a regressor `values_`.
     """
 
@@ -199,13 +197,17 @@ class InspectMixin:
         """
         model, kind = self._fitted_and_kind()
         codevectors = np.asarray(self.codevectors_, dtype=float)
-        d = codevectors.shape[1]
+        d, least, geometry = codevectors.shape[1], -np.inf, self._geometry()
+        if geometry is not None:
+            least = geometry[0].minimum
+            if geometry[0].open_minimum:  # the border itself is outside
+                least = 0.5 * (least + float(codevectors.min()))
         names = getattr(self, "feature_names_in_", [f"feature {j}" for j in range(d)])
         common: dict[str, Any] = {
             "codevectors": codevectors,
             "weights": np.asarray(self.weights_, dtype=float),
             "feature_names": [str(name) for name in names],
-            "low": np.full(d, self._least(codevectors)),
+            "low": np.full(d, least),
             "high": np.full(d, np.inf),
             "distance": self._distance_from(codevectors),
             "history": getattr(self, "history_", ()),
@@ -243,19 +245,15 @@ class InspectMixin:
         for record in now.history:
             past = record._asdict()
             if "codevectors" in past:
-                codevectors = np.asarray(past["codevectors"], dtype=float)
-                k = len(codevectors)
-                view = replace(
-                    now,
-                    codevectors=codevectors,
-                    weights=np.zeros(k),  # not recorded
-                    labels=None if now.classes is None else indices_of(now.classes, past["labels"]),
-                    distance=self._distance_from(codevectors),
-                    values=None,
-                    decisions=None,
-                    title=f"T = {record.temperature:.3g}, {k} codevectors",
-                )
-                found.append(view)
+                codevectors, k = np.asarray(past["codevectors"], dtype=float), record.n_codevectors
+                then: dict[str, Any] = {
+                    "codevectors": codevectors,
+                    "weights": np.zeros(k),  # not recorded
+                    "labels": None if now.classes is None else indices_of(now.classes, past["labels"]),
+                    "distance": self._distance_from(codevectors),
+                    "title": f"T = {record.temperature:.3g}, {k} codevectors",
+                }
+                found.append(replace(now, values=None, decisions=None, **then))
         return found
 
     # -- for the estimators ----------------------------------------------------------------------
@@ -280,15 +278,6 @@ class InspectMixin:
         divergence, scaled = geometry
         own = np.ascontiguousarray(scaled(codevectors))
         return lambda X: np.asarray(divergence(np.ascontiguousarray(scaled(X)), own))
-
-    def _least(self, codevectors: Array) -> float:
-        """The least that a coordinate can be."""
-        geometry = self._geometry()
-        if geometry is None:
-            return -np.inf
-        least: float = geometry[0].minimum
-        # the border itself may be outside
-        return 0.5 * (least + float(codevectors.min())) if geometry[0].open_minimum else least
 
 
 def feature_names_of(model: Any, given: Sequence[str] | None) -> tuple[str, ...]:

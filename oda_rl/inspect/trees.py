@@ -152,22 +152,19 @@ def tree_table(
     """The leaves of a tree, or all its cells, as a table; see `InspectMixin.cells`."""
     names = feature_names_of(model, feature_names)
     rows = [one for one in report(model) if all_cells or one.n_children == 0]
-    columns: dict[str, Any] = {
-        "cell": np.array([one.name for one in rows]),
-        "weight": np.array([one.weight for one in rows]),
-    }
-    decisions, kind = np.array([one.decision for one in rows]), model._session.settings.kind
+
+    def column(field: str) -> NDArray[Any]:
+        return np.array([getattr(one, field) for one in rows])
+
+    columns: dict[str, Any] = {"cell": column("name"), "weight": column("weight")}
+    kind = model._session.settings.kind
     if kind == "classifier":
-        columns["label"] = decisions
+        columns["label"] = column("decision")
     elif kind == "regressor":
-        columns |= value_columns(decisions)
-    columns |= {
-        "samples": np.array([one.n_samples for one in rows]),
-        "error": np.array([one.error for one in rows]),
-        "share_of_error": np.array([one.share_of_error for one in rows]),
-        "children": np.array([one.n_children for one in rows]),
-    }
-    columns |= dict(zip(names, np.array([one.codevector for one in rows]).T, strict=True))
+        columns |= value_columns(column("decision"))
+    columns |= {"samples": column("n_samples"), "error": column("error")}
+    columns |= {"share_of_error": column("share_of_error"), "children": column("n_children")}
+    columns |= dict(zip(names, column("codevector").T, strict=True))
     return Table(f"{type(model).__name__}: {len(rows)} cells", columns)
 
 
@@ -203,7 +200,8 @@ def _decision_of(model: "MultiResolutionODA", cell: "Cell") -> Any:
         return None
     mean = model.tree_.codevectors(cell)[None, :]
     scaled = model.tree_.features(max(0, cell.layer - 1), mean)
-    task, units = model._session.task, model._units
+    task: Any = model._session.task
+    units = model._units
     assert units is not None
     found = units.back(task.apply(cells, scaled, np.array([cell.number])))[0]
     return float(found) if np.ndim(found) == 0 else found

@@ -1,21 +1,22 @@
 """One resolution of a multi-resolution model: whatever the user gives, as a checked map."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from oda_rl.resolutions.projection import Projection, points, principal
+from oda_rl.resolutions.base import Array, BaseMap
+from oda_rl.resolutions.projection import Projection, principal
 from oda_rl.resolutions.states import get_state, is_known
 from oda_rl.resolutions.wavelets import WaveletPyramid
 
-Array = NDArray[np.float64]
 ACCEPTED = (
     "a transformer, a callable, None (the data as they are), a whole number (of principal components), "
     "a number between 0 and 1 (share of the variance), columns as a list or a slice, or a matrix"
@@ -34,7 +35,8 @@ AFFINE = (
 )
 
 
-class FeatureMap(TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class FeatureMap(BaseMap):
     """A map from data to the features of one resolution, with its output checked.
 
     Parameters
@@ -63,58 +65,18 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, spec: Any = None, name: str = "the feature map") -> None:
-        self.spec = spec
-        self.name = name
+    spec: Any = None
+    name: str = "the feature map"
 
-    # -- mapping ---------------------------------------------------------------------------------
+    _fitted = "n_features_out_"
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Fit the map.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data, as finite numbers.
-        y : array-like of shape (n_samples,), optional
-            Given on to maps that learn from labels, such as LinearDiscriminantAnalysis.
-
-        Returns
-        -------
-        FeatureMap
-            The map itself.
-
-        Raises
-        ------
-        ValueError
-            If the spec is none of those accepted, does not fit the data, or gives no finite rows.
-        """
-        samples = validate_data(self, X, dtype=np.float64)
+    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
         self.map_ = _build(self.spec, self.name)
         with _Naming(self.name):
             self.map_.fit(samples, y)
         self.n_features_out_ = self._apply(samples[:2]).shape[1]
-        return self
 
-    def transform(self, X: ArrayLike) -> Array:
-        """The features of this resolution.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out_)
-
-        Raises
-        ------
-        ValueError
-            If the map gives anything but one row of finite numbers per sample, always as many.
-        """
-        check_is_fitted(self, "map_")
-        samples = validate_data(self, X, dtype=np.float64, reset=False)
+    def _transform(self, samples: Array) -> Array:
         found = self._apply(samples)
         if found.shape[1] != self.n_features_out_:
             raise ValueError(
@@ -122,20 +84,14 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             )
         return found
 
-    @available_if(lambda self: _inverts(getattr(self, "map_", None)))
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Features, such as codevectors, in the units of the data, if the map has an inverse.
+    def _has_inverse(self) -> bool:
+        return _inverts(getattr(self, "map_", None))
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features_out_)
-            Features.
+    def _n_features_out(self) -> int:
+        return self.n_features_out_
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        return np.asarray(self.map_.inverse_transform(points(X, self.n_features_out_)))
+    def _inverse(self, features: Array) -> Array:
+        return np.asarray(self.map_.inverse_transform(features))
 
     def linear(self) -> tuple[Array, Array] | None:
         """The map as numbers, if it is an affine one: features = X @ matrix + offset.
@@ -151,24 +107,12 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         offset = self._apply(np.zeros((1, self.n_features_in_)))[0]
         return np.ascontiguousarray(self._apply(np.eye(self.n_features_in_)) - offset), offset
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the features: the map's own, or `feature0`, `feature1`, ...
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the data's features.
-
-        Returns
-        -------
-        ndarray of str objects
-        """
-        check_is_fitted(self, "map_")
-        if hasattr(self.map_, "get_feature_names_out"):
-            if input_features is None:
-                input_features = getattr(self, "feature_names_in_", None)
-            return np.asarray(self.map_.get_feature_names_out(input_features))
-        return np.array([f"feature{i}" for i in range(self.n_features_out_)], dtype=object)
+    def _names(self, input_features: Any) -> Sequence[str]:
+        if not hasattr(self.map_, "get_feature_names_out"):
+            return [f"feature{i}" for i in range(self.n_features_out_)]
+        if input_features is None:
+            input_features = getattr(self, "feature_names_in_", None)
+        return list(self.map_.get_feature_names_out(input_features))
 
     # -- storing ---------------------------------------------------------------------------------
 

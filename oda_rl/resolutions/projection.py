@@ -1,19 +1,19 @@
 """Projections: chosen columns, given directions, or principal components; growing lists of them."""
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-Array = NDArray[np.float64]
+from oda_rl.resolutions.base import Array, BaseMap, check_not_empty
 
 
-class Projection(TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class Projection(BaseMap):
     """Some coordinates of the data, or coordinates along given directions.
 
     Parameters
@@ -29,7 +29,8 @@ class Projection(TransformerMixin, BaseEstimator):
     matrix_ : ndarray of shape (n_components, n_features)
         The directions, also where columns were chosen.
     mean_ : ndarray of shape (n_features,)
-        Of the data, in their units; what `inverse_transform` takes for what the projection has lost.
+        Of the data, in their units: `inverse_transform` gives the point with these coordinates that is
+        nearest to it.
     n_features_in_ : int
         Features of the data.
 
@@ -45,35 +46,12 @@ class Projection(TransformerMixin, BaseEstimator):
     array([[ 2., 15.]])
     """
 
-    def __init__(
-        self,
-        columns: Sequence[int] | NDArray[Any] | slice | None = None,
-        matrix: ArrayLike | None = None,
-    ) -> None:
-        self.columns = columns
-        self.matrix = matrix
+    columns: Sequence[int] | NDArray[Any] | slice | None = None
+    matrix: ArrayLike | None = None
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Check the directions against the data and take their mean.
+    _fitted = "mean_"
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data.
-        y : ignored
-            Not used.
-
-        Returns
-        -------
-        Projection
-            The map itself.
-
-        Raises
-        ------
-        ValueError
-            If both `columns` and `matrix` are given, or they do not fit the data.
-        """
-        samples = validate_data(self, X, dtype=np.float64)
+    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
         n_features = samples.shape[1]
         if self.columns is not None and self.matrix is not None:
             raise ValueError("at most one of columns and matrix may be given, got both.")
@@ -82,42 +60,20 @@ class Projection(TransformerMixin, BaseEstimator):
         else:
             self.matrix_ = np.eye(n_features)[self._chosen(n_features)]
         self.mean_ = samples.mean(axis=0)
-        return self
 
-    def transform(self, X: ArrayLike) -> Array:
-        """The coordinates.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            In the units of the data, times those of the directions.
-        """
-        check_is_fitted(self, "matrix_")
-        samples = validate_data(self, X, dtype=np.float64, reset=False)
+    def _transform(self, samples: Array) -> Array:
         if self.matrix is None:
             return np.array(samples[:, self._chosen(samples.shape[1])], order="C")
         return np.asarray(samples @ self.matrix_.T)
 
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Points of the data space that have these coordinates, as near the data's mean as possible.
+    def _has_inverse(self) -> bool:
+        return True
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Coordinates, such as codevectors.
+    def _n_features_out(self) -> int:
+        return len(self.matrix_)
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            In the units of the data. Features left out have their means.
-        """
-        check_is_fitted(self, "matrix_")
-        coordinates = points(X, len(self.matrix_))
+    def _inverse(self, coordinates: Array) -> Array:
+        """The points that have these coordinates, as near the data's mean as possible."""
         if self.matrix is None:  # exact, where a pseudo-inverse would round
             found = np.tile(self.mean_, (len(coordinates), 1))
             found[:, self._chosen(len(self.mean_))] = coordinates
@@ -125,26 +81,14 @@ class Projection(TransformerMixin, BaseEstimator):
         offset = coordinates - self.mean_ @ self.matrix_.T
         return np.asarray(self.mean_ + offset @ np.linalg.pinv(self.matrix_).T)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the coordinates: those of the columns, or `projection0`, `projection1`, ...
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the data's features.
-
-        Returns
-        -------
-        ndarray of str objects
-        """
+    def _names(self, input_features: Any) -> Sequence[str]:
         # scikit-learn's own check of names, which it offers under no public name.
         from sklearn.utils.validation import _check_feature_names_in
 
-        check_is_fitted(self, "matrix_")
         names = _check_feature_names_in(self, input_features)
         if self.matrix is None:
-            return np.asarray(names[self._chosen(len(names))])
-        return np.array([f"projection{i}" for i in range(len(self.matrix_))], dtype=object)
+            return list(names[self._chosen(len(names))])
+        return [f"projection{i}" for i in range(len(self.matrix_))]
 
     def _chosen(self, n_features: int) -> NDArray[np.int64]:
         every = np.arange(n_features)
@@ -260,34 +204,3 @@ def pca_pyramid(
     """
     check_not_empty("n_components", n_components)
     return [Projection() if n is None else principal(n, whiten) for n in n_components]
-
-
-def points(X: ArrayLike, n_components: int) -> Array:
-    """Features to be mapped back, checked.
-
-    Raises
-    ------
-    ValueError
-        If they have another shape than (n_samples, n_components).
-    """
-    found = np.asarray(X, dtype=np.float64)
-    if found.ndim != 2 or found.shape[1] != n_components:
-        raise ValueError(f"X must have the shape (n_samples, {n_components}), got {found.shape}.")
-    return found
-
-
-def check_not_empty(name: str, values: Sequence[Any]) -> None:
-    """Raise a ValueError if a list of resolutions is empty."""
-    if len(values) == 0:
-        raise ValueError(f"{name} must name at least one resolution, got none.")
-
-
-def check_falling(name: str, values: Sequence[int], least: int, most: int, shape: object) -> None:
-    """Raise a ValueError unless whole numbers fall from coarse to fine, between two bounds."""
-    check_not_empty(name, values)
-    falling = all(a > b for a, b in pairwise(values))
-    if not falling or not all(least <= value <= most for value in values):
-        raise ValueError(
-            f"{name} must fall from coarse to fine and lie between {least} and {most} for the shape "
-            f"{shape!r}, got {list(values)}."
-        )

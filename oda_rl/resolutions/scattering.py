@@ -1,29 +1,30 @@
 """The wavelet scattering transform of signals and images (kymatio)."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions.projection import check_falling, principal
+from oda_rl.resolutions.base import Array, BaseMap, check_falling
+from oda_rl.resolutions.projection import principal
 from oda_rl.resolutions.wavelets import numbered, side_lengths, signal_shape
 
-Array = NDArray[np.float64]
 AVERAGES = ("local", "global")
 COMPRESSIONS = ("sqrt", "log")
 LOG_FLOOR = 1e-3  # of the largest coefficient: what counts as silence under the logarithm
 CHUNK = 256  # rows transformed at once: the transform holds some hundred arrays of their padded size
 
 
-class Scattering(TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class Scattering(BaseMap):
     """Wavelet scattering coefficients: features that hardly change when a signal is shifted a little.
 
     Wavelets, a modulus, wavelets and a modulus again, and an average over windows of 2^J points, by
@@ -61,6 +62,9 @@ class Scattering(TransformerMixin, BaseEstimator):
 
     Notes
     -----
+    Features go path by path, each over its windows, and their channels; their names are such as
+    `scattering4[0,1]`: the path, and the place of the window.
+
     It cannot be inverted: a codevector of scattering coefficients shows in the data's units only as the
     mean of its samples. Images of 16 x 16 take 0.6 ms each with the defaults. The coefficients are many
     and redundant; scikit-learn's PCA after it makes learning faster (`scattering_pyramid`).
@@ -82,50 +86,19 @@ class Scattering(TransformerMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        shape: int | Sequence[int] | None = None,
-        J: int = 2,
-        *,
-        order: int = 2,
-        orientations: int = 8,
-        per_octave: int = 1,
-        average: str = "local",
-        compression: str | None = None,
-        channels: int = 1,
-    ) -> None:
-        self.shape = shape
-        self.J = J
-        self.order = order
-        self.orientations = orientations
-        self.per_octave = per_octave
-        self.average = average
-        self.compression = compression
-        self.channels = channels
+    shape: int | Sequence[int] | None = None
+    J: int = 2
+    _: KW_ONLY
+    order: int = 2
+    orientations: int = 8
+    per_octave: int = 1
+    average: str = "local"
+    compression: str | None = None
+    channels: int = 1
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Check the parameters against the data; only `compression="log"` learns a number from them.
+    _fitted = "floor_"
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Signals or images as rows, flattened in C order.
-        y : ignored
-            Not used.
-
-        Returns
-        -------
-        Scattering
-            The map itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range or does not fit the data.
-        ImportError
-            If kymatio is not installed.
-        """
-        samples = validate_data(self, X, dtype=np.float64)
+    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
         check_at_least(1, J=self.J, orientations=self.orientations, per_octave=self.per_octave)
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {self.order!r}.")
@@ -140,28 +113,14 @@ class Scattering(TransformerMixin, BaseEstimator):
                 f"{self.shape_} made of {samples.shape[1]} feature(s): J must be at most "
                 f"{int(np.log2(min(self.shape_)))}."
             )
-        self._transform()
+        self._filters()
         self.floor_ = 0.0
         if self.compression == "log":
             largest = float(self._coefficients(samples).max())
             self.floor_ = LOG_FLOOR * (largest if largest > 0.0 else 1.0)
-        return self
 
-    def transform(self, X: ArrayLike) -> Array:
-        """The coefficients.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Signals or images as rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out)
-            Path by path, each over its windows, and their channels.
-        """
-        check_is_fitted(self, "shape_")
-        found = self._coefficients(validate_data(self, X, dtype=np.float64, reset=False))
+    def _transform(self, samples: Array) -> Array:
+        found = self._coefficients(samples)
         if self.compression == "sqrt":
             # Averages of moduli are positive up to rounding; that of the signal itself need not be.
             found = np.sign(found) * np.sqrt(np.abs(found))
@@ -169,26 +128,14 @@ class Scattering(TransformerMixin, BaseEstimator):
             found = np.sign(found) * np.log1p(np.abs(found) / self.floor_)
         return np.ascontiguousarray(found.reshape(len(found), -1))
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
-        """Names such as `scattering4[0,1]`: the path, and the place of the window.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Not used.
-
-        Returns
-        -------
-        ndarray of str objects
-        """
-        check_is_fitted(self, "shape_")
+    def _names(self, input_features: Any) -> Sequence[str]:
         paths, *places = self._coefficients(np.zeros((1, self.n_features_in_))).shape[1:]
         if self.channels == 1:
             places = places[:-1]
         names = [name for i in range(paths) for name in numbered(f"scattering{i}", places)]
-        return np.array([name.removesuffix("[]") for name in names], dtype=object)
+        return [name.removesuffix("[]") for name in names]
 
-    def _transform(self) -> Any:
+    def _filters(self) -> Any:
         dimensions = len(self.shape_)
         detail = self.per_octave if dimensions == 1 else self.orientations
         return _kymatio(self.shape_, self.J, self.order, detail)
@@ -197,7 +144,7 @@ class Scattering(TransformerMixin, BaseEstimator):
         """Uncompressed, (n_samples, paths, *windows, channels); no windows if averaged globally."""
         signals = samples.reshape(-1, *self.shape_, self.channels)
         signals = np.ascontiguousarray(np.moveaxis(signals, -1, 1))
-        transform = self._transform()
+        transform = self._filters()
         chunks = [transform(signals[start : start + CHUNK]) for start in range(0, len(signals), CHUNK)]
         found = np.moveaxis(np.concatenate(chunks), 1, -1)
         if self.average == "global":

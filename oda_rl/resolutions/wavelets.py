@@ -1,23 +1,22 @@
 """Wavelets of signals and images at one resolution (PyWavelets), and lists from coarse to fine."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions.projection import check_falling, points
+from oda_rl.resolutions.base import Array, BaseMap, check_falling
 
-Array = NDArray[np.float64]
 KINDS = ("approximation", "coefficients", "modulus")
 
 
-class WaveletPyramid(TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class WaveletPyramid(BaseMap):
     """Signals or images at one level of their wavelet transform.
 
     A list of these, from a high level to level 0, is a multi-resolution representation: subspaces each
@@ -54,6 +53,10 @@ class WaveletPyramid(TransformerMixin, BaseEstimator):
 
     Notes
     -----
+    The approximation comes first, then the details from coarse to fine. Names are such as
+    `approximation2[0,1]`, `detail1_da[3,2]`: kind, level, direction and place. In `inverse_transform`
+    details that are not among the coefficients are taken to be zero.
+
     `"modulus"` is one layer of a scattering transform, with real wavelets; see `Scattering` for the
     transform proper. It pads images by reflection to multiples of 2^level.
 
@@ -72,46 +75,17 @@ class WaveletPyramid(TransformerMixin, BaseEstimator):
     array([[2., 2., 5., 5.]])
     """
 
-    def __init__(
-        self,
-        shape: int | Sequence[int] | None = None,
-        level: int = 1,
-        *,
-        wavelet: str = "haar",
-        mode: str = "periodization",
-        kind: str = "approximation",
-        channels: int = 1,
-    ) -> None:
-        self.shape = shape
-        self.level = level
-        self.wavelet = wavelet
-        self.mode = mode
-        self.kind = kind
-        self.channels = channels
+    shape: int | Sequence[int] | None = None
+    level: int = 1
+    _: KW_ONLY
+    wavelet: str = "haar"
+    mode: str = "periodization"
+    kind: str = "approximation"
+    channels: int = 1
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Check the parameters against the data; nothing is learned.
+    _fitted = "shape_"
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Signals or images as rows, flattened in C order.
-        y : ignored
-            Not used.
-
-        Returns
-        -------
-        WaveletPyramid
-            The map itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is unknown or does not fit the data.
-        ImportError
-            If PyWavelets is not installed.
-        """
-        samples = validate_data(self, X, dtype=np.float64)
+    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
         pywt = _pywt()
         check_at_least(0, level=self.level)
         for name, value, known in (
@@ -128,43 +102,20 @@ class WaveletPyramid(TransformerMixin, BaseEstimator):
                 f"{self.shape_} made of {samples.shape[1]} feature(s): at most "
                 f"{int(np.log2(max(self.shape_)))}."
             )
-        return self
 
-    def transform(self, X: ArrayLike) -> Array:
-        """The coefficients.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Signals or images as rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out)
-            Approximation first, then the details from coarse to fine.
-        """
-        check_is_fitted(self, "shape_")
-        samples = validate_data(self, X, dtype=np.float64, reset=False)
+    def _transform(self, samples: Array) -> Array:
         parts = self._parts(samples)
         return np.concatenate([part.reshape(len(samples), -1) for _, part in parts], axis=1)
 
-    @available_if(lambda self: self.kind != "modulus")
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Signals with these coefficients; details that are not among them are taken to be zero.
+    def _has_inverse(self) -> bool:
+        return self.kind != "modulus"
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features_out)
-            Coefficients, such as codevectors.
+    def _n_features_out(self) -> int:
+        return sum(part.size for _, part in self._parts(np.zeros((1, self.n_features_in_))))
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            In the units of the data.
-        """
-        check_is_fitted(self, "shape_")
+    def _inverse(self, given: Array) -> Array:
+        """The signals; details that are not among the coefficients are taken to be zero."""
         parts = self._parts(np.zeros((1, self.n_features_in_)))
-        given = points(X, sum(part.size for _, part in parts))
         n, start = len(given), 0
         coefficients = self._decompose(np.zeros((n, self.n_features_in_)))
         for name, part in parts:
@@ -179,23 +130,10 @@ class WaveletPyramid(TransformerMixin, BaseEstimator):
         inside = (slice(None), *(slice(length) for length in self.shape_))
         return np.ascontiguousarray(found[inside]).reshape(n, -1)
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
-        """Names such as `approximation2[0,1]`, `detail1_da[3,2]`: kind, level, direction and place.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Not used.
-
-        Returns
-        -------
-        ndarray of str objects
-        """
-        check_is_fitted(self, "shape_")
+    def _names(self, input_features: Any) -> Sequence[str]:
         parts = self._parts(np.zeros((1, self.n_features_in_)))
         last = None if self.channels > 1 else -1
-        names = [name for label, part in parts for name in numbered(label, part.shape[1:last])]
-        return np.array(names, dtype=object)
+        return [name for label, part in parts for name in numbered(label, part.shape[1:last])]
 
     @property
     def _axes(self) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """What the kernel estimators have in common: parameters, learning, what is published, model files."""
 
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,15 +18,36 @@ from oda_rl.rkhs.hyperparameters import HYPERPARAMETERS, Rules
 from oda_rl.rkhs.machine import Array, KernelMachine
 
 
+@dataclass(eq=False, repr=False)
 class KernelSGD(BaseEstimator):
-    """A function in a reproducing kernel Hilbert space that learns from samples."""
+    """A function in a reproducing kernel Hilbert space that learns from samples.
+
+    The fields are the parameters that `KernelSGDClassifier` explains.
+    """
+
+    loss: str = "hinge"
+    _: KW_ONLY
+    bandwidth: float = 1.0
+    adapt: Any = ("bandwidth",)
+    stepsize: float = 6.0
+    stepsize_halving: float | None = None
+    regularization: float = 1e-6
+    batch_size: int = 16
+    parsimony: float = 0.04
+    max_points: int = 1000
+    average: bool = True
+    n_passes: int = 1
+    fitness: str = "likelihood"
+    ratio: float = 1.15
+    fitness_rate: float = 0.01
+    move_probability: float = 0.9
+    slowing: float = 0.05
+    window: int = 3000
+    transfer: str = "keep"
+    random_state: Any = None
 
     losses: ClassVar[dict[str, int]]
-    loss: str
-    adapt: Any
-    n_passes: int
-    random_state: Any
-    _machine: KernelMachine
+    _machine = cast("Any", None)  # no parameter, hence without an annotation
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -58,6 +79,45 @@ class KernelSGD(BaseEstimator):
         n_outputs = self._begin(targets[weight > 0.0])
         self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
         return self._learn(samples, targets, weight, self.n_passes)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from samples in their order, one or many, and go on from what is there.
+
+        A chunk is divided into mini-batches, the last of which may be shorter; a sample has the same
+        stepsize in any of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next samples; never changed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their outputs; never changed.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsize of each sample.
+
+        Returns
+        -------
+        self
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or samples are not numbers.
+        """
+        return self._go_on(X, y, sample_weight, None)
+
+    def _go_on(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
+    ) -> Self:
+        first = self._machine is None
+        rules = self._rules() if first else self._machine.rules
+        samples, targets = self._check(X, y, reset=first)
+        weight = self._weights_of(samples, sample_weight)
+        n_outputs = self._extend(targets, classes)
+        if first:
+            self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
+        return self._learn(samples, targets, weight, None)
 
     def _learn(self, samples: Array, targets: NDArray[Any], weight: Array, n_passes: int | None) -> Self:
         """Learn: in a new order on each of the passes, or once in the given order."""
@@ -111,6 +171,10 @@ class KernelSGD(BaseEstimator):
 
     def _begin(self, targets: NDArray[Any]) -> int:
         """Note the outputs that there are; returns how many."""
+        raise NotImplementedError
+
+    def _extend(self, targets: NDArray[Any], classes: ArrayLike | None) -> int:
+        """Note the outputs that there are now, with those of the next samples; returns how many."""
         raise NotImplementedError
 
     def _numbers(self, targets: NDArray[Any]) -> Array:

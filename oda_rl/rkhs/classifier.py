@@ -1,6 +1,7 @@
 """The classifier: one function of the kernel's Hilbert space for each class, one dictionary for all."""
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +13,13 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from oda_rl.rkhs.base import Array, KernelSGD
 from oda_rl.rkhs.functional_sgd import HINGE, LOGISTIC
-from oda_rl.rkhs.machine import KernelMachine
 
 
 def _is_logistic(model: "KernelSGDClassifier") -> bool:
     return model.loss == "logistic"
 
 
+@dataclass(eq=False, repr=False)
 class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     """A kernel classifier that learns from a stream and finds its bandwidth: BARRETTE, POLK.
 
@@ -139,53 +140,9 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     (True, True)
     """
 
-    losses = {"hinge": HINGE, "logistic": LOGISTIC}  # noqa: RUF012
-    classes_: NDArray[Any]
+    losses: ClassVar[dict[str, int]] = {"hinge": HINGE, "logistic": LOGISTIC}
 
-    def __init__(
-        self,
-        loss: str = "hinge",
-        *,
-        bandwidth: float = 1.0,
-        adapt: Any = ("bandwidth",),
-        stepsize: float = 6.0,
-        stepsize_halving: float | None = None,
-        regularization: float = 1e-6,
-        batch_size: int = 16,
-        parsimony: float = 0.04,
-        max_points: int = 1000,
-        average: bool = True,
-        n_passes: int = 1,
-        fitness: str = "likelihood",
-        ratio: float = 1.15,
-        fitness_rate: float = 0.01,
-        move_probability: float = 0.9,
-        slowing: float = 0.05,
-        window: int = 3000,
-        transfer: str = "keep",
-        random_state: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.bandwidth = bandwidth
-        self.adapt = adapt
-        self.stepsize = stepsize
-        self.stepsize_halving = stepsize_halving
-        self.regularization = regularization
-        self.batch_size = batch_size
-        self.parsimony = parsimony
-        self.max_points = max_points
-        self.average = average
-        self.n_passes = n_passes
-        self.fitness = fitness
-        self.ratio = ratio
-        self.fitness_rate = fitness_rate
-        self.move_probability = move_probability
-        self.slowing = slowing
-        self.window = window
-        self.transfer = transfer
-        self.random_state = random_state
-
-    def partial_fit(
+    def partial_fit(  # type: ignore[override]
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -218,18 +175,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         ValueError
             If a parameter is outside its range or samples are not numbers.
         """
-        first = not hasattr(self, "_machine")
-        rules = self._rules() if first else self._machine.rules
-        samples, labels = self._check(X, y, reset=first)
-        weight = self._weights_of(samples, sample_weight)
-        known = np.empty(0, dtype=labels.dtype) if first else self.classes_
-        coming = [] if classes is None else [np.asarray(classes)]
-        self.classes_ = np.unique(np.concatenate([known, *coming, labels]))
-        if first:
-            self._machine = KernelMachine(samples.shape[1], len(self.classes_), rules, self._generator())
-        elif len(self.classes_) > len(known):
-            self._machine.set_outputs(np.searchsorted(self.classes_, known), len(self.classes_))
-        return self._learn(samples, labels, weight, None)
+        return self._go_on(X, y, sample_weight, classes)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """The outputs f_c(x), the largest of which tells the class.
@@ -305,6 +251,14 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
                 f"y must have at least two classes, got one class, {self.classes_[0]!r}; "
                 "partial_fit takes classes as they come."
             )
+        return len(self.classes_)
+
+    def _extend(self, labels: NDArray[Any], classes: ArrayLike | None) -> int:
+        known = labels[:0] if self._machine is None else self.classes_
+        coming = [] if classes is None else [np.asarray(classes)]
+        self.classes_ = np.unique(np.concatenate([known, *coming, labels]))
+        if self._machine is not None and len(self.classes_) > len(known):
+            self._machine.set_outputs(np.searchsorted(self.classes_, known), len(self.classes_))
         return len(self.classes_)
 
     def _numbers(self, labels: NDArray[Any]) -> Array:

@@ -7,13 +7,13 @@ import pytest
 from gymnasium import spaces
 
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.linear_q import (
+from oda_rl.agents.baselines import (
     FourierConfig,
     SOMConfig,
     TileCodingConfig,
     UniformGridConfig,
-    kernels,
 )
+from oda_rl.agents.linear_q import kernels
 from oda_rl.agents.linear_q.features import (
     Encoder,
     Scratch,

@@ -5,14 +5,14 @@ import pytest
 from gymnasium import spaces
 
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.linear_q import (
+from oda_rl.agents.baselines import (
     DivergenceError,
     FourierConfig,
     SOMConfig,
     TileCodingConfig,
     UniformGridConfig,
-    kernels,
 )
+from oda_rl.agents.linear_q import kernels
 from oda_rl.agents.linear_q.learner import LinearLearner
 
 N_ACTIONS = 3

@@ -1,4 +1,4 @@
-"""Callbacks that promise to look rarely see what they would have seen."""
+"""Callbacks that promise to be due rarely miss nothing."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import (
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
-from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_look, count_calls
+from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_due, count_calls
 from oda_rl.agents.sb3.callbacks import CodebookCallback, SnapshotCallback
 
 QUICK = {"warmup_steps": 200, "growth_steps": 1000, "growth_cells": 10, "max_cells": 20}
@@ -24,7 +24,7 @@ class Seldom(BaseCallback):
         self.every, self.seen = every, []
 
     @property
-    def looks_every(self):
+    def due_every(self):
         return self.every
 
     def _on_step(self):
@@ -41,19 +41,19 @@ class Often(Seldom):
         return True
 
 
-def test_calls_until_look():
+def test_calls_until_due():
     seldom = Seldom(100)
-    assert calls_until_look(seldom, 0) == 100
+    assert calls_until_due(seldom, 0) == 100
     count_calls(seldom, 30)
-    assert calls_until_look(seldom, 30) == 70
-    assert calls_until_look(Often(100), 0) == ALWAYS
-    assert calls_until_look(ConvertCallback(None), 0) == NEVER
-    assert calls_until_look(ConvertCallback(lambda *_: True), 0) == ALWAYS
+    assert calls_until_due(seldom, 30) == 70
+    assert calls_until_due(Often(100), 0) == ALWAYS
+    assert calls_until_due(ConvertCallback(None), 0) == NEVER
+    assert calls_until_due(ConvertCallback(lambda *_: True), 0) == ALWAYS
     log = LogEveryNTimesteps(500)
-    assert calls_until_look(log, 450) == 50
+    assert calls_until_due(log, 450) == 50
     both = CallbackList([seldom, log])
-    assert calls_until_look(both, 480) == 20
-    assert calls_until_look(CallbackList([both, Often(7)]), 480) == ALWAYS
+    assert calls_until_due(both, 480) == 20
+    assert calls_until_due(CallbackList([both, Often(7)]), 480) == ALWAYS
     count_calls(both, 5)
     assert (both.n_calls, seldom.n_calls, log.n_calls) == (5, 35, 5)
 
@@ -69,7 +69,7 @@ def test_nothing_is_missed(env_id):
     assert seldom.n_calls == 2_000
 
 
-def test_who_looks_always_is_called_always():
+def test_who_is_always_due_is_always_called():
     often, seldom = Often(300), Seldom(300)
     TwoTimescaleQ(env="CartPole-v1", seed=0, **QUICK).learn(700, callback=[seldom, often])
     assert often.seen == [(n, n) for n in range(1, 701)]
@@ -77,7 +77,7 @@ def test_who_looks_always_is_called_always():
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "oda_rl/CartPole-v1"])
-def test_looking_changes_nothing_that_is_learned(env_id):
+def test_callbacks_change_nothing_that_is_learned(env_id):
     alone, watched = (TwoTimescaleQ(env=env_id, seed=0, **QUICK) for _ in range(2))
     alone.learn(5_000)
     watched.learn(5_000, callback=[CodebookCallback(700), SnapshotCallback(900)])

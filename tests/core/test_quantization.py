@@ -1,5 +1,7 @@
 """The baselines: stochastic vector quantization and batch deterministic annealing."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -112,3 +114,19 @@ def test_batch_annealing_of_positive_data(divergence):
 def test_bad_parameters_of_batch_annealing(options, message):
     with pytest.raises(ValueError, match=message):
         DeterministicAnnealing(**options).fit(blobs())
+
+
+@pytest.mark.parametrize("model", [StochasticVQ(3, random_state=0), DeterministicAnnealing(3)])
+def test_files_hold_what_was_learned(model):
+    samples, file = blobs(), io.BytesIO()
+    model.fit(samples).save(file)
+    file.seek(0)
+    loaded = type(model).load(file)
+    np.testing.assert_array_equal(loaded.codevectors_, model.codevectors_)
+    np.testing.assert_array_equal(loaded.predict(samples), model.predict(samples))
+    assert loaded.n_codevectors_ == model.n_codevectors_
+    assert len(loaded.history_) == len(model.history_)
+    assert loaded.history_[-1].distortion == model.history_[-1].distortion
+    if hasattr(model, "partial_fit"):
+        again = loaded.partial_fit(samples[:50]).codevectors_
+        np.testing.assert_array_equal(again, model.partial_fit(samples[:50]).codevectors_)

@@ -8,7 +8,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
-from oda_rl.estimators.base import Estimator
+from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.parameters import restored
 from oda_rl.estimators.regression.local_models import LocalModel
 from oda_rl.estimators.regression.session import ModelSettings, RegressionPoint, RegressionRun
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 OWN = "own"
 
 
-class ODARegressor(MultiOutputMixin, RegressorMixin, Estimator):
+class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     """Regression by online deterministic annealing: a codebook whose cells have local models.
 
     Cells split as the temperature falls, in the space of inputs and outputs together, so that they
@@ -188,63 +188,35 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Anneal over the samples, again and again in a new order, until K_max or t_min is reached.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs; never changed.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Outputs; never changed.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        ODARegressor
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range, or samples are not numbers.
-        """
+    def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         run, samples, weight = self._take_in(X, y, sample_weight, begin=True)
         run.fit(samples, weight / weight.mean())
         self._publish()
-        return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from samples in their order, one or many, and go on where the annealing stood.
-
-        How a stream is cut into chunks makes no difference.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The next inputs; never changed.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their outputs; never changed.
-        sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsizes of the cells, and the weights in the models' least squares.
-
-        Returns
-        -------
-        ODARegressor
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range, or samples are not numbers or of other shapes than
-            before.
-        """
-        begin = not hasattr(self, "_run")
-        run, samples, weight = self._take_in(X, y, sample_weight, begin)
+    def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        run, samples, weight = self._take_in(X, y, sample_weight, begin=not hasattr(self, "_run"))
         run.observe(samples, weight)
         self._publish()
-        return self
+
+    def _take_in(
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, begin: bool
+    ) -> tuple[RegressionRun, Array, Array]:
+        """The run, a new one to `begin`; inputs and outputs side by side; weights."""
+        settings, models = Settings.of(self), ModelSettings.of(self)
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, targets="outputs")
+        outputs = data.targets.reshape(len(data.weight), -1).astype(np.float64)
+        n_outputs = outputs.shape[1]
+        if begin:
+            self._flat = data.targets.ndim == 1
+            n_inputs = self.n_features_in_
+            self._run = RegressionRun(settings, models, n_inputs, n_outputs, self._generator())
+        elif n_outputs != self._run.n_outputs:
+            raise ValueError(
+                f"y must have as many outputs as before, {self._run.n_outputs}, got {n_outputs}."
+            )
+        else:
+            self._run.resume(settings)
+        return self._run, np.column_stack([data.samples, outputs]), data.weight
 
     # -- using -----------------------------------------------------------------------------------
 
@@ -261,11 +233,12 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, Estimator):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             As the outputs that were learned from.
         """
-        found = self._run.predict(self._check_again(X))
+        samples = self._check_again(X)
+        found = self._run.predict(samples)
         return found[:, 0] if self._flat else found
 
     def association(self, X: ArrayLike) -> Array:
-        """How much every cell says in a prediction.
+        """The share of every cell in a prediction.
 
         Parameters
         ----------
@@ -356,26 +329,6 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, Estimator):
         self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
         self._run.set_state(state["run"])
         self._publish()
-
-    def _take_in(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, begin: bool
-    ) -> tuple[RegressionRun, Array, Array]:
-        """The run, a new one to `begin`; inputs and outputs side by side; weights."""
-        settings, models = Settings.of(self), ModelSettings.of(self)
-        data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, outputs=True)
-        outputs = data.targets.reshape(len(data.weight), -1).astype(np.float64)
-        n_outputs = outputs.shape[1]
-        if begin:
-            self._flat = data.targets.ndim == 1
-            n_inputs = self.n_features_in_
-            self._run = RegressionRun(settings, models, n_inputs, n_outputs, self._generator())
-        elif n_outputs != self._run.n_outputs:
-            raise ValueError(
-                f"y must have as many outputs as before, {self._run.n_outputs}, got {n_outputs}."
-            )
-        else:
-            self._run.resume(settings)
-        return self._run, np.column_stack([data.samples, outputs]), data.weight
 
     def _publish(self) -> None:
         run = self._run

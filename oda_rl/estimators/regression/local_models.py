@@ -135,12 +135,12 @@ class ModelAnnealer(Annealer):
         targets: Array | None,
         labels: NDArray[np.int64],
         sample_weight: Array,
-        looking: bool,
+        measuring: bool,
         models: Models | None = None,
     ) -> tuple[int, bool]:
         assert targets is not None
         if self.model is not None:
-            return self._advance_own(samples, targets, labels, sample_weight, looking)
+            return self._advance_own(samples, targets, labels, sample_weight, measuring)
         book = self.codebook
         models = Models(
             targets,
@@ -152,7 +152,7 @@ class ModelAnnealer(Annealer):
             float(self.softness),
             self.figures,
         )
-        return super()._advance(samples, targets, labels, sample_weight, looking, models)
+        return super()._advance(samples, targets, labels, sample_weight, measuring, models)
 
     def end_level(self) -> None:
         """As for the annealer; then models forget, as their cells are about to move."""
@@ -168,7 +168,7 @@ class ModelAnnealer(Annealer):
         seen /= factor
 
     def _advance_own(
-        self, samples: Array, targets: Array, labels: Any, sample_weight: Array, looking: bool
+        self, samples: Array, targets: Array, labels: Any, sample_weight: Array, measuring: bool
     ) -> tuple[int, bool]:
         """The same for a model of the user's own: one sample at a time, in Python."""
         for t in range(len(samples)):
@@ -176,7 +176,9 @@ class ModelAnnealer(Annealer):
             squared = self._learn_own(samples[t, : self.n_inputs], targets[t], float(sample_weight[t]))
             self.figures[ERROR] += (squared - self.figures[ERROR]) / count
             one = slice(t, t + 1)
-            _, finished = super()._advance(samples[one], None, labels[one], sample_weight[one], looking)
+            _, finished = super()._advance(
+                samples[one], None, labels[one], sample_weight[one], measuring
+            )
             if finished:
                 return t + 1, True
         return len(samples), False

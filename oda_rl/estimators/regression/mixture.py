@@ -206,7 +206,7 @@ def _choose_ridge(
     residual += (values[:, None] * power / shrunk**2).sum(axis=0)
     left = 1.0 - CAUTION * (used + (values[:, None] / shrunk).sum(axis=0)) / n
     scores = np.maximum(residual, 1e-12 * energy) / n / np.maximum(left, LEAST_LEFT) ** 2
-    # Towards interpolation both residual and what is left vanish, and their ratio says nothing.
+    # Towards interpolation both residual and what is left vanish, and their ratio means nothing.
     scores[:-1][left[:-1] <= LEAST_LEFT] = np.inf
     best = int(scores.argmin())
     return shrunk[:, best], float(scores[best])

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
@@ -22,7 +21,7 @@ from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_sampl
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
-from oda_rl.estimators.tree.settings import Layer, TreeSettings, kind_of
+from oda_rl.estimators.tree.settings import TARGETS, Layer, TreeSettings, kind_of
 from oda_rl.estimators.tree.tree import Tree
 from oda_rl.inspect.table import Table
 from oda_rl.inspect.trees import tree_table
@@ -230,7 +229,8 @@ class TreeEstimator(Estimator):
 
     @property
     def _fitted(self) -> TreeSession:
-        check_is_fitted(self, "n_samples_seen_")
+        if not hasattr(self, "n_samples_seen_"):
+            check_is_fitted(self, "n_samples_seen_")  # which takes longer than to predict one sample
         self._session.conclude()
         return self._session
 
@@ -241,15 +241,11 @@ class TreeEstimator(Estimator):
 
     def _predicted(self, X: ArrayLike) -> NDArray[Any]:
         samples = self._check_again(X)
-        return self._fitted.task.predict(self.tree_, samples)
-
-    @property
-    def _divergence(self) -> Divergence:
-        return self._session.settings.annealing.divergence
+        return self._session.task.predict(self._session.tree, samples)
 
     def _check_again(self, X: ArrayLike) -> Array:
-        check_is_fitted(self, "n_samples_seen_")
-        return check_samples(self, self._divergence, X, reset=False)
+        divergence = self._fitted.settings.annealing.divergence
+        return check_samples(self, divergence, X, reset=False)
 
     def _check(
         self,
@@ -260,10 +256,9 @@ class TreeEstimator(Estimator):
         reset: bool,
     ) -> Data:
         """Validated samples; outputs are of shape (n_samples, n_outputs)."""
-        clusters, outputs = (settings.kind == kind for kind in ("clusterer", "regressor"))
-        divergence, y = settings.annealing.divergence, None if clusters else y
-        data = check_data(self, divergence, X, y, sample_weight, reset=reset, outputs=outputs)
-        if not outputs:
+        wanted, divergence = TARGETS[settings.kind], settings.annealing.divergence
+        data = check_data(self, divergence, X, y, sample_weight, reset=reset, targets=wanted)
+        if wanted != "outputs":
             return data
         if reset:
             self._flat = data.targets.ndim == 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from oda_rl.estimators.regression.session import ModelSettings
 from oda_rl.estimators.settings import Settings, check_temperatures
 
 KINDS = {"clusterer": ODAPartition, "classifier": ODAClassifier, "regressor": ODARegressor}
+TARGETS: dict[str, Literal["classes", "outputs", "none"]] = {
+    "clusterer": "none",
+    "classifier": "classes",
+    "regressor": "outputs",
+}
 # Parameters that mean nothing in a tree, and must be as they are by default.
 UNUSED = {
     "clusterer": ("bifurcation", "finish", "target_distortion", "scale"),

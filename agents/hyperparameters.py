@@ -1,0 +1,234 @@
+"""Hyperparameters: fields of a dataclass that know what they accept, and the one check of them all.
+
+A field is written once, by `setting`, with its type, default, interval and description. From there it
+gets into the checks and their messages, the docstrings and signatures of the agents, and the command
+line.
+"""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import numpy as np
+
+T = TypeVar("T")
+INDENT = "    "
+# Arguments of an agent that are no part of the signature that users see
+HIDDEN = ("self", "_init_setup_model", "hyperparameters")
+
+# What every agent takes, besides its hyperparameters
+PARAMETERS = """
+policy : str or class, default={policy!r}
+    For the interface's sake; there is one policy.
+env : str, gymnasium.Env, VecEnv or None
+    The environment to learn from, or the id of one; None for a model that is to be loaded. Several
+    environments of a VecEnv take turns.
+config : {config}, optional
+    Hyperparameters that were put together before; those that are given by name go before them.
+tensorboard_log : str, optional
+    Folder for TensorBoard.
+verbose : int, default=0
+    0: silent, 1: logs to the terminal.
+seed : int, optional
+    Same seed, same result, on one machine and version.
+stats_window_size : int, default=100
+    Episodes over which returns are averaged for the log.
+device : str, default="cpu"
+    For the interface's sake; there is nothing to put on a GPU.
+"""
+
+
+def setting(default: Any, doc: str, within: str = "", group: str = "") -> Any:
+    """A field of a `Config`.
+
+    Parameters
+    ----------
+    default : object
+        Its default.
+    doc : str
+        What it is.
+    within : str, default=""
+        The interval that its numbers lie in, such as "[0, 1)".
+    group : str, default=""
+        Begins a group of fields in the documentation, and is its title.
+    """
+    return field(default=default, metadata={"doc": doc, "within": within, "group": group})
+
+
+def with_default(config_class: Any, name: str, default: Any) -> Any:
+    """A field as in another configuration, with its own default."""
+    return field(default=default, metadata=config_class.__dataclass_fields__[name].metadata)
+
+
+def documented(config_class: type[T]) -> type[T]:
+    """Put the fields of a `Config` into its docstring."""
+    config_class.__doc__ = add_parameters(config_class.__doc__, describe_fields(config_class))
+    return config_class
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the configurations of all agents have in common: all values are checked."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, within = getattr(self, one.name), one.metadata["within"]
+            try:
+                found = _convert(one.type, value, _inside(within), one.default == ())
+            except (TypeError, ValueError, OverflowError):
+                accepted = _accepted(one.type, within)
+                raise ValueError(f"{one.name} must be {accepted}, got {value!r}.") from None
+            object.__setattr__(self, one.name, found)
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise a ValueError if values do not go with one another."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return asdict(self)
+
+
+def override(config: Any, given: Mapping[str, Any], owner: str) -> Any:
+    """The configuration with other values for some of its fields.
+
+    Parameters
+    ----------
+    config : Config
+        The configuration.
+    given : mapping of str to object
+        By name.
+    owner : str
+        Whose hyperparameters they are, for the message.
+
+    Raises
+    ------
+    TypeError
+        If there is no such field.
+    ValueError
+        If a value is not accepted.
+    """
+    names = [one.name for one in fields(config)]
+    for name in given:
+        if name not in names:
+            raise TypeError(
+                f"{owner} has no hyperparameter {name!r} (got {given[name]!r}); "
+                f"it has {', '.join(names)}."
+            )
+    return replace(config, **given)
+
+
+# -- what a field accepts ----------------------------------------------------------------------------
+
+
+def _inside(within: str) -> Callable[[float], bool]:
+    """Whether a number lies in an interval; NaN never does."""
+    if not within:
+        return lambda number: number == number
+    low, high = (float(end) for end in within[1:-1].split(","))
+    from_low, to_high = within[0] == "[", within[-1] == "]"
+    return lambda x: low < x < high or (from_low and x == low) or (to_high and x == high)
+
+
+def _convert(kind: Any, value: Any, inside: Callable[[float], bool], may_be_empty: bool) -> Any:
+    """The value as plain Python has it; raises an error if it is no `kind`, or a number not `inside`."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        for part in parts:
+            try:
+                return _convert(part, value, inside, may_be_empty)
+            except (TypeError, ValueError, OverflowError):
+                continue
+        raise ValueError
+    if origin is tuple:
+        if isinstance(value, str) or not (len(value) or may_be_empty):
+            raise ValueError
+        kinds = (parts[0],) * len(value) if parts[-1] is Ellipsis else parts
+        return tuple(_convert(*pair, inside, False) for pair in zip(kinds, value, strict=True))
+    if origin is Literal or kind in (bool, NoneType):
+        choices = parts if origin else (True, False) if kind is bool else (None,)
+        if value not in choices or (isinstance(value, int) and not isinstance(value, bool)):
+            raise ValueError
+        return value
+    if isinstance(value, str | bool | np.bool_) or not inside(float(value)):
+        raise ValueError
+    if kind is int and value != int(value):
+        raise ValueError
+    return kind(value)
+
+
+def _accepted(kind: Any, within: str, many: bool = False) -> str:
+    """What a field of this type accepts, in words."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return " or ".join(_accepted(part, within, many) for part in parts)
+    if origin is tuple:
+        return f"{'tuples' if many else 'a tuple'} of {_accepted(parts[0], within, many=True)}"
+    if origin is Literal:
+        return " or ".join(map(repr, parts))
+    if kind in (bool, NoneType):
+        return "True or False" if kind is bool else "None"
+    number = "whole number" if kind is int else "number"
+    found = f"{number}s" if many else f"a {number}"
+    return f"{found} in {within}" if within else found
+
+
+# -- where the fields are shown ----------------------------------------------------------------------
+
+
+def describe_fields(config_class: Any) -> str:
+    """The fields as entries of numpydoc's section "Parameters", with a line for each group."""
+    lines = []
+    for one in fields(config_class):
+        if one.metadata["group"]:
+            lines += ["", one.metadata["group"], ""]
+        accepted = _accepted(one.type, one.metadata["within"])
+        lines.append(f"{one.name} : {accepted}, default={one.default!r}")
+        lines += textwrap.wrap(one.metadata["doc"], 92, initial_indent=INDENT, subsequent_indent=INDENT)
+    return "\n".join(lines)
+
+
+def add_parameters(doc: str | None, entries: str) -> str | None:
+    """A docstring with a section "Parameters" of these entries, before all other sections.
+
+    Examples
+    --------
+    >>> print(add_parameters("What it is.", "size : int"))
+    What it is.
+    <BLANKLINE>
+    Parameters
+    ----------
+    size : int
+    """
+    if doc is None or not entries:  # Python may have been told to leave docstrings out
+        return doc
+    text = inspect.cleandoc(doc)
+    section = re.search(r"^[A-Z][A-Za-z ]+\n-{3,}$", text, re.MULTILINE)
+    at = section.start() if section else len(text)
+    head, tail = text[:at].rstrip(), text[at:]
+    return f"{head}\n\nParameters\n----------\n{entries.strip()}\n" + (f"\n{tail}" if tail else "")
+
+
+def show_hyperparameters(agent: Any, signature: inspect.Signature) -> None:
+    """Put the fields of an agent's `config_class` into its signature and its docstring.
+
+    Parameters
+    ----------
+    agent : type
+        With `config_class` and `policy_aliases`, whose first is the default policy.
+    signature : inspect.Signature
+        Of its constructor, which takes hyperparameters by any name.
+    """
+    config_class, policy = agent.config_class, next(iter(agent.policy_aliases))
+    common = PARAMETERS.format(policy=policy, config=config_class.__name__)
+    agent.__doc__ = add_parameters(agent.__doc__, common + describe_fields(config_class))
+    shown = [one for one in signature.parameters.values() if one.name not in HIDDEN]
+    shown[0] = shown[0].replace(default=policy)
+    for one in fields(config_class):
+        keyword: Any = inspect.Parameter.KEYWORD_ONLY
+        shown.append(inspect.Parameter(one.name, keyword, default=one.default, annotation=one.type))
+    agent.__signature__ = inspect.Signature(shown)

@@ -1,0 +1,142 @@
+"""What feature maps have in common: checked rows in, and the methods that scikit-learn expects."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+Array = NDArray[np.float64]
+
+
+class BaseMap(TransformerMixin, BaseEstimator):
+    """A map from rows of numbers to features; a subclass has the four private methods."""
+
+    # The attribute that `fit` sets last.
+    _fitted: ClassVar[str]
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Check the parameters against the data, and fit the map if there is anything to learn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data, as finite numbers; signals and images as rows, flattened in C order.
+        y : array-like of shape (n_samples,), optional
+            For maps that learn from labels, such as LinearDiscriminantAnalysis; others ignore it.
+
+        Returns
+        -------
+        self
+            The map itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown, outside its range, or does not fit the data.
+        ImportError
+            If the map needs a package that is not installed.
+        """
+        self._fit(validate_data(self, X, dtype=np.float64), y)
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """The features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+
+        Raises
+        ------
+        ValueError
+            If X is not of the form of the data of `fit`, or a user's map gives anything but one row of
+            finite numbers per sample.
+        """
+        check_is_fitted(self, self._fitted)
+        return self._transform(validate_data(self, X, dtype=np.float64, reset=False))
+
+    @available_if(lambda self: self._has_inverse())
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Features, such as codevectors, in the units of the data, if the map has an inverse.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features_out)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            What the map has lost is as `Attributes` or `Notes` of the map tell.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of features.
+        """
+        check_is_fitted(self, self._fitted)
+        features = np.asarray(X, dtype=np.float64)
+        n = self._n_features_out()
+        if features.ndim != 2 or features.shape[1] != n:
+            raise ValueError(f"X must have the shape (n_samples, {n}), got {features.shape}.")
+        return self._inverse(features)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the features.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the data's features.
+
+        Returns
+        -------
+        ndarray of str objects
+        """
+        check_is_fitted(self, self._fitted)
+        return np.array(self._names(input_features), dtype=object)
+
+    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
+        raise NotImplementedError
+
+    def _transform(self, samples: Array) -> Array:
+        raise NotImplementedError
+
+    def _names(self, input_features: Any) -> Sequence[str]:
+        raise NotImplementedError
+
+    def _has_inverse(self) -> bool:
+        return False
+
+    def _n_features_out(self) -> int:
+        raise NotImplementedError
+
+    def _inverse(self, features: Array) -> Array:
+        raise NotImplementedError
+
+
+def check_not_empty(name: str, values: Sequence[Any]) -> None:
+    """Raise a ValueError if a list of resolutions is empty."""
+    if len(values) == 0:
+        raise ValueError(f"{name} must name at least one resolution, got none.")
+
+
+def check_falling(name: str, values: Sequence[int], least: int, most: int, shape: object) -> None:
+    """Raise a ValueError unless whole numbers fall from coarse to fine, between two bounds."""
+    check_not_empty(name, values)
+    falling = all(a > b for a, b in pairwise(values))
+    if not falling or not all(least <= value <= most for value in values):
+        raise ValueError(
+            f"{name} must fall from coarse to fine and lie between {least} and {most} for the shape "
+            f"{shape!r}, got {list(values)}."
+        )

@@ -1,0 +1,136 @@
+"""Hyperparameters are checked, shown in signatures and docstrings, and survive JSON."""
+
+import inspect
+import json
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from oda_rl import agents
+from oda_rl.agents import TwoTimescaleConfig
+from oda_rl.agents.baselines import (
+    PRESETS,
+    FourierConfig,
+    SOMConfig,
+    TileCodingConfig,
+    UniformGridConfig,
+    preset,
+)
+from oda_rl.agents.kernel_q.config import KernelQConfig
+
+NAMES = ["TwoTimescaleQ", "UniformGridQ", "SOMQ", "TileCodingSarsa", "FourierSarsa", "KernelQ"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TwoTimescaleConfig(observation_scale=(1.0, 2.0)),
+        UniformGridConfig(bins=(2, 3), observation_low=(0.0, float("-inf")), angles=((0, 1),)),
+        SOMConfig(n_cells=(2, 3)),
+        TileCodingConfig(tiles=[2, 3]),
+        FourierConfig(coupled=2),
+        KernelQConfig(adapt_bandwidth=False),
+    ],
+)
+def test_json(config):
+    assert type(config)(**json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_numbers_of_other_kinds_are_taken_as_what_they_are():
+    config = TwoTimescaleConfig(
+        warmup_steps=1e3, gamma=np.float32(0.5), max_cells=np.int64(50), slow_b=0
+    )
+    assert (config.warmup_steps, config.gamma, config.max_cells, config.slow_b) == (1000, 0.5, 50, 0.0)
+    for name in ("warmup_steps", "gamma", "max_cells", "slow_b"):
+        assert type(getattr(config, name)) in (int, float)
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "message"),
+    [
+        (TwoTimescaleConfig, {"gamma": 1.0}, r"gamma must be a number in \[0, 1\), got 1.0"),
+        (TwoTimescaleConfig, {"gamma": float("nan")}, "gamma must be .* got nan"),
+        (TwoTimescaleConfig, {"gamma": True}, "gamma must be .* got True"),
+        (TwoTimescaleConfig, {"learning_rate": "fast"}, "learning_rate must be a number.*'fast'"),
+        (TwoTimescaleConfig, {"hold": 0}, r"hold must be a whole number in \[1, inf\), got 0"),
+        (TwoTimescaleConfig, {"max_cells": 10.5}, "max_cells must be a whole number .* got 10.5"),
+        (TwoTimescaleConfig, {"growth_steps": float("inf")}, "growth_steps must be a whole number"),
+        (TwoTimescaleConfig, {"cooling": 1.5}, "cooling"),
+        (TwoTimescaleConfig, {"tree": 1}, "tree must be True or False, got 1"),
+        (TwoTimescaleConfig, {"codebook": "tree"}, "codebook must be 'shared' or 'per_action'"),
+        (TwoTimescaleConfig, {"max_cells": 10, "growth_cells": 20}, "at least growth_cells"),
+        (TwoTimescaleConfig, {"observation_scale": (1.0, -1.0)}, "observation_scale must be a tuple of"),
+        (TwoTimescaleConfig, {"near_branches": 3}, "near_branches=3 needs tree=True"),
+        (TwoTimescaleConfig, {"tree": True, "codebook": "per_action"}, "tree=True needs codebook"),
+        (UniformGridConfig, {"bins": 0}, "bins must be a whole number .* got 0"),
+        (UniformGridConfig, {"bins": (2, 2.5)}, r"bins must be .* got \(2, 2.5\)"),
+        (UniformGridConfig, {"traces": "dutch"}, "traces must be 'replacing'"),
+        (UniformGridConfig, {"update": "q"}, "update must be 'sarsa' or 'watkins'"),
+        (SOMConfig, {"n_cells": ()}, "n_cells must be a whole number"),
+        (SOMConfig, {"map_rate": 0.0}, "map_rate must be"),
+        (SOMConfig, {"map_radius": -1.0}, "map_radius must be"),
+        (TileCodingConfig, {"tilings": 2.5}, "tilings must be a whole number"),
+        (FourierConfig, {"order": 0}, "order must be a whole number"),
+        (FourierConfig, {"coupled": 0}, "coupled must be a whole number"),
+        (FourierConfig, {"initial_value": float("nan")}, "initial_value must be"),
+        (FourierConfig, {"angles": ((0, 1), (1, 2))}, "angles must be pairs of different"),
+        (FourierConfig, {"angles": ((0, 1, 2),)}, "angles must be a tuple of tuples"),
+        (
+            FourierConfig,
+            {"observation_low": (1.0,), "observation_high": (1.0,)},
+            "observation_low must be below",
+        ),
+        (FourierConfig, {"observation_low": (float("nan"),)}, "observation_low must be a tuple of num"),
+        (KernelQConfig, {"bandwidth": 0.0}, "bandwidth must be"),
+        (KernelQConfig, {"move_probability": 0.2}, "move_probability must be"),
+        (KernelQConfig, {"stepsize_halving": 0.0}, "stepsize_halving must be"),
+        (KernelQConfig, {"max_points": 0}, "max_points must be"),
+        (KernelQConfig, {"reach": 0.5}, "reach must be"),
+        (KernelQConfig, {"adapt_bandwidth": "yes"}, "adapt_bandwidth must be True or False"),
+        (KernelQConfig, {"regularization": 1.0}, "stepsize times regularization"),
+    ],
+)
+def test_bad_values(config, options, message):
+    with pytest.raises(ValueError, match=message):
+        config(**options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_are_keyword_arguments_with_defaults_and_documented(name):
+    agent = getattr(agents, name)
+    shown = inspect.signature(agent).parameters
+    assert next(iter(shown)) == "policy"
+    assert shown["policy"].default in agent.policy_aliases
+    for field in fields(agent.config_class):
+        assert shown[field.name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert shown[field.name].default == field.default
+        assert shown[field.name].annotation == field.type
+        assert f"\n{field.name} : " in agent.__doc__
+        assert f"\n{field.name} : " in agent.config_class.__doc__
+    assert agent.__doc__.count("Parameters\n---") == 1
+    assert "\nExploration\n" in agent.__doc__, "a group"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_name(name):
+    with pytest.raises(
+        TypeError, match=rf"{name} has no hyperparameter 'gama' \(got 0.9\); it has .*gamma"
+    ):
+        getattr(agents, name)(env="CartPole-v1", gama=0.9)
+
+
+def test_a_configuration_and_single_values():
+    config = TwoTimescaleConfig(gamma=0.5, max_cells=20)
+    model = agents.TwoTimescaleQ(env="CartPole-v1", config=config, max_cells=30)
+    assert model.config == TwoTimescaleConfig(gamma=0.5, max_cells=30)
+    with pytest.raises(TypeError, match="config must be a SOMConfig"):
+        agents.SOMQ(config=config)
+
+
+def test_presets_are_valid():
+    for tasks in PRESETS.values():
+        for algorithm, options in tasks.items():
+            getattr(agents, algorithm).config_class(**options)
+    assert preset("SOMQ", "CartPole-v1") == preset("SOMQ", "oda_rl/CartPoleFriction-v0") != {}
+    assert preset("SOMQ", "LunarLander-v3") == {}
