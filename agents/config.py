@@ -240,15 +240,24 @@ class TwoTimescaleConfig(_AnnealedConfig):
     codebook: Literal["shared", "per_action"] = setting(
         "shared",
         "One codebook whose cells have a value for each action, or a codebook for each action.",
-        group="Q-learning",
+        group="Pairs of observations and actions",
+    )
+    action_weight: float = setting(
+        0.1,
+        "Half the range of a continuous action, in units of the scaled observations: how much actions "
+        "count in the distance between pairs.",
+        "(0, inf]",
     )
     learning_rate_by: Literal["cell", "global"] = setting(
-        "cell", "Count the visits of each cell and action, or the average over all."
+        "cell",
+        "Count the visits of each cell and action, or the average over all.",
+        group="Stepsizes",
     )
     optimism: float = setting(
         1.0,
         "Q values start at this share of the largest reward for ever, or at 0 if no reward is positive.",
         "[0, inf]",
+        group="Exploration",
     )
     exploration_initial_eps: float = setting(
         0.1, "Share of random actions when learning begins.", "[0, 1]"
@@ -259,12 +268,6 @@ class TwoTimescaleConfig(_AnnealedConfig):
     )
     hold: int = setting(
         2, "While values are learned, a random action is held for 1 to this many steps.", "[1, inf)"
-    )
-    action_weight: float = setting(
-        0.1,
-        "Half the range of a continuous action, in units of the scaled observations: how much actions "
-        "count in the distance between pairs.",
-        "(0, inf]",
     )
 
     def _check_together(self) -> None:

@@ -1,6 +1,6 @@
 """The learner with an actor: actor-critic over aggregate states that an annealer makes finer."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.compiled_rollout import ObserveFunction
 from oda_rl.agents.config import TwoTimescaleACConfig
-from oda_rl.agents.observation_scale import BlendedScale
+from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
 
 OBSERVE_ACTOR = ObserveFunction(actor_step.observe_actor)
 
@@ -22,9 +22,9 @@ class ActorCriticLearner(TwoTimescaleLearner):
     the preferences of the actor, in `codebook["q"]`, and a value, in `codebook["v"]`.
     """
 
-    config_class = TwoTimescaleACConfig
-    rule = actor_critic
-    scale_class = BlendedScale
+    config_class: ClassVar[Any] = TwoTimescaleACConfig
+    rule: ClassVar[Any] = actor_critic
+    scale_class: ClassVar[type[ObservationScale]] = BlendedScale
 
     def probabilities(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """The actor's probabilities of the actions.

@@ -166,10 +166,11 @@ def change_unit(state, unit):
         first = first_trace(env, n_actions, n_rows)
         for i in range(ledger.n_living[env]):
             branch = ledger.living[env, i]
-            pay(state, env, branch)
+            block, width = branches.payload[branch], numbers.counters[WIDTH]
+            pay(env, block, branch, width, n_actions, n_rows, ledger)
             for r in range(first, first + n_actions * numbers.counters[N_BASIS]):
-                for place in range(numbers.counters[WIDTH]):
-                    branches.payload[branch, r, place] *= factor
+                for place in range(width):
+                    block[r, place] *= factor
     figures[ACTOR_UNIT] = unit
 
 
@@ -190,7 +191,7 @@ def trace_branch(state, env, k, size):
     first = first_trace(env, n_actions, n_rows)
     traces, critic = block[first : first + n_rows], n_actions * n_basis
     visits, rate = block[n_rows : n_rows + n_actions], block[n_rows + n_actions : n_rows + 2 * n_actions]
-    share = memory.share[env, k * width : (k + 1) * width]
+    share = memory.share[env][k * width : (k + 1) * width]
     per_slope, linear = 1.0 / value_temperature(settings), n_basis > 1
     if own >= 0:
         part = slice(own, own + 1)
