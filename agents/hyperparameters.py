@@ -17,6 +17,29 @@ import numpy as np
 
 T = TypeVar("T")
 INDENT = "    "
+# Arguments of an agent that are no part of the signature that users see
+HIDDEN = ("self", "_init_setup_model", "hyperparameters")
+
+# What every agent takes, besides its hyperparameters
+PARAMETERS = """
+policy : str or class, default={policy!r}
+    For the interface's sake; there is one policy.
+env : str, gymnasium.Env, VecEnv or None
+    The environment to learn from, or the id of one; None for a model that is to be loaded. Several
+    environments of a VecEnv take turns.
+config : {config}, optional
+    Hyperparameters that were put together before; those that are given by name go before them.
+tensorboard_log : str, optional
+    Folder for TensorBoard.
+verbose : int, default=0
+    0: silent, 1: logs to the terminal.
+seed : int, optional
+    Same seed, same result, on one machine and version.
+stats_window_size : int, default=100
+    Episodes over which returns are averaged for the log.
+device : str, default="cpu"
+    For the interface's sake; there is nothing to put on a GPU.
+"""
 
 
 def setting(default: Any, doc: str, within: str = "", group: str = "") -> Any:
@@ -190,10 +213,22 @@ def add_parameters(doc: str | None, entries: str) -> str | None:
     return f"{head}\n\nParameters\n----------\n{entries.strip()}\n" + (f"\n{tail}" if tail else "")
 
 
-def keyword_parameters(config_class: Any) -> list[inspect.Parameter]:
-    """The fields as keyword arguments of a signature."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(one.name, keyword, default=one.default, annotation=one.type)
-        for one in fields(config_class)
-    ]
+def show_hyperparameters(agent: Any, signature: inspect.Signature) -> None:
+    """Put the fields of an agent's `config_class` into its signature and its docstring.
+
+    Parameters
+    ----------
+    agent : type
+        With `config_class` and `policy_aliases`, whose first is the default policy.
+    signature : inspect.Signature
+        Of its constructor, which takes hyperparameters by any name.
+    """
+    config_class, policy = agent.config_class, next(iter(agent.policy_aliases))
+    common = PARAMETERS.format(policy=policy, config=config_class.__name__)
+    agent.__doc__ = add_parameters(agent.__doc__, common + describe_fields(config_class))
+    shown = [one for one in signature.parameters.values() if one.name not in HIDDEN]
+    shown[0] = shown[0].replace(default=policy)
+    for one in fields(config_class):
+        keyword: Any = inspect.Parameter.KEYWORD_ONLY
+        shown.append(inspect.Parameter(one.name, keyword, default=one.default, annotation=one.type))
+    agent.__signature__ = inspect.Signature(shown)

@@ -178,25 +178,7 @@ class Learner(ABC):
         self.horizon = total_timesteps
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
-        """Start an episode.
-
-        Parameters
-        ----------
-        env : int
-            Index of the environment.
-        observation : ndarray of shape (n_features,)
-            The first observation.
-
-        Returns
-        -------
-        int
-            The first action, from 0.
-
-        Raises
-        ------
-        BadTransitionError
-            If the observation is not finite.
-        """
+        """Start an episode of environment `env`; returns the first action. Raises as `step` does."""
         if not self.is_scaled:
             self.memory.held[env] = 0
             return self._act_at_random(env, observation)

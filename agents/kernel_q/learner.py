@@ -209,24 +209,12 @@ class KernelLearner(Learner):
     # -- acting ----------------------------------------------------------------------------------
 
     def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
-        """The greedy actions for observations of shape (n, n_features); ties go to the first.
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """The greedy actions for observations of shape (n, n_features), as `Learner.greedy`."""
         actions: NDArray[np.int64] = self.action_values(observations).argmax(axis=1)
         return actions
 
     def action_values(self, observations: NDArray[Any]) -> Array:
-        """Q(x, a) for observations of shape (n, n_features), of shape (n, n_actions).
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """Q(x, a), of shape (n, n_actions), as `Learner.action_values`."""
         if not np.isfinite(observations).all():
             raise ValueError("observation contains NaN or infinity.")
         if not self.is_scaled:  # nothing has been learned
@@ -236,10 +224,7 @@ class KernelLearner(Learner):
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All that has been learned, as a dict of arrays, plain values, and dicts of them.
-
-        Episodes under way are not part of it, but for their transitions that wait to be learned.
-        """
+        """All that has been learned, as `Learner.get_state`; and the transitions that wait to be."""
         return {
             **super().get_state(),
             "n_learned": self.n_learned,

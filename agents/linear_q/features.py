@@ -73,14 +73,6 @@ class Scratch(NamedTuple):
     spare: Float2
 
 
-def _floats(*shape: int) -> NDArray[np.float64]:
-    return np.zeros(shape)
-
-
-def _integers(*shape: int) -> NDArray[np.int64]:
-    return np.zeros(shape, dtype=np.int64)
-
-
 @dataclass
 class Features:
     """Tables of the kernels; see `Encoder`.
@@ -102,16 +94,16 @@ class Features:
     n_active: int
     norm: float
     gain: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
-    scale: NDArray[np.float64] = field(default_factory=lambda: _floats(1))
-    size: NDArray[np.int64] = field(default_factory=lambda: _integers(1))
-    offset: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
-    parent: NDArray[np.int64] = field(default_factory=lambda: _integers(1, 3))
-    location: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
-    lattice: NDArray[np.float64] = field(default_factory=lambda: _floats(1, 1))
+    scale: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    size: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 1)))
+    parent: NDArray[np.int64] = field(default_factory=lambda: np.zeros((1, 3), dtype=np.int64))
+    location: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 1)))
+    lattice: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 1)))
 
     @property
     def is_dense(self) -> bool:
-        """Whether all features speak at a time."""
+        """Whether all features are active at a time."""
         return self.kind == FOURIER
 
     @property
@@ -148,9 +140,8 @@ def make_features(
         return make_tiles(tiles, config.tilings, periodic, "tiles")
     if isinstance(config, SOMConfig):
         return make_map(config.n_cells, len(periodic), rng)
-    if isinstance(config, FourierConfig):
-        return make_fourier(config.order, config.coupled, len(periodic))
-    raise TypeError(f"there are no features for {type(config).__name__}.")
+    assert isinstance(config, FourierConfig)
+    return make_fourier(config.order, config.coupled, len(periodic))
 
 
 def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], name: str) -> Features:

@@ -27,7 +27,8 @@ STEPS, LEARNING_STEPS, N_COUNTERS = range(3)
 TD_ERROR, N_FIGURES = range(2)
 
 # Kinds of traces
-ACCUMULATING, REPLACING, CLEARING = 0, 1, 2
+TRACES = ("accumulating", "replacing", "clearing")
+ACCUMULATING, REPLACING, CLEARING = range(3)
 
 # Uniform numbers that one choice of an action uses
 N_DRAWS = 4
@@ -173,9 +174,8 @@ def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, m
 
     The weights move by `step` times their gain, which is `floor` at least; then the traces decay.
     """
-    trace, listed = memory.trace[env], memory.listed[env]
+    trace, listed, n = memory.trace[env], memory.listed[env], memory.n_listed[env]
     by_visits = settings.rate_by_visits == 1.0
-    n = memory.n_listed[env]
     for k in range(memory.index.shape[1]):
         first = memory.index[env, k] * n_actions
         i = first + taken
@@ -209,8 +209,7 @@ def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, m
 def learn_dense(env, taken, step, decay, weights, memory):
     """The same for the Fourier basis, whose traces collect the features as they are."""
     trace, level, feature = memory.trace[env], memory.level[env], memory.feature[env]
-    weight, gain = weights.weight, weights.gain
-    n = feature.shape[0]
+    weight, gain, n = weights.weight, weights.gain, feature.shape[0]
     for f in range(n):
         trace[taken * n + f] += feature[f]
     level[taken] += 1.0
@@ -322,7 +321,6 @@ def observe(state, env, observation, reward, terminated, ended, event, draws):
             learn_dense(env, taken, move, decay, weights, memory)
         else:
             learn_sparse(env, taken, n_actions, move, floor, decay, settings, weights, memory)
-    # remember where the next step begins
     memory.known[env] = not ended
     for f in range(scratch.feature.shape[0]):
         memory.feature[env, f] = scratch.feature[f]

@@ -9,20 +9,11 @@ from numpy.typing import NDArray
 from oda_rl._structs import slots
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.compiled_rollout import BEGIN, STEP, ObserveFunction, Rollout, run
-from oda_rl.agents.learner import DivergenceError, Learner
+from oda_rl.agents.learner import Learner
 from oda_rl.agents.linear_q import kernels
 from oda_rl.agents.linear_q.config import LinearConfig, SOMConfig, SparseConfig, UniformGridConfig
 from oda_rl.agents.linear_q.features import Encoder, Scratch, encode, make_features
 from oda_rl.agents.observation_scale import ObservationRange
-
-__all__ = ["DivergenceError", "LinearLearner"]
-
-TRACES = {
-    "accumulating": kernels.ACCUMULATING,
-    "replacing": kernels.REPLACING,
-    "clearing": kernels.CLEARING,
-}
-
 
 OBSERVE = ObserveFunction(kernels.observe)
 
@@ -269,17 +260,7 @@ class LinearLearner(Learner):
     def _share(self) -> None:
         """Have the arrays and the settings of the run ready for compiled code."""
         f, known = self.features, self.range
-        self._encoder = Encoder(
-            known.source,
-            known.low,
-            known.inverse,
-            f.scale,
-            f.size,
-            f.offset,
-            f.parent,
-            f.location,
-            f.lattice,
-        )
+        self._encoder = Encoder(known.source, known.low, known.inverse, *f.tables)
         self._settings = self._make_settings()
         numbers = kernels.Numbers(np.array(self._settings, dtype=float), self.counters, self._figures)
         # The table has their addresses: they must live as long.
@@ -305,7 +286,7 @@ class LinearLearner(Learner):
             norm=self.features.norm,
             gamma=c.gamma,
             sarsa=c.update == "sarsa",
-            trace_kind=TRACES[sparse.traces],
+            trace_kind=kernels.TRACES.index(sparse.traces),
             trace_decay=c.trace_decay,
             rate=c.learning_rate,
             rate_min=min(c.learning_rate_min, c.learning_rate),
@@ -330,23 +311,11 @@ class LinearLearner(Learner):
     # -- acting ----------------------------------------------------------------------------------
 
     def greedy(self, observations: NDArray[Any]) -> NDArray[np.int64]:
-        """The greedy actions for observations of shape (n, n_features); ties go to the first.
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """The greedy actions for observations of shape (n, n_features), as `Learner.greedy`."""
         return self._evaluate(observations)[0]
 
     def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """Q(x, a) for observations of shape (n, n_features), of shape (n, n_actions).
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """Q(x, a), of shape (n, n_actions), as `Learner.action_values`."""
         return self._evaluate(observations)[1]
 
     def _evaluate(self, observations: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -361,10 +330,7 @@ class LinearLearner(Learner):
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All that has been learned, as a dict of arrays, plain values, and dicts of them.
-
-        Episodes under way are not part of it: their traces are zero when learning goes on.
-        """
+        """All that has been learned, as `Learner.get_state`."""
         weights = self._weights._asdict() if self._rate_by_visits else {"weight": self._weights.weight}
         if isinstance(self.config, SOMConfig):
             weights["location"] = self.features.location

@@ -1,4 +1,4 @@
-"""The interface of Stable-Baselines3 around a learner that sees one transition at a time."""
+"""The interface of Stable-Baselines3 around a learner that is given one transition at a time."""
 
 import inspect
 import io
@@ -14,51 +14,20 @@ from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from stable_baselines3.common.vec_env import VecEnv
 
 from oda_rl import storage
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
-from oda_rl.agents.hyperparameters import (
-    Config,
-    add_parameters,
-    describe_fields,
-    keyword_parameters,
-    override,
-)
+from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.learner import BadTransitionError, Learner
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
-from oda_rl.agents.sb3.training_loops import run_compiled, run_single, run_vectorised
-from oda_rl.envs.dynamics import find_dynamics
+from oda_rl.agents.sb3.training_loops import train
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 
 if TYPE_CHECKING:
     from oda_rl.inspect.model import View
     from oda_rl.inspect.table import Table
-
-# Arguments that are no part of the signature that users see
-HIDDEN = ("self", "_init_setup_model", "hyperparameters")
-
-# What every agent takes, besides its hyperparameters
-PARAMETERS = """
-policy : str or class, default={policy!r}
-    For the interface's sake; there is one policy.
-env : str, gymnasium.Env, VecEnv or None
-    The environment to learn from, or the id of one; None for a model that is to be loaded. Several
-    environments of a VecEnv take turns.
-config : {config}, optional
-    Hyperparameters that were put together before; those that are given by name go before them.
-tensorboard_log : str, optional
-    Folder for TensorBoard.
-verbose : int, default=0
-    0: silent, 1: logs to the terminal.
-seed : int, optional
-    Same seed, same result, on one machine and version.
-stats_window_size : int, default=100
-    Episodes over which returns are averaged for the log.
-device : str, default="cpu"
-    For the interface's sake; there is nothing to put on a GPU.
-"""
 
 
 class OnlineAlgorithm(BaseAlgorithm):
@@ -88,15 +57,8 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "config_class" not in vars(cls):
-            return
-        policy = next(iter(cls.policy_aliases))
-        common = PARAMETERS.format(policy=policy, config=cls.config_class.__name__)
-        cls.__doc__ = add_parameters(cls.__doc__, common + describe_fields(cls.config_class))
-        taken = inspect.signature(OnlineAlgorithm.__init__).parameters
-        shown = [taken[name] for name in taken if name not in HIDDEN]
-        shown[0] = shown[0].replace(default=policy)
-        cls.__signature__ = inspect.Signature([*shown, *keyword_parameters(cls.config_class)])  # type: ignore[attr-defined]
+        if "config_class" in vars(cls):
+            show_hyperparameters(cls, inspect.signature(OnlineAlgorithm.__init__))
 
     def __init__(
         self,
@@ -239,54 +201,28 @@ class OnlineAlgorithm(BaseAlgorithm):
             progress_bar,
         )
         self.learner.set_horizon(total_timesteps)
-        if fresh:
-            self.next_actions = [self.begin(e, self._last_obs[e]) for e in range(self.n_envs)]  # type: ignore[index]
-        single = self._single_env()
         callback.on_training_start(locals(), globals())
         finished = False
         try:
-            if single is not None:
-                compiled = self.learner.has_loop and callback_every > 1
-                dynamics = find_dynamics(single) if compiled else None
-                go_on = run_single(
-                    self, single, total_timesteps, callback, log_interval, dynamics is not None
-                )
-                if dynamics is not None and go_on:
-                    run_compiled(
-                        self, single, dynamics, total_timesteps, callback, log_interval, callback_every
-                    )
-            else:
-                run_vectorised(self, self.env, total_timesteps, callback, log_interval)
+            if fresh:
+                starts: Any = self._last_obs
+                self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
+            train(self, total_timesteps, callback, log_interval, callback_every)
             finished = True
+        except BadTransitionError as error:
+            raise BadTransitionError(
+                f"{error} This was at step {self.num_timesteps} of the training; what was learned "
+                "before is kept and can be saved."
+            ) from None
         finally:
             if not finished:  # where the environment stands is unknown
                 self._last_obs = None
             callback.on_training_end()
         return self
 
-    def observe(self, env: int, observation: Any, reward: float, terminated: bool, ended: bool) -> int:
-        """Hand a transition to the learner; returns the next action, from 0."""
-        try:
-            return self.learner.step(env, observation, reward, terminated, ended)
-        except BadTransitionError as error:
-            raise self._name_step(error) from None
-
-    def begin(self, env: int, observation: Any) -> int:
-        """Start an episode at the learner; returns the first action, from 0."""
-        try:
-            return self.learner.begin(env, observation)
-        except BadTransitionError as error:
-            raise self._name_step(error) from None
-
     def decode(self, env: int, action: int) -> Any:
         """What environment `env` takes for the learner's `action`."""
         return self.actions.decode(action)
-
-    def _name_step(self, error: BadTransitionError) -> BadTransitionError:
-        return BadTransitionError(
-            f"{error} This was at step {self.num_timesteps} of the training; what was learned "
-            "before is kept and can be saved."
-        )
 
     def dump_logs(self) -> None:
         """Write what has been recorded to the log, under SB3's own tags."""
@@ -354,12 +290,6 @@ class OnlineAlgorithm(BaseAlgorithm):
     def _read_env_id(self) -> str | None:
         spec = self.env.get_attr("spec")[0] if self.env is not None else None
         return spec.id if spec is not None else None
-
-    def _single_env(self) -> gym.Env | None:
-        # A wrapped vectorised environment must be stepped as a whole.
-        if type(self.env) is DummyVecEnv and self.env.num_envs == 1:
-            return self.env.envs[0]
-        return None
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         return [], []

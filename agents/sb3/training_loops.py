@@ -13,11 +13,17 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl.agents import compiled_rollout
 from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_due, count_calls
-from oda_rl.envs.dynamics import CompiledDynamics, StartBlock, get_elapsed_steps, hand_back
+from oda_rl.envs.dynamics import (
+    CompiledDynamics,
+    StartBlock,
+    find_dynamics,
+    get_elapsed_steps,
+    hand_back,
+)
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -27,6 +33,27 @@ STARTS = 256
 # Steps between two returns to Python, at most, if no callback is due; and if a log is written
 UNWATCHED, LOGGED = 50_000, 20_000
 NO_LIMIT = np.iinfo(np.int64).max
+
+
+def train(
+    model: "OnlineAlgorithm",
+    total_timesteps: int,
+    callback: BaseCallback,
+    log_interval: int | None,
+    callback_every: int,
+) -> None:
+    """Step the model's environment until `total_timesteps` are made, by the quickest loop for it."""
+    env: Any = model.env
+    if type(env) is not DummyVecEnv or env.num_envs > 1:  # what wraps them must step them as a whole
+        run_vectorised(model, env, total_timesteps, callback, log_interval)
+        return
+    single, dynamics = env.envs[0], None
+    if model.learner.has_loop and callback_every > 1:
+        dynamics = find_dynamics(single)
+    options: Any = (single, total_timesteps, callback, log_interval)
+    go_on = run_single(model, *options, only_scaling=dynamics is not None)
+    if dynamics is not None and go_on:
+        run_compiled(model, *options, dynamics, callback_every)
 
 
 def run_single(
@@ -52,12 +79,12 @@ def run_single(
         observation, reward, terminated, truncated, info = env.step(taken)
         ended = terminated or truncated
         model.num_timesteps += 1
-        action = model.observe(0, observation, float(reward), terminated, ended)
+        action = model.learner.step(0, observation, float(reward), terminated, ended)
         if ended:
             info["TimeLimit.truncated"] = truncated and not terminated
             info["terminal_observation"] = observation
             observation, _ = env.reset()
-            action = model.begin(0, observation)
+            action = model.learner.begin(0, observation)
         model.next_actions[0] = action
         model._last_obs = observation[None]
         if missed + 1 < due and not ended and model.num_timesteps < total_timesteps:
@@ -99,8 +126,8 @@ def run_vectorised(
             ended = bool(dones[e])
             terminated = ended and not infos[e].get("TimeLimit.truncated", False)
             seen = infos[e]["terminal_observation"] if ended else new_obs[e]
-            action = model.observe(e, seen, float(rewards[e]), terminated, ended)
-            model.next_actions[e] = model.begin(e, new_obs[e]) if ended else action
+            action = model.learner.step(e, seen, float(rewards[e]), terminated, ended)
+            model.next_actions[e] = model.learner.begin(e, new_obs[e]) if ended else action
         model._last_obs = new_obs
         step = {
             "actions": taken,
@@ -223,10 +250,10 @@ class CompiledRun:
 def run_compiled(
     model: "OnlineAlgorithm",
     env: gym.Env,
-    dynamics: CompiledDynamics,
     total_timesteps: int,
     callback: BaseCallback,
     log_interval: int | None,
+    dynamics: CompiledDynamics,
     callback_every: int,
 ) -> None:
     """Train in chunks of `callback_every` steps, with a call of the callbacks after each.
