@@ -103,7 +103,7 @@ class LVQ(CodebookClassifier):
         self.divergence = divergence
         self.random_state = random_state
 
-    def _fit(self, settings: Any, data: Data) -> None:
+    def _fit_classes(self, settings: Any, data: Data) -> None:
         rng, data = self._generator(), self._begin(data)
         if self._is_random():
             for c in range(len(self.classes_)):
@@ -115,7 +115,7 @@ class LVQ(CodebookClassifier):
             self._learn(data.take(order), STEP * (1.0 - n / self.n_passes))
         self._publish()
 
-    def _partial_fit(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
+    def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
         if first:
             data = self._begin(data)
         for place in [] if first else new:

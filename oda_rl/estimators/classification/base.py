@@ -29,32 +29,11 @@ class CodebookClassifier(ClassifierMixin, Estimator):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn anew from samples at hand, which are presented again and again.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data; never changed.
-        y : array-like of shape (n_samples,)
-            Their classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples. Samples of weight zero count as absent.
-
-        Returns
-        -------
-        The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range or a sample outside the domain of the divergence.
-        """
+    def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         settings = self._settings()
         data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
         self.classes_, data = number_classes(data, self.class_weight)
-        self._fit(settings, data)
-        return self
+        self._fit_classes(settings, data)
 
     def partial_fit(
         self,
@@ -91,18 +70,18 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
         known = None if first else self.classes_
         self.classes_, data, new = number_next_classes(known, data, self.class_weight, classes)
-        self._partial_fit(settings, data, new, first)
+        self._go_on(settings, data, new, first)
         return self
 
     def _settings(self) -> Any:
         """The parameters, checked."""
         raise NotImplementedError
 
-    def _fit(self, settings: Any, data: Data) -> None:
+    def _fit_classes(self, settings: Any, data: Data) -> None:
         """Learn anew from samples with numbers of classes, of mean weight one."""
         raise NotImplementedError
 
-    def _partial_fit(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
+    def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
         """Learn from the next samples with numbers of classes, of which some are `new`."""
         raise NotImplementedError
 

@@ -195,12 +195,12 @@ class ODAClassifier(CodebookClassifier):
     def _settings(self) -> ClassSettings:
         return ClassSettings.of(self)
 
-    def _fit(self, settings: ClassSettings, data: Data) -> None:
+    def _fit_classes(self, settings: ClassSettings, data: Data) -> None:
         session = ClassSession(settings, data.samples.shape[1], self._generator())
         fit_classes(session, data, len(self.classes_), self)
         self._publish(session)
 
-    def _partial_fit(self, settings: ClassSettings, data: Data, new: list[int], first: bool) -> None:
+    def _go_on(self, settings: ClassSettings, data: Data, new: list[int], first: bool) -> None:
         if first:
             self._session = ClassSession(settings, data.samples.shape[1], self._generator())
         self._session.resume(settings)
