@@ -2,33 +2,33 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Choosing among numbered actions, the same for all agents: epsilon-greedy, random actions held."""
 
-from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl._jit import inline_kernel
 from oda_rl.agents.codebook_rl.association import index_of_largest
 
 
-@lean_kernel
+@inline_kernel
 def argmax_random(values, draw):
     """Index of the largest value; ties are broken by `draw`, uniform in [0, 1)."""
     best = values[index_of_largest(values)]
     ties = 0
     for a in range(values.shape[0]):
         ties += values[a] == best
-    wanted = int(draw * ties)
+    wanted, found = int(draw * ties), 0
     for a in range(values.shape[0]):
         if values[a] == best:
             if wanted == 0:
-                return a
+                found = a
             wanted -= 1
-    return 0
+    return found
 
 
-@lean_kernel
+@inline_kernel
 def falling(start, end, steps, horizon):
     """A number that falls along a line for `horizon` steps, and then stays."""
     return start + min(1.0, steps / max(horizon, 1.0)) * (end - start)
 
 
-@lean_kernel
+@inline_kernel
 def begin_random(epsilon, hold):
     """The probability of beginning a random action that is held for 1 to `hold` steps.
 

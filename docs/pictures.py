@@ -191,7 +191,7 @@ def main(args: Args) -> int:
         if not args.only or name in args.only:
             draw(args.folder / name)
             print(args.folder / name)
-    print("Look at them, then: make docs")
+    print("Check them, then: make docs")
     return 0
 
 

@@ -23,9 +23,17 @@ file: an object that holds one leaves it out of `__getstate__`, and makes it aga
 from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_getattr_generic,
+    models,
+    register_model,
+)
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
@@ -79,6 +87,53 @@ def slots(group: Any) -> NDArray[np.int64]:
     return table.ravel()
 
 
+class _Group(types.Type):
+    """A named tuple of a table, as numba knows it: a pointer to its slots."""
+
+    def __init__(self, group: type[Any]) -> None:
+        self.arrays = dict(zip(group._fields, _array_types(group), strict=True))
+        super().__init__(name=f"{group.__module__}.{group.__name__}")
+
+
+@register_model(_Group)
+class _GroupModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, ir.IntType(64).as_pointer())
+
+
+@infer_getattr
+class _GroupAttributes(AttributeTemplate):
+    key = _Group
+
+    def generic_resolve(self, kind, name):
+        return kind.arrays.get(name)
+
+
+@lower_getattr_generic(_Group)
+def _get_array(context, builder, kind, pointer, name):
+    """The array of a field, without a count of references."""
+    array_type, place = kind.arrays[name], WIDTH * list(kind.arrays).index(name)
+    item = context.get_constant(
+        types.intp, context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+    )
+    address, *shape = [_load(builder, pointer, place + number) for number in range(1 + array_type.ndim)]
+    strides, stride = [], item
+    for length in reversed(shape):
+        strides.insert(0, stride)
+        stride = builder.mul(stride, length, flags=["nsw"])
+    array = make_array(array_type)(context, builder)
+    data = builder.inttoptr(address, context.get_data_type(array_type.dtype).as_pointer())
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=item, meminfo=None)
+    return array._getvalue()
+
+
+def _load(builder, pointer, place):
+    """A number of a table. It does not change during a call, so that loops need not read it again."""
+    number = builder.load(cgutils.gep(builder, pointer, place))
+    number.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return number
+
+
 def make_opener(group: type[Any], first: int) -> Any:
     """A function for compiled code: the named tuple `group` of a table.
 
@@ -94,18 +149,11 @@ def make_opener(group: type[Any], first: int) -> Any:
     callable
         `open(table) -> group`, for kernels only.
     """
-    made = types.NamedTuple(_array_types(group), group)
+    made = _Group(group)
 
     def generate(context, builder, signature, args):
         table = make_array(TABLE)(context, builder, args[0])
-        arrays = []
-        for k, kind in enumerate(made.types):
-            place = first + k * WIDTH
-            numbers = [
-                builder.load(cgutils.gep(builder, table.data, place + i)) for i in range(1 + kind.ndim)
-            ]
-            arrays.append(_make_array(context, builder, kind, numbers[0], numbers[1:]))
-        return context.make_tuple(builder, made, arrays)
+        return cgutils.gep(builder, table.data, first)
 
     @intrinsic
     def open_group(_, table):
@@ -115,19 +163,6 @@ def make_opener(group: type[Any], first: int) -> Any:
     opener: Any = open_group
     opener.declared_in = group.__module__
     return opener
-
-
-def _make_array(context, builder, kind, address, shape):
-    """The array of type `kind` at an address, without a count of references."""
-    item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    strides, stride = [], item
-    for length in reversed(shape):
-        strides.insert(0, stride)
-        stride = builder.mul(stride, length, flags=["nsw"])
-    array = make_array(kind)(context, builder)
-    data = builder.inttoptr(address, context.get_data_type(kind.dtype).as_pointer())
-    populate_array(array, data=data, shape=shape, strides=strides, itemsize=item, meminfo=None)
-    return array._getvalue()
 
 
 def _array_types(group: type[Any]) -> list[Any]:

@@ -114,7 +114,7 @@ KINDS: dict[str, Callable[[Any, Args], Any]] = {
 def train_again(model: Any) -> SnapshotCallback:
     """Snapshots of the training of an agent like this one; of its beginning if it is interrupted."""
     if model.env_id is None:
-        raise ValueError("the model does not say what it was trained on.")
+        raise ValueError("the model does not tell what it was trained on.")
     steps = model.num_timesteps
     print(
         f"Training again on {model.env_id} for {steps:,} steps, with the same seed and hyperparameters."
@@ -160,7 +160,7 @@ def draw(model: Any, args: Args, folder: Path) -> list[Path]:
 
 
 def main(args: Args) -> int:
-    """Read, draw, say where."""
+    """Read, draw, print where."""
     try:
         model = load(args.model)
         folder = args.out or args.model.parent

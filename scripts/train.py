@@ -27,6 +27,7 @@ from common.tables import show_table
 from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
+from oda_rl.envs import find_twin
 from oda_rl.envs.names import action_names, observation_names
 
 # What chooses the policy that is kept, and what tells how good it is, begin in different states.
@@ -77,9 +78,23 @@ def make_run_folder(args: Args) -> Path:
             return folder
 
 
-def make_callbacks(args: Args, folder: Path) -> tuple[list[Any], KeepBestCallback | None]:
+def find_training_id(args: Args) -> str:
+    """The environment to train in: one with compiled dynamics that equals the one asked for, if any."""
+    twin = find_twin(args.env_id) if args.n_envs == 1 else None
+    return twin or args.env_id
+
+
+def shown_dimensions(n: int) -> tuple[int, int] | None:
+    """The two coordinates of observations that pictures show: the last ones."""
+    return (n - 2, n - 1) if n > 1 else None
+
+
+def make_callbacks(
+    args: Args, folder: Path, n_features: int
+) -> tuple[list[Any], KeepBestCallback | None]:
     """What watches the training, and the one among them that keeps the best policy."""
-    callbacks: list[Any] = [CodebookCallback(args.log_freq), LogEveryNTimesteps(args.log_freq)]
+    logger = CodebookCallback(args.log_freq, dimensions=shown_dimensions(n_features))
+    callbacks: list[Any] = [logger, LogEveryNTimesteps(args.log_freq)]
     if not args.eval_freq:
         return callbacks, None
     keeper = KeepBestCallback(
@@ -116,7 +131,7 @@ def evaluate(model: TwoTimescaleQ, env_id: str, episodes: int, seed: int) -> lis
     return list(returns)  # type: ignore[arg-type]
 
 
-def draw(folder: Path, model: TwoTimescaleQ, keeper: KeepBestCallback | None) -> None:
+def draw(folder: Path, env_id: str, model: TwoTimescaleQ, keeper: KeepBestCallback | None) -> None:
     """The learning curve and the codebook, as a picture next to the model."""
     from common.pictures import plt, save  # not before there is something to draw
     from oda_rl.plotting import plot_codebook, plot_learning_curve
@@ -128,7 +143,7 @@ def draw(folder: Path, model: TwoTimescaleQ, keeper: KeepBestCallback | None) ->
     if keeper is not None and keeper.evaluations_timesteps:
         evaluations = (keeper.evaluations_timesteps, np.mean(keeper.evaluations_results, axis=1))
     plot_learning_curve(np.cumsum(lengths), returns, *evaluations, ax=left)
-    left.set_title(f"{model.env_id}: learning")
+    left.set_title(f"{env_id}: learning")
     learner = model.learner
     n = learner.sizes.n_observed
     points = learner.codevectors[:, :n]
@@ -137,13 +152,13 @@ def draw(folder: Path, model: TwoTimescaleQ, keeper: KeepBestCallback | None) ->
         names = ["greedy action"]
     else:
         actions = learner.q_values.argmax(axis=1)
-        names = action_names(model.env_id, model.actions.n_actions)
+        names = action_names(env_id, model.actions.n_actions)
     plot_codebook(
         points,
         actions,
         learner.codebook["visits"].sum(axis=0),
-        dimensions=(max(n - 2, 0), n - 1),
-        feature_names=observation_names(model.env_id, n),
+        dimensions=shown_dimensions(n) or (0, 0),
+        feature_names=observation_names(env_id, n),
         label_names=names,
         ax=right,
     )
@@ -196,12 +211,16 @@ def main(args: Args) -> int:
     """Train, save, evaluate, tell."""
     console = Console()
     folder = make_run_folder(args)
-    environment = make_vec_env(args.env_id, args.n_envs, seed=args.seed)
+    env_id = find_training_id(args)
+    environment = make_vec_env(env_id, args.n_envs, seed=args.seed)
     model = TwoTimescaleQ(env=environment, seed=args.seed, **args.agent.to_dict())
     model.set_logger(configure(str(folder), ["tensorboard"]))
-    callbacks, keeper = make_callbacks(args, folder)
+    callbacks, keeper = make_callbacks(args, folder, environment.observation_space.shape[0])
+    twin = "" if env_id == args.env_id else f" (in {env_id}, which is the same compiled)"
     console.print(
-        f"Training on {args.env_id} for {args.total_timesteps:,} steps.", highlight=False, soft_wrap=True
+        f"Training on {args.env_id} for {args.total_timesteps:,} steps{twin}.",
+        highlight=False,
+        soft_wrap=True,
     )
     begun = time.perf_counter()
     trouble = train(model, args, callbacks, console)
@@ -230,7 +249,7 @@ def main(args: Args) -> int:
     }
     write_config(folder, args, result)
     if model.n_cells:
-        draw(folder, model, keeper)
+        draw(folder, args.env_id, model, keeper)
     show(console, folder, result)
     return 0 if trouble in (None, "interrupted") else 1
 

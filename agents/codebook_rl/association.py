@@ -1,12 +1,16 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Which cells speak for an observation, and what they say of it. Loops over cells become vector code."""
+"""How active the cells are for an observation, and averages over them; all without the weights rho.
+
+With the weights, the cells that are visited most would answer for their neighbours. `distance`, `share`
+(n_places,) and the columns of `q` stand for cells; loops over them become vector code.
+"""
 
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.codebook_rl.state import SOFTNESS, TEMPERATURE
-from oda_rl.codebook.association import index_of_smallest, smallest
+from oda_rl.codebook.association import smallest
 
-# Cells with less than exp(-REACH) of the nearest one's share do not speak for an observation.
+# Cells with less than exp(-REACH) of the nearest one's share are not active.
 REACH = 8.0
 
 
@@ -20,7 +24,7 @@ def index_of_largest(numbers):
     return best
 
 
-@vector_kernel
+@inline_kernel
 def fall(q):
     """exp(-q) for q in [0, 8], to a relative error of 1e-10.
 
@@ -46,7 +50,7 @@ def fall(q):
 
 @vector_kernel
 def shares_of_all(distance, n_cells, temperature, share):
-    """Fill `share` with p(mu_i | z), without regard to labels."""
+    """Fill `share` with the association probabilities p(mu_i | z) at a temperature above 0 (eq. 6)."""
     nearest = smallest(distance, n_cells)
     inverse = 1.0 / temperature
     total = 0.0
@@ -60,85 +64,32 @@ def shares_of_all(distance, n_cells, temperature, share):
         share[i] *= inverse
 
 
-@lean_kernel
-def shares_of_label(distance, label, wanted, n_cells, temperature, share):
-    """Fill `share` with p(mu_i | z) where a cell has the wanted label; other entries stay."""
-    nearest = -1
-    for i in range(n_cells):
-        if label[i] == wanted and (nearest < 0 or distance[i] < distance[nearest]):
-            nearest = i
-    total = 0.0
-    for i in range(n_cells):
-        if label[i] == wanted:
-            share[i] = 0.0
-            if temperature > 0.0:
-                away = (distance[i] - distance[nearest]) / temperature
-                if away <= REACH:
-                    share[i] = fall(away)
-            elif i == nearest:
-                share[i] = 1.0
-            total += share[i]
-    for i in range(n_cells):
-        if label[i] == wanted:
-            share[i] /= total
+@vector_kernel
+def average_rows(share, only, q, first, last, n, sums):
+    """Fill `sums` with the averages of rows `first` to `last` of `q` by the shares of `n` cells.
 
-
-@lean_kernel
-def associate(distance, label, n_labels, n_cells, temperature, share):
-    """Find the shares p(mu_i | z) within each label; at temperature 0 the nearest cell has all.
-
-    The weights rho are left out: with them the cells that are visited most would speak for their
-    neighbours. There is one label, or one for each action. Fills `share`, and returns -1; but if one
-    cell alone speaks, it returns that cell, and the shares of the others mean nothing.
+    Four rows at a time, so that `share` is read once for them; of the cell `only`, if it is not below 0,
+    the entries as they are.
     """
-    if n_labels > 1:
-        for wanted in range(n_labels):
-            shares_of_label(distance, label, wanted, n_cells, temperature, share)
-        return -1
-    if temperature > 0.0:
-        shares_of_all(distance, n_cells, temperature, share)
-        return -1
-    nearest = index_of_smallest(distance, n_cells)
-    share[nearest] = 1.0
-    return nearest
-
-
-@vector_kernel
-def dot(a, b, n):
-    """Sum of the first n products."""
-    total = 0.0
-    for i in range(n):
-        total += a[i] * b[i]
-    return total
-
-
-@vector_kernel
-def four_dots(a, b, c, d, e, n):
-    """Sums of products of `a` with each of the others: `a` is read once."""
-    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
-    for i in range(n):
-        first += a[i] * b[i]
-        second += a[i] * c[i]
-        third += a[i] * d[i]
-        fourth += a[i] * e[i]
-    return first, second, third, fourth
-
-
-@lean_kernel
-def average_rows(share, only, q, first, last, n_cells, sums):
-    """Fill `sums` from `first` to `last` with what the cells say together in these rows of `q`."""
-    if only >= 0:
-        for r in range(first, last):
-            sums[r] = q[r, only]
-        return
     r = first
-    while r + 4 <= last:
-        sums[r], sums[r + 1], sums[r + 2], sums[r + 3] = four_dots(
-            share, q[r], q[r + 1], q[r + 2], q[r + 3], n_cells
-        )
+    while only < 0 and r + 4 <= last:
+        a, b, c, d = q[r], q[r + 1], q[r + 2], q[r + 3]
+        first_sum, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+        for i in range(n):
+            first_sum += share[i] * a[i]
+            second += share[i] * b[i]
+            third += share[i] * c[i]
+            fourth += share[i] * d[i]
+        sums[r], sums[r + 1], sums[r + 2], sums[r + 3] = first_sum, second, third, fourth
         r += 4
     while r < last:
-        sums[r] = dot(share, q[r], n_cells)
+        row, total = q[r], 0.0
+        if only >= 0:
+            total = row[only]
+        else:
+            for i in range(n):
+                total += share[i] * row[i]
+        sums[r] = total
         r += 1
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
-from oda_rl.agents.codebook_rl.association import dot, shares_of_all, value_temperature
+from oda_rl.agents.codebook_rl.association import shares_of_all, value_temperature
 from oda_rl.agents.codebook_rl.rules.q_lambda import read_block
 from oda_rl.agents.codebook_rl.state import (
     EPSILON_END,
@@ -119,9 +119,14 @@ def value_at(action, n_near, temperature, partial, local, actions, slopes, dista
             away = row[k] - action[j]
             distance[k] += away * away
     shares_of_all(distance, n_near, temperature, share)
-    value = dot(share, local, n_near)
+    value = 0.0
+    for k in range(n_near):
+        value += share[k] * local[k]
     for j in range(action.shape[0]):
-        value += dot(share, slopes[j], n_near) * action[j]
+        row, slope = slopes[j], 0.0
+        for k in range(n_near):
+            slope += share[k] * row[k]
+        value += slope * action[j]
     return value
 
 

@@ -25,10 +25,11 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.codebook_rl.association import (
-    associate,
+    REACH,
     average_rows,
     index_of_largest,
     leverage,
+    shares_of_all,
     value_temperature,
 )
 from oda_rl.agents.codebook_rl.behaviour import (
@@ -69,6 +70,7 @@ from oda_rl.agents.compiled_rollout import (
     PAUSED,
     RECALL,
 )
+from oda_rl.codebook.association import associate, index_of_smallest
 
 
 @inline_kernel
@@ -83,26 +85,40 @@ def scale_observation(state, observation):
 
 
 @inline_kernel
+def find_shares_by_label(state, n_found, temperature):
+    """Fill `scratch.share` with the association probabilities among the cells of each label."""
+    numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
+    width = numbers.counters[WIDTH]
+    n = n_found * width
+    for p in range(n):
+        scratch.label[p] = branches.label[scratch.found[p // width], p % width]
+        scratch.weight[p] = 1.0
+        scratch.share[p] = 0.0
+    for wanted in range(numbers.counters[N_LABELS]):
+        distance, weight, label = scratch.distance, scratch.weight, scratch.label
+        associate(distance, weight, label, n, wanted, temperature, REACH, scratch.step)
+        for p in range(n):
+            scratch.share[p] += scratch.step[p]
+
+
+@inline_kernel
 def activate(state, n_found):
     """Find which cells are active for `scratch.z`, and fill `scratch.values` with Q of every action.
 
     Returns the place of the cell that alone is active, or -1.
     """
-    numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
+    numbers, scratch = open_numbers(state), open_scratch(state)
     counters, share = numbers.counters, scratch.share
     width, n_basis = counters[WIDTH], counters[N_BASIS]
+    temperature = numbers.settings[SOFTNESS] * numbers.settings[TEMPERATURE]
+    only = -1
     if counters[N_LABELS] > 1:
-        for k in range(n_found):
-            for i in range(width):
-                scratch.label[k * width + i] = branches.label[scratch.found[k], i]
-    only = associate(
-        scratch.distance,
-        scratch.label,
-        counters[N_LABELS],
-        n_found * width,
-        numbers.settings[SOFTNESS] * numbers.settings[TEMPERATURE],
-        share,
-    )
+        find_shares_by_label(state, n_found, temperature)
+    elif temperature > 0.0:
+        shares_of_all(scratch.distance, n_found * width, temperature, share)
+    else:
+        only = index_of_smallest(scratch.distance, n_found * width)
+        share[only] = 1.0
     n_rows = scratch.sums.shape[0]
     for r in range(n_rows):
         scratch.sums[r] = 0.0

@@ -153,7 +153,7 @@ def view_of(model: Any) -> View:
 class InspectMixin:
     """`cells`, `view` and `views` of an estimator with a codebook; all that it decides is its own.
 
-    What an estimator decides is told by scikit-learn's kind of it: a classifier has `classes_` and
+    What an estimator decides follows from its kind in scikit-learn: a classifier has `classes_` and
     `codevector_labels_`, a regressor `values_`.
     """
 

@@ -1,7 +1,6 @@
 """The codebook growing, as an animation."""
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from oda_rl.plotting.maps import (
     plot_partition,
 )
 from oda_rl.plotting.planes import Plane, make_plane
+from oda_rl.storage import written_whole
 
 # Points along each side of the maps
 RESOLUTION = 100
@@ -97,11 +97,8 @@ def animate_codebook(
     figure, axes = plt.subplots(
         1, maps.n_panels, figsize=size or (4.6 * maps.n_panels, 4.0), squeeze=False, layout="constrained"
     )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}.", suffix=".gif")
-    os.close(handle)
     writer = PillowWriter(fps=fps)
-    try:
+    with written_whole(target) as temporary:
         writer.setup(figure, temporary, dpi=dpi)
         maps.draw(len(views) - 1, axes[0])
         maps.add_scale(figure, axes[0])
@@ -113,11 +110,6 @@ def animate_codebook(
         for _ in range(int(hold * fps)):
             writer.grab_frame()
         writer.finish()
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
     drawn: NDArray[Any] = axes[0]
     return drawn
 

@@ -124,21 +124,18 @@ def plot_value_map(
     ValueError
         If dimensions or place do not fit, or the model has no values, like a clusterer.
     """
+    check_at_least(2, levels=levels, resolution=resolution)
     view = view_of(model).renamed(feature_names)
     plane = make_plane(view, dimensions, at, most=view.n_valued)
     if view.values is None:
         raise ValueError(
             f"a {type(model).__name__} has no values; agents, classifiers and regressors have."
         )
-    check_at_least(2, levels=levels, resolution=resolution)
     values = np.asarray(view.values(plane.grid(resolution)), dtype=float)
     ax = style.new_axes(ax)
     drawn = draw_values(ax, plane, values.reshape(resolution, resolution), levels)
     add_scale(ax.figure, drawn, ax, view)
-    if codebook:
-        draw_codevectors(ax, view, plane)
-    name_axes(ax, view, plane)
-    return ax
+    return _finish(ax, view, plane, codebook)
 
 
 def plot_policy_map(
@@ -173,14 +170,18 @@ def plot_policy_map(
     ValueError
         If dimensions or place do not fit, or the model decides nothing, like a regressor.
     """
+    check_at_least(2, resolution=resolution)
     view = view_of(model).renamed(feature_names, label_names)
     plane = make_plane(view, dimensions, at, most=view.n_valued)
     if view.decisions is None:
         raise ValueError(f"a {type(model).__name__} decides nothing; agents and classifiers do.")
-    check_at_least(2, resolution=resolution)
     decided = np.asarray(view.decisions(plane.grid(resolution))).reshape(resolution, resolution)
     ax = style.new_axes(ax)
     draw_decisions(ax, view, plane, decided)
+    return _finish(ax, view, plane, codebook)
+
+
+def _finish(ax: Any, view: View, plane: Plane, codebook: bool) -> Any:
     if codebook:
         draw_codevectors(ax, view, plane)
     name_axes(ax, view, plane)
@@ -212,7 +213,7 @@ def add_scale(figure: Any, drawn: Any, ax: Any, view: View) -> None:
 def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool = True) -> Any:
     """Fill the plane with the colours of `decided`, of the points of `Plane.grid`.
 
-    `legend` says whether to show what the colours mean: in a legend, or with a colour bar.
+    `legend`: whether to show what the colours mean: in a legend, or with a colour bar.
     """
     from matplotlib.colors import ListedColormap
 

@@ -158,7 +158,7 @@ def cells_in(plane: Plane, distance: Callable[[Array], Array]) -> dict[int, Arra
 def _cut_out(excess: Array) -> Array:
     """The part of the unit square where no other cell is nearer.
 
-    `excess` says by how much every cell is further away than this one, as an affine function.
+    `excess`: by how much every cell is further away than this one, as an affine function.
     """
     polygon = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     tolerance = 1e-12 * max(1e-300, float(np.abs(excess).max()))

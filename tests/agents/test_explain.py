@@ -1,4 +1,4 @@
-"""Explanations: they say what the policy does, and their parts add up to it."""
+"""Explanations are of what the policy does, and their parts add up to it."""
 
 import subprocess
 import sys
@@ -156,7 +156,7 @@ def test_continuous_actions(continuous):
         why = explain_observation(continuous, cell.codevector)
         assert cell.value == pytest.approx(why.value, rel=1e-3)
         assert sum(one.weight * one.values[0] for one in why.contributions) == pytest.approx(why.value)
-        # the search ends at the best of what it has looked at, if not always at the very best
+        # the search ends at the best of what it has tried, if not always at the very best
         assert why.value >= np.median([value for _, value in why.alternatives])
     assert why.counterfactuals == ()
     assert np.isnan(why.margin)

@@ -11,7 +11,7 @@ import pytest
 import oda_rl
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Packages whose public names are in the reference.
 PACKAGES = (
     "oda_rl",
@@ -90,6 +90,22 @@ def test_dotted_names_exist(page):
         owner, *attributes = name.split("(")[0].split(".")
         if len(attributes) == 1 and inspect.isclass(public().get(owner)):
             assert has(public()[owner], attributes[0]), name
+
+
+def test_places_in_the_architecture_exist():
+    """Such as `codebook/learning.anneal`, in whichever of the packages."""
+    found = 0
+    for code in code_in(ROOT / "ARCHITECTURE.md"):
+        place = re.fullmatch(r"((?:\w+/)+)(\w+)((?:\.\w+)*)", code)
+        if place is None:
+            continue
+        folder, module, names = place.groups()
+        homes = [home for home in ("", "oda_rl/", "agents/") if (ROOT / home / folder).is_dir()]
+        assert homes, code
+        package = folder if homes[0] == "oda_rl/" or folder.startswith("oda_rl/") else homes[0] + folder
+        find("oda_rl." + package.removeprefix("oda_rl/").replace("/", ".") + module + names)
+        found += 1
+    assert found > 20
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 
@@ -92,3 +93,18 @@ def test_no_picture_is_thought_of_before_the_training():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_compiled_twin_learns_what_is_learned_in_gymnasiums_own(trained, run, monkeypatch, tmp_path):
+    script = sys.modules["script_train"]
+    assert script.find_training_id(script.Args()) == "oda_rl/CartPole-v1"
+    monkeypatch.setattr(script, "find_training_id", lambda args: args.env_id)
+    small = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000)
+    briefly = ("--total-timesteps", 3000, "--eval-episodes", 5, "--seed", 3)
+    assert run("train", "--log-dir", tmp_path, *briefly, *small)[0] == 0
+    (folder,) = tmp_path.glob("*/*")
+    here, there = (np.load(f / "model.npz") for f in (folder, trained[0]))
+    names = [name for name in here.files if name.startswith("learner/")]
+    assert len(names) > 5
+    for name in names:
+        np.testing.assert_array_equal(here[name], there[name])

@@ -111,7 +111,7 @@ def first_trace(env, n_actions, n_rows):
 # -- visits and stepsizes ----------------------------------------------------------------------------
 
 
-@vector_kernel
+@inline_kernel
 def lower(rate, part, visits, settings):
     """The stepsize after one more visit by `part`: a step along (1 + visits / halving)^-power.
 
@@ -235,57 +235,53 @@ def fade(traces, n, factor):
     return left
 
 
-@lean_kernel
-def pay(state, env, branch):
+@inline_kernel
+def pay(env, block, branch, width, n_actions, n_rows, ledger):
     """Make the steps along the traces of an environment that the values of a branch have missed."""
-    branches, ledger = open_branches(state), open_ledger(state)
-    numbers, scratch = open_numbers(state), open_scratch(state)
     step = ledger.owed[env] - ledger.paid[env, branch]
     if step != 0.0:
-        n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
         first = first_trace(env, n_actions, n_rows)
-        block = branches.payload[branch]
-        move_along(block[:n_rows], block[first : first + n_rows], numbers.counters[WIDTH], step)
+        move_along(block[:n_rows], block[first : first + n_rows], width, step)
     ledger.paid[env, branch] = ledger.owed[env]
 
 
 @lean_kernel
 def catch_up(state, branch):
     """Make all steps that the values of a branch have missed."""
-    ledger = open_ledger(state)
+    numbers, branches = open_numbers(state), open_branches(state)
+    ledger, scratch = open_ledger(state), open_scratch(state)
+    n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
     for env in range(ledger.owed.shape[0]):
-        if ledger.alive[env, branch] and ledger.owed[env] != ledger.paid[env, branch]:
-            pay(state, env, branch)
+        if ledger.alive[env, branch]:
+            pay(env, branches.payload[branch], branch, width, n_actions, n_rows, ledger)
 
 
 @lean_kernel
 def fade_all(state, env, factor):
     """Catch up with all branches, and multiply an environment's traces by `factor`; 0 forgets them."""
-    branches, ledger = open_branches(state), open_ledger(state)
-    numbers, scratch = open_numbers(state), open_scratch(state)
-    n_rows = scratch.sums.shape[0]
-    first = first_trace(env, scratch.values.shape[0], n_rows)
+    numbers, branches = open_numbers(state), open_branches(state)
+    ledger, scratch = open_ledger(state), open_scratch(state)
+    n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
+    first = first_trace(env, n_actions, n_rows)
     n = 0
     for i in range(ledger.n_living[env]):
         branch = ledger.living[env, i]
-        pay(state, env, branch)
-        traces = branches.payload[branch][first : first + n_rows]
-        left = fade(traces, numbers.counters[WIDTH], factor)
+        block = branches.payload[branch]
+        pay(env, block, branch, width, n_actions, n_rows, ledger)
         ledger.paid[env, branch] = 0.0
-        if left:
+        ledger.alive[env, branch] = fade(block[first : first + n_rows], width, factor)
+        if ledger.alive[env, branch]:
             ledger.living[env, n] = branch
             n += 1
-        else:
-            ledger.alive[env, branch] = False
     ledger.n_living[env] = n
     ledger.owed[env] = 0.0
+    open_memory(state).trace_scale[env] = 1.0
 
 
-@lean_kernel
+@inline_kernel
 def forget(state, env):
     """An episode of environment `env` begins or ends: what happened has no part in what comes."""
     fade_all(state, env, 0.0)
-    open_memory(state).trace_scale[env] = 1.0
 
 
 @inline_kernel
@@ -304,7 +300,6 @@ def let_decay(state, env):
         one = open_branches(state).size.shape[0] == 1
         if memory.trace_scale[env] < (SMALLEST_SCALE if one else SMALLEST_SCALE_OF_BRANCHES):
             fade_all(state, env, memory.trace_scale[env])
-            memory.trace_scale[env] = 1.0
 
 
 @inline_kernel
@@ -365,7 +360,7 @@ def find_error(state, env, reward, best_next):
         catch_up(state, branch)
         own = only - k * width if only >= 0 else -1
         if only < 0 or 0 <= own < width:
-            share = memory.share[env, k * width : (k + 1) * width]
+            share = memory.share[env][k * width : (k + 1) * width]
             average_rows(
                 share, own, branches.payload[branch], base, base + n_basis, width, scratch.parts
             )
@@ -419,7 +414,7 @@ def learn(state, env, reward, best_next):
         own = only - k * width if only >= 0 else -1
         if only < 0 or 0 <= own < width:
             enliven(env, branch, ledger)
-            share = memory.share[env, k * width : (k + 1) * width]
+            share = memory.share[env][k * width : (k + 1) * width]
             visits, rate = block[n_rows + taken], block[n_rows + n_actions + taken]
             count_visit(visits, rate, share, own, width, by_cell, settings, figures)
             traces, base = block[first : first + n_rows], taken * n_basis
