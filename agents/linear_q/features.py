@@ -67,7 +67,7 @@ class Scratch(NamedTuple):
     """
 
     u: Float1
-    index: Int1
+    index: Int1  # type: ignore[assignment]
     feature: Float1
     values: Float1
     spare: Float2

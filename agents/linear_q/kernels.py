@@ -99,7 +99,7 @@ class Memory(NamedTuple):
     `n_listed`, or the `level` (n_envs, n_actions) of those of a dense action.
     """
 
-    index: Int2
+    index: Int2  # type: ignore[assignment]
     feature: Float2
     known: Bool1
     action: Int1

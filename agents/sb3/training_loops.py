@@ -50,10 +50,11 @@ def train(
     single, dynamics = env.envs[0], None
     if model.learner.has_loop and callback_every > 1:
         dynamics = find_dynamics(single)
-    options: Any = (single, total_timesteps, callback, log_interval)
-    go_on = run_single(model, *options, only_scaling=dynamics is not None)
+    scaling = dynamics is not None
+    go_on = run_single(model, single, total_timesteps, callback, log_interval, scaling)
     if dynamics is not None and go_on:
-        run_compiled(model, *options, dynamics, callback_every)
+        run = CompiledRun(model, single, dynamics)
+        run_compiled(model, run, total_timesteps, callback, log_interval, callback_every)
 
 
 def run_single(
@@ -249,11 +250,10 @@ class CompiledRun:
 
 def run_compiled(
     model: "OnlineAlgorithm",
-    env: gym.Env,
+    run: CompiledRun,
     total_timesteps: int,
     callback: BaseCallback,
     log_interval: int | None,
-    dynamics: CompiledDynamics,
     callback_every: int,
 ) -> None:
     """Train in chunks of `callback_every` steps, with a call of the callbacks after each.
@@ -262,7 +262,6 @@ def run_compiled(
     multiple of `callback_every`. If all of them tell when they are due next, they are called then.
     `dones` and `infos` have an entry for each episode of the chunk.
     """
-    run = CompiledRun(model, env, dynamics)
     first = model.num_timesteps - callback.n_calls
     # Each return to Python costs as much as a hundred steps.
     longest = max(callback_every, LOGGED if model.logger.output_formats else UNWATCHED)

@@ -1,6 +1,6 @@
 """Learning vector quantization, K given: the papers' baseline for classification."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,13 +11,7 @@ from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, check_variant, learn
 from oda_rl.estimators.feature_scaling import NO_SCALING
-from oda_rl.estimators.targets import (
-    Data,
-    check_data,
-    make_place,
-    number_classes,
-    number_next_classes,
-)
+from oda_rl.estimators.targets import Data, make_place
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -109,28 +103,8 @@ class LVQ(CodebookClassifier):
         self.divergence = divergence
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from X in several passes, each in a new order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data; never changed.
-        y : array-like of shape (n_samples,)
-            Their classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        LVQ
-            The estimator itself.
-        """
-        self._check_parameters()
-        data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
-        self.classes_, data = number_classes(data, None)
-        rng = self._generator()
-        self._begin(data.samples.shape[1])
+    def _fit_classes(self, settings: Any, data: Data) -> None:
+        rng, data = self._generator(), self._begin(data)
         if self._is_random():
             for c in range(len(self.classes_)):
                 own = np.flatnonzero(data.targets == c)
@@ -140,43 +114,12 @@ class LVQ(CodebookClassifier):
             order = rng.permutation(len(data.weight))
             self._learn(data.take(order), STEP * (1.0 - n / self.n_passes))
         self._publish()
-        return self
 
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from the next samples of a stream, in their order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples. Unless `init` is given, the first of every class become codevectors.
-        y : array-like of shape (n_samples,)
-            Their classes; new ones are welcome at any time.
-        classes : array-like of shape (n_classes,), optional
-            Classes that will come.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        LVQ
-            The estimator itself.
-        """
-        self._check_parameters()
-        first = not hasattr(self, "_location")
-        data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
-        known = None if first else self.classes_
-        self.classes_, data, new = number_next_classes(known, data, None, classes)
+    def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
         if first:
-            self._begin(data.samples.shape[1])
-        else:
-            for place in new:
-                self._labels = make_place(self._labels, place)
+            data = self._begin(data)
+        for place in [] if first else new:
+            self._labels = make_place(self._labels, place)
         for t, c in enumerate(data.targets):
             row = data.take(slice(t, t + 1))
             if self._is_random() and (self._labels == c).sum() < self.n_codevectors:
@@ -186,7 +129,6 @@ class LVQ(CodebookClassifier):
                 fall = 1.0 / (1.0 + self.n_samples_seen_ / (100.0 * len(self._labels)))
                 self._learn(row, STEP * fall)
         self._publish()
-        return self
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -198,7 +140,7 @@ class LVQ(CodebookClassifier):
             setattr(self, name, state[name])
         self._publish()
 
-    def _check_parameters(self) -> None:
+    def _settings(self) -> None:
         check_at_least(1, n_codevectors=self.n_codevectors, n_passes=self.n_passes)
         check_variant(self.variant, self._divergence, "variant", none=False)
         if isinstance(self.init, str) and self.init != "random":
@@ -209,21 +151,25 @@ class LVQ(CodebookClassifier):
     def _is_random(self) -> bool:
         return isinstance(self.init, str)
 
-    def _begin(self, d: int) -> None:
+    def _begin(self, data: Data) -> Data:
+        """Given codevectors, or none; returns the data, numbered with the classes of both."""
+        d = data.samples.shape[1]
         self._location = np.empty((d, 0))
         self._labels = np.empty(0, dtype=np.int64)
         self._count = np.empty(0)
         self.n_samples_seen_ = 0
         if self._is_random():
-            return
+            return data
         codevectors = np.array(self.init, dtype=np.float64, ndmin=2)
         labels = np.asarray(self.init_labels)
         if codevectors.shape != (len(labels), d):
             raise ValueError(f"init must have shape {(len(labels), d)}, got {codevectors.shape}.")
         self._divergence.check(codevectors, "init")
+        targets = self.classes_[data.targets]
         self.classes_ = np.unique(np.concatenate([self.classes_, labels]))
         for mu, c in zip(codevectors, np.searchsorted(self.classes_, labels), strict=True):
             self._append(mu[None], int(c))
+        return data._replace(targets=np.searchsorted(self.classes_, targets).astype(np.int64))
 
     def _append(self, codevectors: Array, c: int) -> None:
         self._location = np.ascontiguousarray(np.hstack([self._location, codevectors.T]))

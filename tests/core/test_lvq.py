@@ -140,6 +140,15 @@ def test_it_depends_on_its_start():
     np.testing.assert_array_equal(model.codevectors_[1:], init[1:])
 
 
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_given_codevectors_may_have_classes_without_samples(way):
+    init, X = [[0.0], [1.0], [10.0]], [[0.1], [9.0], [9.5]]
+    model = LVQ(init=init, init_labels=["b", "a", "c"], random_state=0)
+    getattr(model, way)(X, ["b", "c", "c"])
+    assert model.predict([[0.0], [1.0], [9.6]]).tolist() == ["b", "a", "c"]
+    assert model.codevectors_[1] == 1.0
+
+
 @pytest.mark.parametrize("variant", ["lvq1", "glvq"])
 def test_a_file_goes_on_where_it_was(variant):
     X, y = load_iris(return_X_y=True)

@@ -1,6 +1,6 @@
 """What the classifiers have in common: labelled codevectors in scaled features that decide."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.book import ClassBook, probabilities
 from oda_rl.estimators.classification.settings import check_part
 from oda_rl.estimators.feature_scaling import Scaling
+from oda_rl.estimators.targets import Data, check_data, number_classes, number_next_classes
 
 Array = NDArray[np.float64]
 
@@ -25,6 +26,64 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     reject: float | None
     reject_label: Any
     classes_: NDArray[Any]
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        settings = self._settings()
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
+        self.classes_, data = number_classes(data, self.class_weight)
+        self._fit_classes(settings, data)
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from samples in their order, one or many, and go on from what was learned before.
+
+        How a stream is cut into chunks makes no difference, but for rounding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next samples; never changed.
+        y : array-like of shape (n_samples,)
+            Their classes. New ones are welcome at any time.
+        classes : array-like of shape (n_classes,), optional
+            Classes that will come, so that `predict_proba` has columns for them from the beginning.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies the stepsizes.
+
+        Returns
+        -------
+        The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range or a sample outside the domain of the divergence.
+        """
+        settings, first = self._settings(), not hasattr(self, "codevectors_")
+        data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
+        known = None if first else self.classes_
+        self.classes_, data, new = number_next_classes(known, data, self.class_weight, classes)
+        self._go_on(settings, data, new, first)
+        return self
+
+    def _settings(self) -> Any:
+        """The parameters, checked."""
+        raise NotImplementedError
+
+    def _fit_classes(self, settings: Any, data: Data) -> None:
+        """Learn anew from samples with numbers of classes, of mean weight one."""
+        raise NotImplementedError
+
+    def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
+        """Learn from the next samples with numbers of classes, of which some are `new`."""
+        raise NotImplementedError
 
     # -- using fitted codevectors ----------------------------------------------------------------
 
@@ -94,7 +153,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def is_rejected(self, X: ArrayLike, quantile: float | None = None) -> NDArray[np.bool_]:
-        """Whether samples are too far from every codevector to be told.
+        """Whether samples are too far from every codevector to be classified.
 
         The divergence from the nearest codevector, in widths of its class, is larger than that of all
         but the part `quantile` of the samples would be if the cell were a Gaussian of that width.

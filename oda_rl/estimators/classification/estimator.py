@@ -1,7 +1,7 @@
 """Progressive classification as a scikit-learn classifier that also learns from a stream."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from oda_rl.estimators.classification.annealing import ClassPoint, fit_classes, 
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.classification.settings import ClassSettings
-from oda_rl.estimators.targets import check_data, number_classes, number_next_classes
+from oda_rl.estimators.targets import Data
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class ODAClassifier(CodebookClassifier):
         The class with the largest pi_c p(x | c) (eq. 35), or that of the nearest codevector (eq. 36).
     scale : {"auto", "within", "standard", "minmax"} or None, default="auto"
         The features in which divergences are taken. `"within"`: made uncorrelated within the classes,
-        as far as the data tell (two fifths of the covariance is taken to be without correlation);
+        as far as the data show it (two fifths of the covariance is taken to be without correlation);
         `"standard"`: scaled to unit variance; `"minmax"`: to unit range; None: as they are. For
         divergences of positive data features are multiplied by numbers only, and `"within"` is
         `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly
@@ -192,80 +192,23 @@ class ODAClassifier(CodebookClassifier):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Anneal over X, class by class, to the temperature that does best on samples left out.
+    def _settings(self) -> ClassSettings:
+        return ClassSettings.of(self)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data; never changed.
-        y : array-like of shape (n_samples,)
-            Their classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples. Samples of weight zero count as absent.
-
-        Returns
-        -------
-        ODAClassifier
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range or a sample outside the domain of the divergence.
-        """
-        settings = ClassSettings.of(self)
-        data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
-        self.classes_, data = number_classes(data, self.class_weight)
+    def _fit_classes(self, settings: ClassSettings, data: Data) -> None:
         session = ClassSession(settings, data.samples.shape[1], self._generator())
         fit_classes(session, data, len(self.classes_), self)
         self._publish(session)
-        return self
 
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from samples in their order, one or many, and go on where the annealing stood.
-
-        How a stream is cut into chunks makes no difference, but for rounding.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The next samples; never changed.
-        y : array-like of shape (n_samples,)
-            Their classes. Classes not seen before are welcome at any time.
-        classes : array-like of shape (n_classes,), optional
-            Classes that will come, so that `predict_proba` has columns for them from the beginning.
-        sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsizes.
-
-        Returns
-        -------
-        ODAClassifier
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range or a sample outside the domain of the divergence.
-        """
-        settings = ClassSettings.of(self)
-        first = not hasattr(self, "_session")
-        data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
-        known = None if first else self.classes_
-        self.classes_, data, new = number_next_classes(known, data, self.class_weight, classes)
+    def _go_on(self, settings: ClassSettings, data: Data, new: list[int], first: bool) -> None:
         if first:
             self._session = ClassSession(settings, data.samples.shape[1], self._generator())
         self._session.resume(settings)
         self._session.insert_classes(new)
         self._session.observe(data)
         self._publish(self._session)
-        return self
+
+    # -- what has been learned -------------------------------------------------------------------
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Classes by the nearest codevector (eq. 36), at the end of every temperature of `history_`.
@@ -285,8 +228,6 @@ class ODAClassifier(CodebookClassifier):
         for point in self.history_:
             distance = self._divergence(samples, scaling(point.codevectors))
             yield point.labels[distance.argmin(axis=1)]
-
-    # -- what has been learned -------------------------------------------------------------------
 
     @property
     def history_(self) -> list[ClassPoint]:

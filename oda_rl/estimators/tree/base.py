@@ -17,7 +17,7 @@ from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.parameters import stored
 from oda_rl.estimators.partition import ODAPartition
-from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples, make_place
+from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
@@ -292,15 +292,6 @@ class TreeEstimator(Estimator):
             outputs = settings.kind == "regressor"
             self._units = OutputUnits.of(data, self._flat) if outputs else None
         return data if self._units is None else self._units(data)
-
-    def _insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all."""
-        for place in places:
-            if self._waiting is None:
-                self._session.insert_class(place)
-            else:
-                targets = make_place(self._waiting.targets, place)
-                self._waiting = self._waiting._replace(targets=targets)
 
     def _stored(self) -> dict[str, Any]:
         layers = self.layers

@@ -8,7 +8,12 @@ from numpy.typing import ArrayLike
 from oda_rl import storage
 from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.estimators.parameters import restored
-from oda_rl.estimators.targets import number_classes, number_known_classes, number_next_classes
+from oda_rl.estimators.targets import (
+    make_place,
+    number_classes,
+    number_known_classes,
+    number_next_classes,
+)
 from oda_rl.estimators.tree.base import TreeEstimator
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.session import Refinement, TreeSession
@@ -95,7 +100,7 @@ class MultiResolutionODA(TreeEstimator):
     -----
     With classes every region has a codebook for each of them, as in Algorithm 4; which child a sample
     falls into is a matter of the nearest codevector of any class. With `rule="bayes"` it is then all
-    codevectors of the region that tell the class, with `"nearest"` the classes of the samples in the
+    codevectors of the region that decide the class, with `"nearest"` the classes of the samples in the
     leaf. A regressor's cells are annealed over inputs and outputs together; a sample goes by its inputs;
     slopes of linear models are drawn towards those of the parent.
 
@@ -145,30 +150,7 @@ class MultiResolutionODA(TreeEstimator):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Grow a tree over X, layer by layer, the cells of a layer side by side.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data; never changed.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
-            Classes or outputs; a clusterer has none.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples. Samples of weight zero count as absent.
-
-        Returns
-        -------
-        MultiResolutionODA
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range, or a sample outside the domain of the divergence.
-        """
+    def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         settings = TreeSettings.of(self)
         data = self._check(settings, X, y, sample_weight, reset=True)
         if settings.kind == "classifier":
@@ -184,7 +166,6 @@ class MultiResolutionODA(TreeEstimator):
         self.n_samples_seen_ = len(data.weight)
         if settings.kind == "clusterer":
             self.labels_ = self._session.tree.leaf_numbers(data.samples)
-        return self
 
     def partial_fit(
         self,
@@ -240,6 +221,15 @@ class MultiResolutionODA(TreeEstimator):
         self._session.observe(self._in_units(settings, data, reset=False))
         return self
 
+    def _insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all."""
+        for place in places:
+            if self._waiting is None:
+                self._session.insert_class(place)
+            else:
+                targets = make_place(self._waiting.targets, place)
+                self._waiting = self._waiting._replace(targets=targets)
+
     def refine(
         self,
         cell: Any,
@@ -265,7 +255,7 @@ class MultiResolutionODA(TreeEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             Their classes or outputs; a clusterer has none.
         target_error : float, default=0.0
-            Where to stop: the part of the samples told wrong, the mean squared error (of several
+            Where to stop: the part of the samples classified wrongly, the mean squared error (of several
             outputs the sum, in standard deviations), or the mean divergence, in the region.
         max_splits : int, default=100
             Splits, at most.
