@@ -93,29 +93,6 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
     True
     >>> env.revert_observation(state).shape
     (4,)
-
-    A tabular Q-learner. Under random actions the cells grow, then they stay as they are and values are
-    learned:
-
-    >>> import numpy as np
-    >>> def q_learning(env, steps, n_random=30_000, seed=0):
-    ...     rng = np.random.default_rng(seed)
-    ...     q = np.full((env.observation_space.n, env.action_space.n), 100.0)
-    ...     state, _ = env.reset(seed=seed)
-    ...     for t in range(steps):
-    ...         if t == n_random:
-    ...             env.learn = False
-    ...         greedy = t >= n_random and rng.random() > 0.02
-    ...         action = int(q[state].argmax()) if greedy else int(rng.integers(env.action_space.n))
-    ...         after, reward, terminated, truncated, _ = env.step(action)
-    ...         if t >= n_random:
-    ...             target = reward + 0.99 * (0.0 if terminated else q[after].max())
-    ...             q[state, action] += 0.2 * (1.0 - t / steps) * (target - q[state, action])
-    ...         state = env.reset()[0] if terminated or truncated else after
-    ...     return q
-    >>> env = StateAggregation(gym.make("CartPole-v1"), max_states=100)
-    >>> q_learning(env, steps=150_000).shape
-    (100, 2)
     """
 
     def __init__(

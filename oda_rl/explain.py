@@ -7,10 +7,10 @@ from typing import Any
 
 from oda_rl.inspect.contributions import Contribution, Explanation, PathExplanation, Step, explain
 from oda_rl.inspect.counterfactuals import Counterfactual
-from oda_rl.inspect.pictures import plot_path, plot_tree
 from oda_rl.inspect.table import Table
 from oda_rl.inspect.text import rules, rules_text, tree_text
 from oda_rl.inspect.trees import CellReport, errors, report
+from oda_rl.plotting.trees import plot_path, plot_tree
 
 __all__ = [
     "CellReport",

@@ -40,17 +40,9 @@ def view_of_agent(
     """
     learner = model.learner if learner is None else learner
     steps = model.num_timesteps if num_timesteps is None else num_timesteps
-    space, actions = model.observation_space, model.actions
-    n, joint = len(space.low), actions.is_joint
-    names = action_names(model.env_id, actions.n_actions)
-    features = observation_names(model.env_id, n)
-    low, high = space.low.astype(float), space.high.astype(float)
-    if joint:
-        several = len(actions.centre) > 1
-        names = ["action[0]"] if several else ["action"]
-        features += [f"action[{j}]" for j in range(len(actions.centre))] if several else names
-        low = np.concatenate([low, actions.centre - actions.scale])
-        high = np.concatenate([high, actions.centre + actions.scale])
+    space, joint = model.observation_space, model.actions.is_joint
+    n = len(space.low)
+    features, names, low, high = _coordinates(model, n)
     kind = kind_of_cells(learner)
     few = learner.is_scaled and learner.n_cells <= MOST_CELLS
     cells: Any = kind(learner) if kind is not None and few else None
@@ -83,6 +75,20 @@ def view_of_agent(
         history=model.history_,
         returns=learning_curve(model),
     )
+
+
+def _coordinates(model: "OnlineAlgorithm", n: int) -> tuple[list[str], list[str], Array, Array]:
+    """Names of the coordinates (actions may be some) and of the actions, and where coordinates end."""
+    space, actions = model.observation_space, model.actions
+    features = observation_names(model.env_id, n)
+    low, high = space.low.astype(float), space.high.astype(float)
+    if not actions.is_joint:
+        return features, action_names(model.env_id, actions.n_actions), low, high
+    n_joint = len(actions.centre)
+    names = [f"action[{j}]" for j in range(n_joint)] if n_joint > 1 else ["action"]
+    low = np.concatenate([low, actions.centre - actions.scale])
+    high = np.concatenate([high, actions.centre + actions.scale])
+    return features + names, names[:1], low, high
 
 
 def learning_curve(model: "OnlineAlgorithm") -> tuple[Array, Array]:

@@ -177,7 +177,7 @@ def known_range(learner: Any, n: int) -> tuple[Array, Array]:
 def shares(distance: Array, near: NDArray[np.bool_], labels: Any, temperature: float) -> Array:
     """Association probabilities p(mu_i | x) among the near cells of each label, without the weights."""
     share = np.zeros(len(distance))
-    for label in np.unique(labels[near]):
+    for label in set(labels[near].tolist()):
         own = np.flatnonzero(near & (labels == label))
         away = distance[own] - distance[own].min()
         if temperature > 0.0:

@@ -208,16 +208,9 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     ValueError
         As for `explain_policy`, or if the observation has another shape or is not finite.
     """
-    cells = _cells(model)
-    state = np.asarray(observation, dtype=np.float64)
-    space = model.observation_space
+    cells, space = _cells(model), model.observation_space
     names = observation_names(model.env_id, len(space.low))
-    if state.shape != space.shape or not np.isfinite(state).all():
-        raise ValueError(
-            f"observation must be {len(space.low)} finite numbers, in this order: "
-            f"{', '.join(names)}; got {state.tolist()}."
-        )
-    state = state.astype(space.dtype).astype(np.float64)  # the agent has what that can hold
+    state = _check_state(model, observation, names)
 
     def greedy(points: Array) -> NDArray[Any]:
         return model.learner.greedy(_as_observed(model, points))
@@ -260,6 +253,17 @@ def _cells(model: "OnlineAlgorithm") -> Any:
     if not learner.is_scaled:
         raise ValueError("the model has learned nothing yet: it is still in its warm-up.")
     return kind(learner)
+
+
+def _check_state(model: "OnlineAlgorithm", observation: ArrayLike, names: list[str]) -> Array:
+    """The observation as the agent has it: what the environment's dtype can hold."""
+    state, space = np.asarray(observation, dtype=np.float64), model.observation_space
+    if state.shape != space.shape or not np.isfinite(state).all():
+        raise ValueError(
+            f"observation must be {len(names)} finite numbers, in this order: "
+            f"{', '.join(names)}; got {state.tolist()}."
+        )
+    return state.astype(space.dtype).astype(np.float64)
 
 
 def _as_observed(model: "OnlineAlgorithm", points: Array) -> NDArray[Any]:

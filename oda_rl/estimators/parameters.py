@@ -54,9 +54,18 @@ def restored(cls: Any, state: Mapping[str, Any], /, **given: Any) -> Any:
     -------
     estimator
         With its parameters and the form of its data.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is missing, or is none of the estimator's.
     """
+    stored_ones, names = state["parameters"], cls._get_param_names()
+    unknown = sorted(stored_ones.keys() - set(names))
+    if unknown:
+        raise ValueError(f"{cls.__name__} has no parameter {unknown[0]!r}, which the file gives it.")
     given = {name: value for name, value in given.items() if value is not None}
-    estimator = cls(**{**state["parameters"], **given})
+    estimator = cls(**{name: given[name] if name in given else stored_ones[name] for name in names})
     for name, value in state["form"].items():
         setattr(estimator, name, value)
     return estimator

@@ -100,10 +100,7 @@ def animate_codebook(
     writer = PillowWriter(fps=fps)
     with written_whole(target) as temporary:
         writer.setup(figure, temporary, dpi=dpi)
-        maps.draw(len(views) - 1, axes[0])
-        maps.add_scale(figure, axes[0])
-        figure.canvas.draw()
-        figure.set_layout_engine("none")  # all pictures are laid out like the last
+        maps.lay_out(figure, axes[0])
         for t in range(len(views)):
             maps.draw(t, axes[0])
             writer.grab_frame()
@@ -152,15 +149,18 @@ class _Maps:
         for ax in axes:
             name_axes(ax, view, self.plane)
 
-    def add_scale(self, figure: Any, axes: Any) -> None:
-        """Colour bars, which are the same for all pictures."""
+    def lay_out(self, figure: Any, axes: Any) -> None:
+        """Colour bars, and places as in the last picture, which are the same for all."""
         last = self.views[-1]
+        self.draw(len(self.views) - 1, axes)
         if self.with_values:
             add_scale(figure, self.filled, axes[1], last)
         if self.with_values and not last.has_classes:
             shown = draw_decisions(axes[0], last, self.plane, self.decided[-1], legend=False)
             figure.colorbar(shown, ax=axes[0], label=last.label_names[0])
             shown.remove()
+        figure.canvas.draw()
+        figure.set_layout_engine("none")
 
 
 def _views(frames: Any) -> list[View]:

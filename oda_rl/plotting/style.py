@@ -56,13 +56,13 @@ def plain_log_axis(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def new_axes(ax: Any) -> Any:
-    """The axes given, or those of a new figure."""
+def new_axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
+    """The axes given, or those of a new figure of that size in inches."""
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt
 
-    return plt.subplots(layout="constrained")[1]
+    return plt.subplots(figsize=size, layout="constrained")[1]
 
 
 def even_legend(legend: Any) -> None:

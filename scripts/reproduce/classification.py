@@ -33,6 +33,7 @@ from sklearn.svm import LinearSVC
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.supervised import load as load_set
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, save_all
 from common.tables import to_markdown
 from oda_rl import ODAClassifier, datasets
@@ -80,12 +81,7 @@ def load(name: str, args: Args) -> tuple[Array, Labels]:
     """A data set."""
     if name == "mixture":
         return make_mixture(args.n_samples, args.seed)
-    if name == "credit":
-        found = sorted(args.data_dir.glob("creditcard*.csv")) if args.data_dir is not None else []
-        if not found:
-            raise OSError(f"there is no creditcard*.csv in {args.data_dir}")
-        return datasets.read_csv(found[0])
-    return datasets.load(name, args.data_dir)
+    return load_set(name, args.data_dir)
 
 
 def ours(name: str, seed: int, **options: Any) -> ODAClassifier:

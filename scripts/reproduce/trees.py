@@ -27,10 +27,11 @@ from trees_pictures import draw_figure, draw_times
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.trees import template
 from common.measuring import repeated_seconds, timed
 from common.pictures import save
 from common.tables import make_table
-from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
+from oda_rl import MultiResolutionODA, ODAPartition
 from oda_rl.datasets import make_gaussian_classes, make_gaussians
 from oda_rl.resolutions import projection_pyramid
 
@@ -93,11 +94,6 @@ class Outcome(NamedTuple):
     test_error: float
 
 
-def classifier(k: int, seed: int) -> ODAClassifier:
-    """The classifier of the papers: distances as they are, the nearest codevector tells the class."""
-    return ODAClassifier(k, rule="nearest", scale=None, validation=None, random_state=seed)
-
-
 def tree(estimator: Any, children: tuple[int, ...], seed: int, **options: Any) -> MultiResolutionODA:
     """A tree with at most so many children of a cell, layer by layer."""
     layers = [{"max_codevectors": k} for k in children]
@@ -106,18 +102,19 @@ def tree(estimator: Any, children: tuple[int, ...], seed: int, **options: Any) -
 
 def cases(args: Args) -> list[Case]:
     """The figures of the first paper."""
-    k, seed = args.max_class_codevectors, args.seed
+    seed = args.seed
+    flat = template(seed, max_codevectors=args.max_class_codevectors)
     first_coordinate = projection_pyramid([1, None])
     return [
         Case(3, "clustering, flat", ODAPartition(args.max_codevectors, random_state=seed)),
         Case(4, "clustering, two layers", tree(ODAPartition(), (8, 5), seed)),
         Case(5, "clustering, three layers", tree(ODAPartition(), (4, 4, 3), seed)),
-        Case(6, "classification, flat", classifier(k, seed)),
-        Case(7, "classification, three layers", tree(classifier(k, seed), (8, 4, 4), seed)),
+        Case(6, "classification, flat", flat),
+        Case(7, "classification, three layers", tree(flat, (8, 4, 4), seed)),
         Case(
             8,
             "classification, 1-D then 2-D",
-            tree(classifier(k, seed), (8, 8), seed, resolutions=first_coordinate),
+            tree(flat, (8, 8), seed, resolutions=first_coordinate),
         ),
     ]
 
@@ -224,14 +221,14 @@ def race(seed: int, args: Args) -> Race:
     n = round((1.0 - TEST_SHARE) * len(samples))
     test, told = samples[n:], labels[n:]
     flats = [
-        classifier(args.max_class_codevectors, seed).fit(samples[:n], labels[:n])
+        template(seed, max_codevectors=args.max_class_codevectors).fit(samples[:n], labels[:n])
         for _ in range(args.repeats)
     ]
     flat = min(flats, key=lambda model: model.history_[-1].seconds)
     reached = [100.0 * float(np.mean(found == told)) for found in flat.staged_predict(test)]
     by_layers = []
     for depth in (1, 2, 3):
-        model = tree(classifier(1, seed), (8, 4, 4)[:depth], seed)
+        model = tree(template(seed, max_codevectors=1), (8, 4, 4)[:depth], seed)
         seconds = repeated_seconds(model.fit, samples[:n], labels[:n], repeats=args.repeats)
         by_layers.append((min(seconds), 100.0 * model.score(test, told), model.n_codevectors_))
     level = min(WANTED, max(reached), max(accuracy for _, accuracy, _ in by_layers))

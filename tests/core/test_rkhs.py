@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 from sklearn.datasets import make_moons
 
-from oda_rl import KernelSGDClassifier, KernelSGDRegressor
+from oda_rl import KernelSGDClassifier, KernelSGDRegressor, storage
 from oda_rl.datasets import make_multidist
 from oda_rl.rkhs.dictionary import rebuild
 from oda_rl.rkhs.functional_sgd import FIRST_STATE, HINGE, SQUARED
@@ -446,3 +446,17 @@ def test_bad_outputs():
         model.partial_fit(np.zeros((2, 1)), np.zeros((2, 3)))
     with pytest.raises(ValueError, match="huber_width must be positive"):
         KernelSGDRegressor("huber", huber_width=0.0).fit(np.zeros((2, 1)), np.zeros(2))
+
+
+def test_a_file_must_have_all_parameters_and_no_others(tmp_path):
+    x, y, *_ = make_multidist(50)
+    model = KernelSGDClassifier(random_state=0).fit(x, y)
+    state = storage.load(model.save(tmp_path / "model"), "KernelSGDClassifier")
+    parameters = dict(state["parameters"])
+    state["parameters"] = parameters | {"bandwith": 1.0}
+    with pytest.raises(ValueError, match="no parameter 'bandwith'"):
+        KernelSGDClassifier.load(storage.save(tmp_path / "more", "KernelSGDClassifier", state))
+    del parameters["bandwidth"]
+    state["parameters"] = parameters
+    with pytest.raises(ValueError, match=r"fewer\.npz .* no entry 'parameters/bandwidth'"):
+        KernelSGDClassifier.load(storage.save(tmp_path / "fewer", "KernelSGDClassifier", state))

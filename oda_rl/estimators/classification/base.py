@@ -153,7 +153,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def is_rejected(self, X: ArrayLike, quantile: float | None = None) -> NDArray[np.bool_]:
-        """Whether samples are too far from every codevector to be told.
+        """Whether samples are too far from every codevector to be classified.
 
         The divergence from the nearest codevector, in widths of its class, is larger than that of all
         but the part `quantile` of the samples would be if the cell were a Gaussian of that width.

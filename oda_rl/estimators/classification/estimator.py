@@ -38,7 +38,7 @@ class ODAClassifier(CodebookClassifier):
         The class with the largest pi_c p(x | c) (eq. 35), or that of the nearest codevector (eq. 36).
     scale : {"auto", "within", "standard", "minmax"} or None, default="auto"
         The features in which divergences are taken. `"within"`: made uncorrelated within the classes,
-        as far as the data tell (two fifths of the covariance is taken to be without correlation);
+        as far as the data show it (two fifths of the covariance is taken to be without correlation);
         `"standard"`: scaled to unit variance; `"minmax"`: to unit range; None: as they are. For
         divergences of positive data features are multiplied by numbers only, and `"within"` is
         `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: what codevectors of several classes tell, and learning vector quantization.
+"""Compiled kernels: densities of classes from codevectors, and learning vector quantization.
 
 Codevectors are stored as in `oda_rl.codebook.learning`: `location` is (n_features, n_cells), in scaled
 features; `label` (n_cells,) are the numbers of their classes and `count` (n_cells,) the weight of the

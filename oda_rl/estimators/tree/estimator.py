@@ -100,7 +100,7 @@ class MultiResolutionODA(TreeEstimator):
     -----
     With classes every region has a codebook for each of them, as in Algorithm 4; which child a sample
     falls into is a matter of the nearest codevector of any class. With `rule="bayes"` it is then all
-    codevectors of the region that tell the class, with `"nearest"` the classes of the samples in the
+    codevectors of the region that decide the class, with `"nearest"` the classes of the samples in the
     leaf. A regressor's cells are annealed over inputs and outputs together; a sample goes by its inputs;
     slopes of linear models are drawn towards those of the parent.
 
@@ -255,7 +255,7 @@ class MultiResolutionODA(TreeEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             Their classes or outputs; a clusterer has none.
         target_error : float, default=0.0
-            Where to stop: the part of the samples told wrong, the mean squared error (of several
+            Where to stop: the part of the samples classified wrongly, the mean squared error (of several
             outputs the sum, in standard deviations), or the mean divergence, in the region.
         max_splits : int, default=100
             Splits, at most.

@@ -64,7 +64,7 @@ class Partition:
     def count_errors(
         self, divergence: Divergence, children: Children, scaled: Array, at: Labels, data: Data
     ) -> None:
-        """Errors that only the samples themselves can tell: none here."""
+        """Errors that need the samples themselves: none here."""
 
     def losses(
         self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
@@ -126,7 +126,7 @@ class Classes(Partition):
     def count_errors(
         self, divergence: Divergence, children: Children, scaled: Array, at: Labels, data: Data
     ) -> None:
-        """The weight of the samples that the rule of Bayes tells wrong."""
+        """The weight of the samples that the rule of Bayes gets wrong."""
         if self.rule == "nearest":
             return
         joint = children.log_joint(divergence, scaled, at, self.n_classes)
@@ -137,7 +137,7 @@ class Classes(Partition):
     def losses(
         self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
     ) -> Array:
-        """The weight of the samples that are told wrong where there are no children."""
+        """The weight of the samples that are classified wrongly where there are no children."""
         if self.rule == "nearest" or depth == 0:
             return np.asarray(prior.tally.sum(axis=1) - prior.tally.max(axis=1))
         if not tree.features.same(depth, depth - 1):

@@ -190,7 +190,7 @@ class Tree:
         Raises
         ------
         ValueError
-            If there is none; it says where the way ends.
+            If there is none; the message has the last cell on the way.
         """
         if isinstance(name, Cell):
             known = 0 <= name.layer < len(self.layers) and 0 <= name.number < len(

@@ -10,6 +10,7 @@ from oda_rl.inspect.contributions import PathExplanation, explain
 from oda_rl.inspect.table import number
 from oda_rl.inspect.text import plain
 from oda_rl.inspect.trees import CellReport, report
+from oda_rl.plotting.style import new_axes
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import MultiResolutionODA
@@ -41,11 +42,9 @@ def plot_tree(
     -------
     matplotlib.axes.Axes
     """
-    from matplotlib import pyplot as plt
-
     cells = report(model, cell, depth)
     place = _places(cells)
-    ax = ax if ax is not None else plt.subplots(figsize=(9, 5), layout="constrained")[1]
+    ax = new_axes(ax, (9.0, 5.0))
     layers = sorted({one.layer for one in cells})
     crowded = {layer: sum(one.layer == layer for one in cells) > MAX_NAMES for layer in layers}
     behind: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
@@ -139,18 +138,15 @@ def plot_path(
     ValueError
         If an image of this shape has not as many pixels as the sample has features.
     """
-    from matplotlib import pyplot as plt
-
     why = explain(model, x, feature_names)
     if image_shape is not None and int(np.prod(image_shape)) != len(why.sample):
         raise ValueError(
             f"image_shape must have {len(why.sample)} pixels as the sample has features, "
             f"got {image_shape}."
         )
-    if ax is None:
-        size = (1.6 * (len(why.steps) + 1), 2.2) if image_shape else (7.0, 1.4 + 0.3 * len(why.sample))
-        ax = plt.subplots(figsize=size, layout="constrained")[1]
-    return _lines(ax, why) if image_shape is None else _images(ax, why, image_shape)
+    if image_shape is None:
+        return _lines(new_axes(ax, (7.0, 1.4 + 0.3 * len(why.sample))), why)
+    return _images(new_axes(ax, (1.6 * (len(why.steps) + 1), 2.2)), why, image_shape)
 
 
 def _images(ax: Any, why: PathExplanation, shape: tuple[int, int]) -> Any:
