@@ -286,10 +286,9 @@ def assign(kind, samples, labels, centred, location, label, n_cells, nearest, cl
     Without labels, and where the samples are `centred`, squared Euclidean distances of many features are
     found as matrix products.
     """
-    if labels is None:
-        if centred and is_euclidean(kind) and samples.shape[1] >= PRODUCT_FEATURES:
-            _assign_by_products(samples, location, n_cells, nearest, closest, second)
-            return
+    if labels is None and centred and is_euclidean(kind) and samples.shape[1] >= PRODUCT_FEATURES:
+        _assign_by_products(samples, location, n_cells, nearest, closest, second)
+        return
     distance = np.empty(n_cells)
     for t in range(samples.shape[0]):
         divergences(kind, samples[t], location, 0, n_cells, distance)
