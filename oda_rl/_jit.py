@@ -123,6 +123,16 @@ def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     compiled = numba.njit(**OPTIONS, **options)(function)
+    compiled.get_call_template = _without_literals(compiled.get_call_template)
     with suppress(RuntimeError):  # raised where numba finds no place to write to
         compiled._cache = _KernelCache(function)
     return compiled
+
+
+def _without_literals(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    # A kernel that hands on the number 0 would have the other compiled for that 0, and then once more.
+    def resolve_plain(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        plain = {name: numba.types.unliteral(kind) for name, kind in kws.items()}
+        return resolve(tuple(numba.types.unliteral(kind) for kind in args), plain)
+
+    return resolve_plain

@@ -65,31 +65,44 @@ def shares_of_all(distance, n_cells, temperature, share):
 
 
 @vector_kernel
+def four_dots(share, a, b, c, d, n):
+    """Sums of products of `share` with each of the others: `share` is read once."""
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    for i in range(n):
+        first += share[i] * a[i]
+        second += share[i] * b[i]
+        third += share[i] * c[i]
+        fourth += share[i] * d[i]
+    return first, second, third, fourth
+
+
+@vector_kernel
+def dot(a, b, n):
+    """Sum of the first n products."""
+    total = 0.0
+    for i in range(n):
+        total += a[i] * b[i]
+    return total
+
+
+@lean_kernel
 def average_rows(share, only, q, first, last, n, sums):
     """Fill `sums` with the averages of rows `first` to `last` of `q` by the shares of `n` cells.
 
-    Four rows at a time, so that `share` is read once for them; of the cell `only`, if it is not below 0,
-    the entries as they are.
+    Of the cell `only`, if it is not below 0, they are the entries themselves.
     """
+    if only >= 0:
+        for r in range(first, last):
+            sums[r] = q[r, only]
+        return
     r = first
-    while only < 0 and r + 4 <= last:
-        a, b, c, d = q[r], q[r + 1], q[r + 2], q[r + 3]
-        first_sum, second, third, fourth = 0.0, 0.0, 0.0, 0.0
-        for i in range(n):
-            first_sum += share[i] * a[i]
-            second += share[i] * b[i]
-            third += share[i] * c[i]
-            fourth += share[i] * d[i]
-        sums[r], sums[r + 1], sums[r + 2], sums[r + 3] = first_sum, second, third, fourth
+    while r + 4 <= last:
+        sums[r], sums[r + 1], sums[r + 2], sums[r + 3] = four_dots(
+            share, q[r], q[r + 1], q[r + 2], q[r + 3], n
+        )
         r += 4
     while r < last:
-        row, total = q[r], 0.0
-        if only >= 0:
-            total = row[only]
-        else:
-            for i in range(n):
-                total += share[i] * row[i]
-        sums[r] = total
+        sums[r] = dot(share, q[r], n)
         r += 1
 
 

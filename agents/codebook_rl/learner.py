@@ -98,12 +98,12 @@ class TwoTimescaleLearner(Learner):
         fill_numbers(self.numbers, self.sizes, config, self.horizon)
 
     @classmethod
-    def smallest(cls, seed: int = 0) -> Self:
-        """A learner of one coordinate and two actions, to have its compiled code ready."""
+    def smallest(cls, seed: int = 0, joint: bool = False) -> Self:
+        """A learner of one coordinate and two (or continuous) actions, to have its code compiled."""
         config = TwoTimescaleConfig(
             warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
         )
-        actions = ActionCodec(spaces.Discrete(2))
+        actions = ActionCodec(spaces.Box(-1.0, 1.0, (1,)) if joint else spaces.Discrete(2))
         return cls(1, actions, 1, np.full(1, -1.0), np.ones(1), config, seed)
 
     # -- what it knows ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from planes are lower bounds of the distances from regions. So at a border both 
 a tree there is one branch, and it is found at once.
 """
 
-from oda_rl._jit import lean_kernel
+from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.codebook_rl.association import REACH
 from oda_rl.agents.codebook_rl.state import (
     DISTANCES,
@@ -58,7 +58,7 @@ def measure(state, n_found, n_coordinates):
         scratch.tally[DISTANCES] += branches.size[branch]
 
 
-@lean_kernel
+@inline_kernel
 def find_near(state, n_coordinates):
     """Find the branches near `scratch.z`, nearest first, and the distances of their cells.
 

@@ -204,7 +204,8 @@ def begin(state, env, observation, reward, event):
         n_found = BAD_OBSERVATION
     if n_found == 0:
         n_found = find_near(state, open_units(state).centre.shape[0])
-        for k in range(n_found):
+        # One branch alone is always up to date.
+        for k in range(n_found if scratch.block.shape[0] > 0 else 0):
             catch_up(state, scratch.found[k])
     return n_found
 

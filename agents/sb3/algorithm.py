@@ -266,8 +266,9 @@ class OnlineAlgorithm(BaseAlgorithm):
         self._build()
 
     def _build(self) -> None:
-        load_kernels(self._learner_class(self.config), str(self.observation_space.dtype))
         self.actions = ActionCodec(self.action_space)
+        kind: Any = self._learner_class(self.config)
+        load_kernels(kind, str(self.observation_space.dtype), self.actions.is_joint)
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.actions)
         self.next_actions = [0] * self.n_envs

@@ -7,7 +7,7 @@ import numpy as np
 
 
 @cache
-def load_kernels(learner_class: Any, dtype: str) -> None:
+def load_kernels(learner_class: Any, dtype: str, joint: bool = False) -> None:
     """Have the compiled code of a learner ready for observations of this dtype.
 
     The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
@@ -19,8 +19,10 @@ def load_kernels(learner_class: Any, dtype: str) -> None:
         Whose code.
     dtype : str
         Name of the dtype of the observations.
+    joint : bool, default=False
+        Whether actions are continuous, for a learner that knows both kinds.
     """
-    learner = learner_class.smallest()
+    learner = learner_class.smallest(joint=True) if joint else learner_class.smallest()
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1)).astype(dtype)
     learner.begin(0, points[0])
     for t, point in enumerate(points):

@@ -283,11 +283,11 @@ def assign(kind, samples, labels, centred, location, label, n_cells, nearest, cl
 
     `nearest`, `closest` and `second` (n_samples,) get the cell, the divergence from its codevector, and
     from the next best one. With `labels` and `label`, or None, only cells of a sample's own label count.
-    Where the samples are `centred`, squared Euclidean distances of many features are found as matrix
-    products.
+    Without labels, and where the samples are `centred`, squared Euclidean distances of many features are
+    found as matrix products.
     """
-    if centred and is_euclidean(kind) and samples.shape[1] >= PRODUCT_FEATURES:
-        _assign_by_products(samples, labels, location, label, n_cells, nearest, closest, second)
+    if labels is None and centred and is_euclidean(kind) and samples.shape[1] >= PRODUCT_FEATURES:
+        _assign_by_products(samples, location, n_cells, nearest, closest, second)
         return
     distance = np.empty(n_cells)
     for t in range(samples.shape[0]):
@@ -297,7 +297,7 @@ def assign(kind, samples, labels, centred, location, label, n_cells, nearest, cl
 
 
 @kernel
-def _assign_by_products(samples, labels, location, label, n_cells, nearest, closest, second):
+def _assign_by_products(samples, location, n_cells, nearest, closest, second):
     """`assign` with |x|^2 - 2 x mu + |mu|^2, which loses digits unless the mean of x is near zero.
 
     The distances returned are computed anew for the cell that was found.
@@ -314,8 +314,7 @@ def _assign_by_products(samples, labels, location, label, n_cells, nearest, clos
             row = product[t]
             for i in range(n_cells):
                 row[i] = norm[i] - 2.0 * row[i]
-            wanted = 0 if labels is None else labels[start + t]
-            cell, best, runner_up = nearest_two(row, label, wanted, n_cells)
+            cell, best, runner_up = nearest_two(row, None, 0, n_cells)
             exact = 0.0
             for j in range(block.shape[1]):
                 exact += (block[t, j] - codevectors[j, cell]) ** 2

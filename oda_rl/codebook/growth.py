@@ -123,9 +123,9 @@ def _lead(kind, samples, labels, weight, cell_of, n_cells, location, mass, axis)
             length = 0.0
             for j in range(d):
                 length += vector[i, j] * vector[i, j]
-            scale = root[i] * (1.0 / math.sqrt(length) if length > 0.0 else 0.0)
+            scale = 1.0 / math.sqrt(length) if length > 0.0 else 0.0
             for j in range(d):
-                vector[i, j] *= scale[j]
+                vector[i, j] *= root[i, j] * scale
                 product[i, j] = 0.0
         for t in range(n):
             i = cell_of[labels[t]]

@@ -357,7 +357,8 @@ def find_error(state, env, reward, best_next):
     value = 0.0
     for k in range(memory.n_found[env]):
         branch = memory.found[env, k]
-        catch_up(state, branch)
+        if scratch.block.shape[0] > 0:
+            catch_up(state, branch)
         own = only - k * width if only >= 0 else -1
         if only < 0 or 0 <= own < width:
             share = memory.share[env][k * width : (k + 1) * width]
