@@ -23,7 +23,6 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from sklearn.base import clone, is_classifier
-from trees_pictures import draw_figure, draw_times
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -34,6 +33,7 @@ from common.tables import make_table
 from oda_rl import MultiResolutionODA, ODAPartition
 from oda_rl.datasets import make_gaussian_classes, make_gaussians
 from oda_rl.resolutions import projection_pyramid
+from trees_pictures import draw_figure, draw_times
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -189,6 +189,7 @@ def table_of(outcomes: list[Outcome]) -> Table:
     """One row for each figure."""
     title = "Errors in training and test: mean distortion of clusterers, per cent of classifiers"
     table = make_table(title, "Fig.", "", "K", "cells", "observed", "ms", "training", "test", left=2)
+    table.columns[0].justify = "right"
     for one in outcomes:
         model = one.model
         cells = getattr(model, "n_cells_", model.n_codevectors_)

@@ -21,7 +21,7 @@ def load(name):
         before = sys.path[:]
         spec = importlib.util.spec_from_file_location(key, path)
         module = sys.modules[key] = importlib.util.module_from_spec(spec)
-        sys.path[:0] = [str(path.parent), str(SCRIPTS)]
+        sys.path.insert(0, str(path.parent))
         try:
             spec.loader.exec_module(module)
         finally:

@@ -1,5 +1,28 @@
 """The scripts that draw the papers' figures: that they run, and write what they promise."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+# Python looks in the folder of a script alone: what the scripts share they must find themselves.
+START = """
+import runpy, sys
+before = sys.path[1:]
+for path in sys.argv[1:]:
+    for name in list(sys.modules):
+        if name.split(".")[0] in ("common", "benchmarks", "sb3_zoo"):
+            del sys.modules[name]
+    sys.path[:] = [path.rpartition("/")[0], *before]
+    runpy.run_path(path, run_name="started")
+"""
+
+
+def test_each_finds_what_it_shares_with_others():
+    scripts = sorted((Path(__file__).parents[2] / "scripts").rglob("*.py"))
+    chosen = [str(path) for path in scripts if path.parent.name in ("scripts", "reproduce")]
+    chosen = [path for path in chosen if not path.endswith("trees_pictures.py")]
+    subprocess.run([sys.executable, "-c", START, *chosen], check=True)
+
 
 def test_classification(tmp_path, run):
     options = ("--datasets", "mixture", "--n-samples", 150, "--out", tmp_path)
