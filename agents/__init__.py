@@ -10,13 +10,14 @@ if find_spec("stable_baselines3") is None:
     )
 
 if TYPE_CHECKING:
-    from oda_rl.agents.config import TwoTimescaleConfig
+    from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
     from oda_rl.agents.learner import BadTransitionError
     from oda_rl.agents.sb3.agents import (
         SOMQ,
         FourierSarsa,
         KernelQ,
         TileCodingSarsa,
+        TwoTimescaleAC,
         TwoTimescaleQ,
         UniformGridQ,
     )
@@ -27,12 +28,18 @@ __all__ = [
     "FourierSarsa",
     "KernelQ",
     "TileCodingSarsa",
+    "TwoTimescaleAC",
+    "TwoTimescaleACConfig",
     "TwoTimescaleConfig",
     "TwoTimescaleQ",
     "UniformGridQ",
 ]
 
-_HOME = {"BadTransitionError": "learner", "TwoTimescaleConfig": "config"}
+_HOME = {
+    "BadTransitionError": "learner",
+    "TwoTimescaleACConfig": "config",
+    "TwoTimescaleConfig": "config",
+}
 
 
 def __getattr__(name: str) -> Any:

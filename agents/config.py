@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 from operator import ge
-from typing import Literal
+from typing import ClassVar, Literal
 
-from oda_rl.agents.hyperparameters import Config, documented, setting
+from oda_rl.agents.hyperparameters import Config, documented, setting, with_default
 
 
 @documented
@@ -56,31 +56,9 @@ class RangeConfig(Config):
             )
 
 
-@documented
 @dataclass(frozen=True)
-class TwoTimescaleConfig(Config):
-    """Hyperparameters of `TwoTimescaleQ`; each is a keyword argument of it.
-
-    The defaults were chosen by trials on CartPole, MountainCar, Acrobot and Pendulum, seeds from 100.
-
-    Notes
-    -----
-    The fast stepsize alpha falls as the power `learning_rate_power` of the visits, down to
-    `learning_rate_min`. The slow one, beta, is 1 / (slow_a K + slow_b n) at the n-th update of a
-    temperature, and updates become rarer: their n grows with the logarithm of time. So per step of the
-    environment beta falls as 1 / (t log t), and beta / alpha tends to 0 for every power below 1 (the
-    condition of Theorem 6 of the paper that `TwoTimescaleQ` names).
-
-    - *Decaying*, for convergence: a power in (0.5, 1) and `learning_rate_min=0`; the stepsizes' sum is
-      infinite, that of their squares is not.
-    - *Constant*, to follow a task that changes: `learning_rate_power=0`, `slow_b=0`, and a large
-      `slow_doubling`; `slow_every` then sets the ratio of the two timescales.
-
-    Raises
-    ------
-    ValueError
-        If a value is not accepted; the message names the field, the value and what is accepted.
-    """
+class _AnnealedConfig(Config):
+    """What the agents have in common that learn over the cells of a codebook while it grows."""
 
     gamma: float = setting(0.99, "Discount factor.", "[0, 1)", group="What is maximised")
     criterion: Literal["discounted", "average"] = setting(
@@ -92,17 +70,13 @@ class TwoTimescaleConfig(Config):
     )
     minimise: bool = setting(False, "Take what the environment returns as a cost.")
     trace_decay: float = setting(
-        0.9, "Lambda of Watkins' Q(lambda): how far back an error reaches.", "[0, 1]"
-    )
-    codebook: Literal["shared", "per_action"] = setting(
-        "shared",
-        "One codebook whose cells have a value for each action, or a codebook for each action.",
-        group="The codebook",
+        0.9, "Lambda of the eligibility traces: how far back an error reaches.", "[0, 1]"
     )
     tree: bool = setting(
         False,
         "Divide the codebook into branches of at most 16 cells, and use the nearest ones only: for "
         "hundreds of cells and more. With a shared codebook and critical bifurcations.",
+        group="The codebook",
     )
     near_branches: int | None = setting(
         None,
@@ -132,34 +106,16 @@ class TwoTimescaleConfig(Config):
         100.0, "The fast stepsize falls as (1 + visits / this)^-power.", "[1, inf]"
     )
     learning_rate_power: float = setting(0.8, "Power of that fall; 0 keeps it constant.", "[0, 1]")
-    learning_rate_by: Literal["cell", "global"] = setting(
-        "cell", "Count the visits of each cell and action, or the average over all."
-    )
-    optimism: float = setting(
-        1.0,
-        "Q values start at this share of the largest reward for ever, or at 0 if no reward is positive.",
-        "[0, inf]",
-    )
-    exploration_initial_eps: float = setting(
-        0.1, "Share of random actions when learning begins.", "[0, 1]", group="Exploration"
-    )
-    exploration_final_eps: float = setting(0.01, "Share of random actions at the end.", "[0, 1]")
-    exploration_fraction: float = setting(
-        0.1, "Fraction of the run over which the share of random actions falls.", "[0, 1]"
-    )
-    hold: int = setting(
-        2, "While values are learned, a random action is held for 1 to this many steps.", "[1, inf)"
-    )
     growth_hold: int = setting(
         10,
         "While only the codebook grows, a random action is held for 1 to this many steps.",
         "[1, inf)",
+        group="Before values are learned",
     )
     warmup_steps: int = setting(
         2000,
         "Steps under random actions that tell the scale of the observations.",
         "[2, inf)",
-        group="Before values are learned",
     )
     growth_steps: int | None = setting(
         None,
@@ -181,12 +137,6 @@ class TwoTimescaleConfig(Config):
         "A large change of each coordinate of an observation, in its own units; learned if not given.",
         "(0, inf)",
         group="Distances",
-    )
-    action_weight: float = setting(
-        0.1,
-        "Half the range of a continuous action, in units of the scaled observations: how much actions "
-        "count in the distance between pairs.",
-        "(0, inf]",
     )
     cooling: float = setting(
         0.8, "Factor from one temperature to the next.", "(0, 1)", group="Annealing, the slow timescale"
@@ -235,9 +185,8 @@ class TwoTimescaleConfig(Config):
             raise ValueError(
                 f"max_cells must be at least growth_cells, got {self.max_cells} < {self.growth_cells}."
             )
-        for name, wanted in (("codebook", "shared"), ("bifurcation", "critical")):
-            if self.tree and getattr(self, name) != wanted:
-                raise ValueError(f"tree=True needs {name}={wanted!r}, got {getattr(self, name)!r}.")
+        if self.tree and self.bifurcation != "critical":
+            raise ValueError(f"tree=True needs bifurcation='critical', got {self.bifurcation!r}.")
         if self.near_branches is not None and not self.tree:
             raise ValueError(f"near_branches={self.near_branches!r} needs tree=True.")
 
@@ -257,6 +206,112 @@ class TwoTimescaleConfig(Config):
     def count_near_branches(self, joint: bool) -> int:
         """The branches that an observation is compared with on a tree."""
         return self.near_branches or (JOINT_NEAR_BRANCHES if joint else NEAR_BRANCHES)
+
+
+@documented
+@dataclass(frozen=True)
+class TwoTimescaleConfig(_AnnealedConfig):
+    """Hyperparameters of `TwoTimescaleQ`; each is a keyword argument of it.
+
+    The defaults were chosen by trials on CartPole, MountainCar, Acrobot and Pendulum, seeds from 100.
+
+    Notes
+    -----
+    The fast stepsize alpha falls as the power `learning_rate_power` of the visits, down to
+    `learning_rate_min`. The slow one, beta, is 1 / (slow_a K + slow_b n) at the n-th update of a
+    temperature, and updates become rarer: their n grows with the logarithm of time. So per step of the
+    environment beta falls as 1 / (t log t), and beta / alpha tends to 0 for every power below 1 (the
+    condition of Theorem 6 of the paper that `TwoTimescaleQ` names).
+
+    - *Decaying*, for convergence: a power in (0.5, 1) and `learning_rate_min=0`; the stepsizes' sum is
+      infinite, that of their squares is not.
+    - *Constant*, to follow a task that changes: `learning_rate_power=0`, `slow_b=0`, and a large
+      `slow_doubling`; `slow_every` then sets the ratio of the two timescales.
+
+    Raises
+    ------
+    ValueError
+        If a value is not accepted; the message names the field, the value and what is accepted.
+    """
+
+    has_critic: ClassVar[bool] = False
+    actor_rate: ClassVar[float] = 0.0
+
+    codebook: Literal["shared", "per_action"] = setting(
+        "shared",
+        "One codebook whose cells have a value for each action, or a codebook for each action.",
+        group="Pairs of observations and actions",
+    )
+    action_weight: float = setting(
+        0.1,
+        "Half the range of a continuous action, in units of the scaled observations: how much actions "
+        "count in the distance between pairs.",
+        "(0, inf]",
+    )
+    learning_rate_by: Literal["cell", "global"] = setting(
+        "cell",
+        "Count the visits of each cell and action, or the average over all.",
+        group="Stepsizes",
+    )
+    optimism: float = setting(
+        1.0,
+        "Q values start at this share of the largest reward for ever, or at 0 if no reward is positive.",
+        "[0, inf]",
+        group="Exploration",
+    )
+    exploration_initial_eps: float = setting(
+        0.1, "Share of random actions when learning begins.", "[0, 1]"
+    )
+    exploration_final_eps: float = setting(0.01, "Share of random actions at the end.", "[0, 1]")
+    exploration_fraction: float = setting(
+        0.1, "Fraction of the run over which the share of random actions falls.", "[0, 1]"
+    )
+    hold: int = setting(
+        2, "While values are learned, a random action is held for 1 to this many steps.", "[1, inf)"
+    )
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.tree and self.codebook != "shared":
+            raise ValueError(f"tree=True needs codebook='shared', got {self.codebook!r}.")
+
+
+@documented
+@dataclass(frozen=True)
+class TwoTimescaleACConfig(_AnnealedConfig):
+    """Hyperparameters of `TwoTimescaleAC`; each is a keyword argument of it.
+
+    The defaults were chosen by trials on CartPole, friction cart-pole, Acrobot and MountainCar, seeds
+    from 100. Nothing in a run depends on how long it will be, if that is 50,000 steps or more.
+
+    Raises
+    ------
+    ValueError
+        If a value is not accepted; the message names the field, the value and what is accepted.
+    """
+
+    # Actions are numbered, share one codebook, and are drawn from the actor's probabilities.
+    has_critic: ClassVar[bool] = True
+    codebook: ClassVar[str] = "shared"
+    learning_rate_by: ClassVar[str] = "cell"
+    optimism: ClassVar[float] = 0.0
+    exploration_initial_eps: ClassVar[float] = 0.0
+    exploration_final_eps: ClassVar[float] = 0.0
+    exploration_fraction: ClassVar[float] = 0.0
+    hold: ClassVar[int] = 1
+    action_weight: ClassVar[float] = 1.0
+
+    softness: float = with_default(TwoTimescaleConfig, "softness", 4.0)
+    learning_rate_halving: float = with_default(TwoTimescaleConfig, "learning_rate_halving", 3000.0)
+    actor_rate: float = setting(
+        1.0,
+        "Stepsize of the actor, in those of the critic; it moves by errors in units of their mean size.",
+        "[0, inf]",
+        group="The actor",
+    )
+
+
+CodebookConfig = TwoTimescaleConfig | TwoTimescaleACConfig
 
 
 @dataclass(frozen=True)

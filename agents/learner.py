@@ -319,6 +319,11 @@ class Learner(ABC):
         """The action that was chosen for environment `env`; 0 if actions are continuous."""
         return int(self.memory.action[env])
 
+    def act(self, observations: NDArray[Any], deterministic: bool) -> NDArray[Any]:
+        """The greedy actions, or, unless `deterministic`, those of the behaviour of the present."""
+        actions = self.greedy(observations)
+        return actions if deterministic else self.explore(actions)
+
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Replace a share of the actions by random ones: the exploration rate of the present."""
         rng = self._acting_rng

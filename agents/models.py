@@ -19,7 +19,7 @@ def load_model(path: str | os.PathLike[str], **options: Any) -> OnlineAlgorithm:
 
     Returns
     -------
-    TwoTimescaleQ, UniformGridQ, SOMQ, TileCodingSarsa, FourierSarsa or KernelQ
+    TwoTimescaleQ, TwoTimescaleAC, UniformGridQ, SOMQ, TileCodingSarsa, FourierSarsa or KernelQ
 
     Raises
     ------

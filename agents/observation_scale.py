@@ -148,11 +148,30 @@ class ObservationScale(WarmUp):
 
     def _learn(self, seen: Array) -> None:
         self.centre = seen.mean(axis=0)
-        learned = natural_scale(seen, self.low, self.high)
-        self.scale = np.maximum(learned if self.given is None else self.given, SMALLEST)
+        learned = self._find_scale(seen) if self.given is None else self.given
+        self.scale = np.maximum(learned, SMALLEST)
+
+    def _find_scale(self, seen: Array) -> Array:
+        return natural_scale(seen, self.low, self.high)
 
     def _learned(self) -> dict[str, Array]:
         return {"centre": self.centre, "scale": self.scale}
+
+
+class BlendedScale(ObservationScale):
+    """An `ObservationScale` half way between the bounds and what was seen.
+
+    Bounds may be far wider than all that ever happens (the velocities of Acrobot), and what random
+    actions show far narrower than what a policy needs (the position of a cart). So the scale of a
+    bounded coordinate is the geometric mean of half its range and of the spread that was seen.
+    """
+
+    def _find_scale(self, seen: Array) -> Array:
+        bounds = natural_scale(seen, self.low, self.high)
+        without = np.full(self.n_features, np.inf)
+        spread = natural_scale(seen, -without, without)
+        # What did not move under random actions may move later.
+        return np.where(spread > 0.0, np.sqrt(bounds * np.minimum(bounds, spread)), bounds)
 
 
 class ObservationRange(WarmUp):

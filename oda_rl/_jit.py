@@ -7,6 +7,7 @@ anew when one that it may call changes.
 
 import hashlib
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -47,6 +48,24 @@ class _KernelCache(FunctionCache):
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         files = sorted(_files(self._function, {self._function.__code__.co_filename}))
         return (*super()._index_key(sig, codegen), *(_digest(path) for path in files))
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Machine code from the disk, or None. What cannot be read there is compiled anew."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # whatever damaged bytes, or modules that have moved, end in
+            _warn_of_broken_cache(self.cache_path, repr(error))
+            self.flush()
+            return None
+
+
+@cache
+def _warn_of_broken_cache(folder: str, reason: str) -> None:
+    warnings.warn(
+        f"compiled code in {folder} cannot be read ({reason}); it is compiled anew.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

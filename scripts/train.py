@@ -2,16 +2,19 @@
 
 python scripts/train.py
 python scripts/train.py --env-id MountainCar-v0 --total-timesteps 300000 --seed 1
+python scripts/train.py --algorithm TwoTimescaleAC --env-id Acrobot-v1
 python scripts/train.py --help
 """
 
+import itertools
 import json
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -23,9 +26,11 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
 
 import oda_rl
+import oda_rl.agents
 from common.tables import show_table
-from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
+from oda_rl.agents import BadTransitionError, TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs import find_twin
 from oda_rl.envs.names import action_names, observation_names
@@ -39,6 +44,8 @@ CHOICE_EPISODES, MOST_ENVS = 20, 100
 class Args:
     """Train a two-timescale agent on a Gymnasium environment and evaluate its greedy policy."""
 
+    algorithm: Literal["TwoTimescaleQ", "TwoTimescaleAC"] = "TwoTimescaleQ"
+    """The agent. Each has hyperparameters of its own: --help with it shows them."""
     env_id: str = "CartPole-v1"
     """Environment with a flat Box observation and Discrete, MultiDiscrete or Box actions."""
     total_timesteps: int = 200_000
@@ -64,12 +71,22 @@ class Args:
     )
 
 
+@dataclass
+class ActorArgs(Args):
+    """Train a two-timescale actor-critic on a Gymnasium environment and evaluate its greedy policy."""
+
+    algorithm: Literal["TwoTimescaleQ", "TwoTimescaleAC"] = "TwoTimescaleAC"
+    agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(  # type: ignore[assignment]
+        default_factory=TwoTimescaleACConfig
+    )
+
+
 def make_run_folder(args: Args) -> Path:
     """The first folder of the run's name that does not exist yet."""
     parent = args.log_dir / args.env_id.replace("/", "-")
     n = 1
     while True:
-        folder = parent / f"TwoTimescaleQ_{args.seed}_{n}"
+        folder = parent / f"{args.algorithm}_{args.seed}_{n}"
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
@@ -107,7 +124,7 @@ def make_callbacks(
     return [keeper, *callbacks], keeper
 
 
-def train(model: TwoTimescaleQ, args: Args, callbacks: list[Any], console: Console) -> str | None:
+def train(model: OnlineAlgorithm, args: Args, callbacks: list[Any], console: Console) -> str | None:
     """Learn; returns why it ended early, if it did."""
     try:
         model.learn(
@@ -123,7 +140,7 @@ def train(model: TwoTimescaleQ, args: Args, callbacks: list[Any], console: Conso
     return None
 
 
-def evaluate(model: TwoTimescaleQ, env_id: str, episodes: int, seed: int) -> list[float]:
+def evaluate(model: OnlineAlgorithm, env_id: str, episodes: int, seed: int) -> list[float]:
     """The returns of greedy episodes on fresh environments."""
     environments = make_evaluation_envs(env_id, min(episodes, MOST_ENVS), seed)
     returns, _ = evaluate_policy(model, environments, episodes, return_episode_rewards=True)
@@ -131,7 +148,7 @@ def evaluate(model: TwoTimescaleQ, env_id: str, episodes: int, seed: int) -> lis
     return list(returns)  # type: ignore[arg-type]
 
 
-def draw(folder: Path, env_id: str, model: TwoTimescaleQ, keeper: KeepBestCallback | None) -> None:
+def draw(folder: Path, env_id: str, model: OnlineAlgorithm, keeper: KeepBestCallback | None) -> None:
     """The learning curve and the codebook, as a picture next to the model."""
     from common.pictures import plt, save  # not before there is something to draw
     from oda_rl.plotting import plot_codebook, plot_learning_curve
@@ -195,7 +212,7 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
         ("model file", f"{result['file_bytes'] / 1000:.1f} kB"),
     ]
     title = f"{result['env_id']}, seed {result['seed']}"
-    show_table(console, title, ("TwoTimescaleQ", ""), rows)
+    show_table(console, title, (result["algorithm"], ""), rows)
     console.print(
         f"The run is in {folder}, its picture in training.png. To look further:", highlight=False
     )
@@ -213,7 +230,8 @@ def main(args: Args) -> int:
     folder = make_run_folder(args)
     env_id = find_training_id(args)
     environment = make_vec_env(env_id, args.n_envs, seed=args.seed)
-    model = TwoTimescaleQ(env=environment, seed=args.seed, **args.agent.to_dict())
+    kind = getattr(oda_rl.agents, args.algorithm)
+    model: OnlineAlgorithm = kind(env=environment, seed=args.seed, config=args.agent)
     model.set_logger(configure(str(folder), ["tensorboard"]))
     callbacks, keeper = make_callbacks(args, folder, environment.observation_space.shape[0])
     twin = "" if env_id == args.env_id else f" (in {env_id}, which is the same compiled)"
@@ -234,6 +252,7 @@ def main(args: Args) -> int:
         )
     returns = evaluate(model, args.env_id, args.eval_episodes, RESULT_SEED + args.seed)
     result = {
+        "algorithm": args.algorithm,
         "env_id": args.env_id,
         "seed": args.seed,
         "episodes": len(returns),
@@ -254,5 +273,13 @@ def main(args: Args) -> int:
     return 0 if trouble in (None, "interrupted") else 1
 
 
+def parse(arguments: Sequence[str] | None = None) -> Args:
+    """The options that were typed, with the hyperparameters of the agent that they name."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    named = " ".join(typed).replace("=", " ").split()
+    actor = any(pair == ("--algorithm", "TwoTimescaleAC") for pair in itertools.pairwise(named))
+    return tyro.cli(ActorArgs if actor else Args, args=typed)
+
+
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args)))
+    sys.exit(main(parse()))

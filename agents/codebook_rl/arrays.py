@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from oda_rl._structs import slots
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
-from oda_rl.agents.codebook_rl.rules import q_lambda
-from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.codebook_rl.rules import actor_critic, q_lambda
+from oda_rl.agents.config import CodebookConfig
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Sizes:
         Whether there is a codebook for each action.
     near_branches : int, default=0
         Branches that an observation asks, on a tree; 0 without one.
+    has_critic : bool, default=False
+        Whether a cell has a value of its own beside the preferences of an actor.
     """
 
     n_observed: int
@@ -51,11 +53,10 @@ class Sizes:
     linear: bool
     per_action: bool
     near_branches: int = 0
+    has_critic: bool = False
 
     @classmethod
-    def of(
-        cls, n_observed: int, actions: ActionCodec, n_envs: int, config: TwoTimescaleConfig
-    ) -> "Sizes":
+    def of(cls, n_observed: int, actions: ActionCodec, n_envs: int, config: CodebookConfig) -> "Sizes":
         """The sizes for these observations, actions and hyperparameters."""
         return cls(
             n_observed=n_observed,
@@ -67,6 +68,7 @@ class Sizes:
             linear=config.local_model == "linear",
             per_action=config.codebook == "per_action",
             near_branches=config.count_near_branches(actions.is_joint) if config.tree else 0,
+            has_critic=config.has_critic,
         )
 
     @property
@@ -86,8 +88,8 @@ class Sizes:
 
     @property
     def n_rows(self) -> int:
-        """Numbers that give the values of all actions in a cell."""
-        return self.n_actions * self.n_basis
+        """Numbers that give the values, or preferences, of all actions in a cell, and its own value."""
+        return (self.n_actions + self.has_critic) * self.n_basis
 
     @property
     def n_labels(self) -> int:
@@ -112,7 +114,8 @@ class Sizes:
     @property
     def payload(self) -> dict[str, tuple[int, str]]:
         """The payload of a cell: that of the learning rule, and the frequency of visits."""
-        return {**q_lambda.fields(self), "density": (1, "count")}
+        rule: Any = actor_critic if self.has_critic else q_lambda
+        return {**rule.fields(self), "density": (1, "count")}
 
     @property
     def trace_rows(self) -> slice:
@@ -130,7 +133,7 @@ def make_numbers() -> names.Numbers:
     )
 
 
-def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: TwoTimescaleConfig, horizon: int) -> None:
+def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, horizon: int) -> None:
     """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
     discounted = config.criterion == "discounted"
     for index, value in {
@@ -150,6 +153,7 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: TwoTimescaleConfi
         names.SLOW_A: config.slow_a,
         names.SLOW_B: config.slow_b,
         names.FLATTENING: config.flattening,
+        names.ACTOR_RATE: config.actor_rate,
     }.items():
         numbers.settings[index] = value
     for index, count in {
@@ -177,6 +181,7 @@ def make_memory(sizes: Sizes) -> names.Memory:
         command=np.zeros((n_envs, sizes.n_command)),
         held=np.zeros(n_envs, dtype=np.int64),
         exploratory=np.zeros(n_envs, dtype=np.bool_),
+        probabilities=np.zeros((n_envs, sizes.n_actions)),
     )
 
 

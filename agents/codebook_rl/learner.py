@@ -1,6 +1,6 @@
 """The two-timescale learner: Q-learning over aggregate states that an annealer makes finer."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from gymnasium import spaces
@@ -23,7 +23,7 @@ from oda_rl.agents.codebook_rl.search import find_near
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED, RECALL, STEP, ObserveFunction, Rollout, run
-from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.config import CodebookConfig, TwoTimescaleConfig
 from oda_rl.agents.learner import Learner
 from oda_rl.agents.observation_scale import ObservationScale
 from oda_rl.codebook.annealer import Annealer
@@ -54,7 +54,7 @@ class TwoTimescaleLearner(Learner):
         The actions. Numbered ones have a value each in every cell; points are part of the location.
     low, high : ndarray of shape (n_observed,)
         Bounds of the observations; may be infinite.
-    config : TwoTimescaleConfig
+    config : TwoTimescaleConfig or TwoTimescaleACConfig
         The hyperparameters.
     seed : int or None
         Seeds the generator.
@@ -71,6 +71,11 @@ class TwoTimescaleLearner(Learner):
         What is remembered of each environment.
     """
 
+    # What a learner with another rule has others of
+    config_class: ClassVar[Any] = TwoTimescaleConfig
+    rule: ClassVar[Any] = q_lambda
+    scale_class: ClassVar[type[ObservationScale]] = ObservationScale
+
     memory: names.Memory
     _table: Table
     _storage: BranchStorage | None = None
@@ -82,11 +87,11 @@ class TwoTimescaleLearner(Learner):
         n_envs: int,
         low: NDArray[Any],
         high: NDArray[Any],
-        config: TwoTimescaleConfig,
+        config: CodebookConfig,
         seed: int | None = None,
     ) -> None:
         self.sizes = Sizes.of(n_observed, actions, n_envs, config)
-        self.scale = ObservationScale(low, high, config.warmup_steps, config.observation_scale)
+        self.scale = self.scale_class(low, high, config.warmup_steps, config.observation_scale)
         super().__init__(actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed)
         self.slow = SlowTimescale(self.sizes, config, self.rng)
         self.numbers = make_numbers()
@@ -100,7 +105,7 @@ class TwoTimescaleLearner(Learner):
     @classmethod
     def smallest(cls, seed: int = 0, joint: bool = False) -> Self:
         """A learner of one coordinate and two (or continuous) actions, to have its code compiled."""
-        config = TwoTimescaleConfig(
+        config = cls.config_class(
             warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
         )
         actions = ActionCodec(spaces.Box(-1.0, 1.0, (1,)) if joint else spaces.Discrete(2))
@@ -404,7 +409,7 @@ class TwoTimescaleLearner(Learner):
         """Give every cell the optimistic value, and go on with Q-learning."""
         config = self.config
         value = config.optimism * self._largest_value()
-        q_lambda.begin(self.slow.codebook, self.sizes, config.learning_rate, value)
+        self.rule.begin(self.slow.codebook, self.sizes, config.learning_rate, value)
         self.numbers.figures[names.COMMON_RATE] = config.learning_rate
         self.numbers.counters[names.PHASE] = names.LEARNING
         self.slow.go_on()

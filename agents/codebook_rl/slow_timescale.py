@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.codebook_rl.branches import BranchTree
-from oda_rl.agents.config import GrowthPlan, TwoTimescaleConfig
+from oda_rl.agents.config import CodebookConfig, GrowthPlan
 from oda_rl.agents.observation_scale import SMALLEST
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
@@ -21,7 +21,7 @@ class SlowTimescale:
     ----------
     sizes : Sizes
         How large the codebook is.
-    config : TwoTimescaleConfig
+    config : CodebookConfig
         The hyperparameters.
     rng : Generator
         Draws the directions of splits.
@@ -36,7 +36,7 @@ class SlowTimescale:
         The branches, if the codebook is divided: its cells then stand in their order.
     """
 
-    def __init__(self, sizes: Sizes, config: TwoTimescaleConfig, rng: np.random.Generator) -> None:
+    def __init__(self, sizes: Sizes, config: CodebookConfig, rng: np.random.Generator) -> None:
         self.codebook = Codebook(sizes.n_features, payload=sizes.payload, capacity=sizes.capacity)
         self.annealer: Annealer | None = None
         self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)

@@ -10,7 +10,7 @@ n_features  n_observed + n_joint, the coordinates of a codevector
 n_location  n_features + n_products, what the value of a cell is a function of
 n_actions   numbered actions; 1 if there are none
 n_basis     numbers that give the value of an action in a cell
-n_rows      n_actions * n_basis
+n_rows      n_actions * n_basis, and with a critic of states n_basis more
 n_branches  regions that the codebook is divided into; 1 without a tree
 width       places for cells in each branch: `BRANCH_WIDTH`, or without a tree the number of cells
 n_places    places of the branches that an observation asks, one branch after the other
@@ -52,7 +52,8 @@ SLOW_B = 13
 FLATTENING = 14
 SIGN = 15
 AVERAGE_RATE = 16
-N_SETTINGS = 17
+ACTOR_RATE = 17
+N_SETTINGS = 18
 
 # Counters, int64
 N_CELLS = 0
@@ -78,7 +79,11 @@ COMMON_RATE = 3
 AVERAGE_REWARD = 4
 BEST_REWARD = 5
 BEST_ENDING = 6
-N_FIGURES = 7
+MEAN_ERROR = 7
+MEAN_ERROR_WEIGHT = 8
+LARGEST_ERROR = 9
+ACTOR_UNIT = 10
+N_FIGURES = 11
 # Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
 # The tally, int64: searches made, comparisons with planes and distances to cells in all of these
@@ -176,7 +181,8 @@ class Memory(NamedTuple):
     probabilities of their cells for the action taken, `only` the place of the one active cell, or -1;
     `norm` is the sum of squares of the features. `trace_scale` is a common factor of the traces.
     `action` is the number of the action taken, or 0, `command` (n_command) what the environment takes
-    for it, `held` the steps for which it is repeated, `exploratory` whether another one was better.
+    for it, `held` the steps for which it is repeated, `exploratory` whether another one was better. With
+    an actor, `probabilities` (n_actions) are those of the actions when one was drawn.
     """
 
     z: Float2
@@ -190,6 +196,7 @@ class Memory(NamedTuple):
     command: Float2
     held: Int1
     exploratory: Bool1
+    probabilities: Float2
 
 
 class Scratch(NamedTuple):

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.config import TwoTimescaleConfig
+from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.hyperparameters import Config
 from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.learner import Learner
@@ -25,6 +25,7 @@ from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.policy import CodebookPolicy
 
 if TYPE_CHECKING:
+    from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
     from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
     from oda_rl.agents.kernel_q.learner import KernelLearner
     from oda_rl.agents.linear_q.learner import LinearLearner
@@ -97,6 +98,75 @@ class TwoTimescaleQ(OnlineAlgorithm):
     def decode(self, env: int, action: int) -> Any:
         """What environment `env` takes: a numbered action, or the point that was chosen."""
         return self.actions.decode(self.learner.command(env) if self.actions.is_joint else action)
+
+
+class TwoTimescaleAC(OnlineAlgorithm):
+    """An actor and a critic over the cells of a codebook that an annealer makes finer while they learn.
+
+    Three stochastic approximations run at once. The critic learns the value of states by TD(lambda),
+    the actor the preferences of which its probabilities are the softmax, by the errors of the critic;
+    both are functions sum_i p(mu_i | x) f_i(x), f_i linear in x, over soft aggregate states. The third,
+    online deterministic annealing of the observations, moves the codevectors mu_i and splits cells; the
+    new ones inherit preferences and values.
+
+    There is no share of random actions to be set, no optimism, and nothing that depends on the length
+    of a run: what is learned gets better with more steps. `predict` takes the most probable action, or,
+    if it is not to be deterministic, draws one.
+
+    Observations are flat Boxes, bounded or not, whose scale is learned from the bounds and from what a
+    warm-up shows. Discrete, MultiDiscrete and MultiBinary actions are numbered; for continuous ones
+    there is `TwoTimescaleQ`.
+
+    Attributes
+    ----------
+    n_cells : int
+        Codevectors in use.
+    n_parameters : int
+        Numbers stored to act.
+    learner : ActorCriticLearner
+        What has been learned: `learner.codevectors` in the environment's own units,
+        `learner.probabilities(observations)`.
+
+    Raises
+    ------
+    TypeError
+        If a hyperparameter is unknown.
+    ValueError
+        If one is outside its range, or a space of the environment is not supported.
+
+    References
+    ----------
+    Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Section 13.6, for
+    actor-critic with eligibility traces. Mavridis and Baras, "Annealing Optimization for Progressive
+    Learning with Stochastic Approximation", for the codebook; `TwoTimescaleQ` is its agent.
+
+    Examples
+    --------
+    >>> from oda_rl.agents import TwoTimescaleAC
+    >>> model = TwoTimescaleAC(env="CartPole-v1", seed=0)
+    >>> model = model.learn(total_timesteps=10_000)
+    >>> action, _ = model.predict([0.0, 0.0, 0.05, 0.0], deterministic=True)
+    >>> int(action) in (0, 1)
+    True
+    """
+
+    config_class = TwoTimescaleACConfig
+    learner: "ActorCriticLearner"
+
+    @classmethod
+    def _check_action_space(cls, space: spaces.Space) -> None:
+        if isinstance(space, spaces.Box):
+            raise ValueError(
+                f"Action space {space} is not supported by {cls.__name__}: its actions are numbered. "
+                "TwoTimescaleQ takes a bounded Box."
+            )
+        ActionCodec(space)
+
+    @classmethod
+    def _learner_class(cls, config: Any) -> type[Learner]:
+        from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
+
+        return ActorCriticLearner
 
 
 class LinearAlgorithm(OnlineAlgorithm):

@@ -45,7 +45,8 @@ class CodebookPolicy:
         state, episode_start : optional
             For the interface's sake; the policy has no memory.
         deterministic : bool, default=False
-            Greedy, instead of epsilon-greedy with the present exploration rate.
+            Greedy, instead of epsilon-greedy with the present exploration rate; of an actor the most
+            probable action, instead of one drawn from its probabilities.
 
         Returns
         -------
@@ -66,8 +67,5 @@ class CodebookPolicy:
                 f"observation has shape {points.shape}; {self._shape} or (n, {self._shape[0]}) "
                 "is expected."
             )
-        actions = self.learner.greedy(points)
-        if not deterministic:
-            actions = self.learner.explore(actions)
-        actions = self.actions.decode_many(actions)
+        actions = self.actions.decode_many(self.learner.act(points, deterministic))
         return (actions[0] if single else actions), state

@@ -1,6 +1,7 @@
 """The annealer: learns a codebook from samples while the temperature falls (Algorithm 1)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from oda_rl.codebook.schedule import Cooling, Level, Stepsize
 BIFURCATIONS = ("perturb", "critical")
 
 
+@dataclass(eq=False, repr=False)
 class Annealer:
     """Flat progressive partitioning: the state machine around the learning rule.
 
@@ -105,68 +107,50 @@ class Annealer:
     array([-3.,  3.])
     """
 
-    def __init__(
-        self,
-        codebook: Codebook,
-        t_max: float,
-        t_min: float,
-        cooling: Cooling | None = None,
-        stepsize: Stepsize | None = None,
-        max_codevectors: int = 100,
-        tol_converge: float = 1e-3,
-        tol_merge: float = 0.05,
-        min_weight: float = 1e-4,
-        perturbation: float = 0.1,
-        bifurcation: str = "critical",
-        check_every: int = 50,
-        max_samples: int = 500,
-        memory: int = 0,
-        min_samples: int = 1,
-        harden: bool = False,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
+    codebook: Codebook
+    t_max: float
+    t_min: float
+    cooling: Cooling = field(default_factory=Cooling)
+    stepsize: Stepsize = field(default_factory=Stepsize)
+    max_codevectors: int = 100
+    tol_converge: float = 1e-3
+    tol_merge: float = 0.05
+    min_weight: float = 1e-4
+    perturbation: float = 0.1
+    bifurcation: str = "critical"
+    check_every: int = 50
+    max_samples: int = 500
+    memory: int = 0
+    min_samples: int = 1
+    harden: bool = False
+    seed: int | np.random.Generator | None = None
+
+    def __post_init__(self) -> None:
+        t_min, t_max = self.t_min, self.t_max = float(self.t_min), float(self.t_max)
         if not 0.0 < t_min <= t_max < np.inf:
             raise ValueError(f"0 < t_min <= t_max is needed, got t_min={t_min}, t_max={t_max}.")
-        if bifurcation not in BIFURCATIONS:
-            raise ValueError(f"bifurcation must be one of {BIFURCATIONS}, got {bifurcation!r}.")
-        check_non_negative(tol_converge=tol_converge, tol_merge=tol_merge, min_weight=min_weight)
-        check_positive(perturbation=perturbation)
-        check_at_least(
-            1,
-            max_codevectors=max_codevectors,
-            check_every=check_every,
-            max_samples=max_samples,
-            min_samples=min_samples,
-        )
-        check_at_least(0, memory=memory)
-        if len(codebook) == 0:
+        if self.bifurcation not in BIFURCATIONS:
+            raise ValueError(f"bifurcation must be one of {BIFURCATIONS}, got {self.bifurcation!r}.")
+        check_non_negative(**self._values("tol_converge", "tol_merge", "min_weight"))
+        check_positive(perturbation=self.perturbation)
+        check_at_least(1, **self._values("max_codevectors", "check_every", "max_samples", "min_samples"))
+        check_at_least(0, memory=self.memory)
+        if len(self.codebook) == 0:
             raise ValueError("codebook must have at least one cell to start from.")
-        self.codebook = codebook
-        self.t_max, self.t_min = float(t_max), float(t_min)
-        self.temperature = self.t_max
-        self.cooling = cooling or Cooling()
-        self.stepsize = stepsize or Stepsize()
-        self.max_codevectors = max_codevectors
-        self.tol_converge = tol_converge
-        self.tol_merge = tol_merge
-        self.min_weight = min_weight
-        self.perturbation = perturbation
-        self.bifurcation = bifurcation
-        self.check_every = check_every
-        self.max_samples = max_samples
-        self.memory = memory
-        self.min_samples = min_samples
-        self.harden = harden
+        self.temperature = t_max
         self.at_level_end: Callable[[], bool] | None = None
         self.identities: Identities | None = None
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(self.seed)
         self.done = False
         self.n, self.distortion = 1, 0.0
         self.n_samples_seen = self.n_splits = self.n_merges = 0
         self.history: list[Level] = []
-        self._pairs = bifurcations.Pairs(codebook.n_features)
-        bifurcations.seed_axes(codebook, self.rng)
+        self._pairs = bifurcations.Pairs(self.codebook.n_features)
+        bifurcations.seed_axes(self.codebook, self.rng)
         self._begin_level()
+
+    def _values(self, *names: str) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names}
 
     # -- learning --------------------------------------------------------------------------------
 

@@ -268,7 +268,8 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         return {"fitted": fitted, "history": [list(point) for point in vars(self).get("history_", [])]}
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        vars(self).update(state["fitted"])
+        for name, value in state["fitted"].items():
+            setattr(self, name, value)
 
     @property
     def _n_features_out(self) -> int:

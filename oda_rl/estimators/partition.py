@@ -1,5 +1,6 @@
 """Progressive partitioning as a scikit-learn clusterer that also learns from a stream."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from oda_rl.estimators.settings import Settings
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class ODAPartition(CodebookEstimator, StreamEstimator):
     """Progressive partitioning by online deterministic annealing.
 
@@ -151,48 +153,26 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
     600
     """
 
-    def __init__(
-        self,
-        max_codevectors: int = 8,
-        *,
-        t_max: float | Literal["auto"] = "auto",
-        t_min: float | Literal["auto"] = "auto",
-        cooling: float = 0.9,
-        schedule: str = "temperature",
-        bifurcation: str = "critical",
-        divergence: str | Divergence = "squared_euclidean",
-        scale: ArrayLike | None = None,
-        finish: bool = True,
-        target_distortion: float | None = None,
-        max_samples: int | None = None,
-        stepsize: tuple[float, float] = (1.0, 1.0),
-        samples_per_cell: int = 50,
-        tol_converge: float = 1e-3,
-        tol_merge: float = 0.01,
-        min_weight: float = 1e-5,
-        perturbation: float = 0.1,
-        n_warmup: int = 100,
-        random_state: Any = None,
-    ) -> None:
-        self.max_codevectors = max_codevectors
-        self.t_max = t_max
-        self.t_min = t_min
-        self.cooling = cooling
-        self.schedule = schedule
-        self.bifurcation = bifurcation
-        self.divergence = divergence
-        self.scale = scale
-        self.finish = finish
-        self.target_distortion = target_distortion
-        self.max_samples = max_samples
-        self.stepsize = stepsize
-        self.samples_per_cell = samples_per_cell
-        self.tol_converge = tol_converge
-        self.tol_merge = tol_merge
-        self.min_weight = min_weight
-        self.perturbation = perturbation
-        self.n_warmup = n_warmup
-        self.random_state = random_state
+    max_codevectors: int = 8
+    _: KW_ONLY
+    t_max: float | Literal["auto"] = "auto"
+    t_min: float | Literal["auto"] = "auto"
+    cooling: float = 0.9
+    schedule: str = "temperature"
+    bifurcation: str = "critical"
+    divergence: str | Divergence = "squared_euclidean"
+    scale: ArrayLike | None = None
+    finish: bool = True
+    target_distortion: float | None = None
+    max_samples: int | None = None
+    stepsize: tuple[float, float] = (1.0, 1.0)
+    samples_per_cell: int = 50
+    tol_converge: float = 1e-3
+    tol_merge: float = 0.01
+    min_weight: float = 1e-5
+    perturbation: float = 0.1
+    n_warmup: int = 100
+    random_state: Any = None
 
     # -- learning --------------------------------------------------------------------------------
 

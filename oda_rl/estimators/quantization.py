@@ -1,6 +1,7 @@
 """The papers' baselines: stochastic and learning vector quantization, batch deterministic annealing."""
 
 import time
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ class Pass(NamedTuple):
     seconds: float
 
 
+@dataclass(eq=False, repr=False)
 class StochasticVQ(CodebookEstimator, StreamEstimator):
     """Stochastic vector quantization: online learning at temperature zero, K given.
 
@@ -82,24 +84,14 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        n_codevectors: int = 8,
-        *,
-        stepsize: tuple[float, float] = (1.0, 1.0),
-        init: Literal["random"] | ArrayLike = "random",
-        max_passes: int = 20,
-        tol: float = 1e-4,
-        divergence: str | Divergence = "squared_euclidean",
-        random_state: Any = None,
-    ) -> None:
-        self.n_codevectors = n_codevectors
-        self.stepsize = stepsize
-        self.init = init
-        self.max_passes = max_passes
-        self.tol = tol
-        self.divergence = divergence
-        self.random_state = random_state
+    n_codevectors: int = 8
+    _: KW_ONLY
+    stepsize: tuple[float, float] = (1.0, 1.0)
+    init: Literal["random"] | ArrayLike = "random"
+    max_passes: int = 20
+    tol: float = 1e-4
+    divergence: str | Divergence = "squared_euclidean"
+    random_state: Any = None
 
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         self._check_parameters()
@@ -192,6 +184,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         )
 
 
+@dataclass(eq=False, repr=False)
 class DeterministicAnnealing(CodebookEstimator):
     """Deterministic annealing in batches (Rose 1998), with mass constraints.
 
@@ -248,30 +241,17 @@ class DeterministicAnnealing(CodebookEstimator):
     [[4.1], [0.1]]
     """
 
-    def __init__(
-        self,
-        max_codevectors: int = 8,
-        *,
-        t_max: float | Literal["auto"] = "auto",
-        t_min: float | Literal["auto"] = "auto",
-        cooling: float = 0.9,
-        schedule: str = "temperature",
-        tol_converge: float = 1e-4,
-        tol_merge: float = 1e-3,
-        perturbation: float = 0.1,
-        max_iter: int = 100,
-        divergence: str | Divergence = "squared_euclidean",
-    ) -> None:
-        self.max_codevectors = max_codevectors
-        self.t_max = t_max
-        self.t_min = t_min
-        self.cooling = cooling
-        self.schedule = schedule
-        self.tol_converge = tol_converge
-        self.tol_merge = tol_merge
-        self.perturbation = perturbation
-        self.max_iter = max_iter
-        self.divergence = divergence
+    max_codevectors: int = 8
+    _: KW_ONLY
+    t_max: float | Literal["auto"] = "auto"
+    t_min: float | Literal["auto"] = "auto"
+    cooling: float = 0.9
+    schedule: str = "temperature"
+    tol_converge: float = 1e-4
+    tol_merge: float = 1e-3
+    perturbation: float = 0.1
+    max_iter: int = 100
+    divergence: str | Divergence = "squared_euclidean"
 
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         check_at_least(1, max_codevectors=self.max_codevectors, max_iter=self.max_iter)

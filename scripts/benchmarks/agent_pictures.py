@@ -24,6 +24,7 @@ GREY = "#888888"
 # Colour and marker
 LOOKS = {
     "TwoTimescaleQ": ("#0072b2", "o"),
+    "TwoTimescaleAC": ("#117733", "h"),
     "UniformGridQ": ("#555555", "s"),
     "SOMQ": ("#009e73", "D"),
     "TileCodingSarsa": ("#d55e00", "^"),
@@ -95,7 +96,7 @@ def draw_task(axes: Axes, task: Task, points: list[Point]) -> None:
             continue
         iqm = np.array([point.iqm for point in mine])
         spread = np.abs(np.array([(p.low, p.high) for p in mine]).T - iqm)
-        ours = algorithm == "TwoTimescaleQ"
+        ours = algorithm in ("TwoTimescaleQ", "TwoTimescaleAC")
         axes.errorbar(
             [point.numbers for point in mine],
             iqm,

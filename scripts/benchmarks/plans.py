@@ -19,6 +19,7 @@ from sb3_zoo import ZOO, find_zoo_options, make_zoo_agent
 
 Algorithm = Literal[
     "TwoTimescaleQ",
+    "TwoTimescaleAC",
     "UniformGridQ",
     "SOMQ",
     "TileCodingSarsa",
@@ -29,7 +30,7 @@ Algorithm = Literal[
     "DQN",
     "QRDQN",
 ]
-OURS = "TwoTimescaleQ"
+OURS, ACTOR = "TwoTimescaleQ", "TwoTimescaleAC"
 SB3 = tuple(ZOO)
 
 
@@ -159,6 +160,8 @@ def find_options(algorithm: str, env_id: str) -> dict[str, Any]:
         return find_zoo_options(algorithm, env_id)
     if algorithm == OURS:
         return dict(PRESETS.get(short_name(env_id), {}))
+    if algorithm == ACTOR:  # it has none, anywhere
+        return {}
     return preset(algorithm, env_id)
 
 

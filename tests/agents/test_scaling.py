@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from oda_rl.agents.observation_scale import ObservationScale
+from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
 
 LOW = np.array([-4.0, -np.inf, 0.0])
 HIGH = np.array([4.0, np.inf, np.inf])
@@ -28,6 +28,15 @@ def test_given_scale():
     warm_up(scale, np.ones((10, 3)))
     scale.freeze()
     np.testing.assert_array_equal(scale.scale, [1.0, 2.0, 3.0])
+
+
+def test_bounds_and_what_was_seen_are_blended():
+    """Half a range of 4 and a spread of 1 make 2; a spread beyond the bounds does not count."""
+    low, high = np.array([-4.0, -4.0, -np.inf, -4.0]), np.array([4.0, 4.0, np.inf, 4.0])
+    scale = BlendedScale(low, high, 2)
+    warm_up(scale, np.array([[-1.0, -6.0, -3.0, 0.0], [1.0, 6.0, 3.0, 0.0]]) * [0.5, 1.0, 0.5, 1.0])
+    scale.freeze()
+    np.testing.assert_allclose(scale.scale, [2.0, 4.0, 3.0, 4.0])
 
 
 def test_a_coordinate_that_never_moves():

@@ -85,6 +85,17 @@ def test_help_explains_itself(script, run):
         assert "--total-timesteps" in output
 
 
+def test_the_actor_critic_is_trained_by_name(run, tmp_path):
+    small = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000)
+    briefly = ("--total-timesteps", 3000, "--eval-episodes", 5, "--actor-rate", 0.5)
+    for named in (("--algorithm", "TwoTimescaleAC"), ("--algorithm=TwoTimescaleAC",)):
+        code, output = run("train", *named, "--log-dir", tmp_path, *briefly, *small)
+        assert code == 0, output
+        assert "TwoTimescaleAC" in output
+    assert len(list(tmp_path.glob("CartPole-v1/TwoTimescaleAC_0_*/model.npz"))) == 2
+    assert run("train", "--actor-rate", 0.5)[0] != 0, "it is the other agent's"
+
+
 def test_no_picture_is_thought_of_before_the_training():
     """Nor what compares, nor what records videos: it would take seconds before the first step."""
     code = (

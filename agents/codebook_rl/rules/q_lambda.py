@@ -348,12 +348,12 @@ def note_errors(state, env, size):
 
 
 @inline_kernel
-def find_error(state, env, reward, best_next):
-    """The temporal-difference error of the last action, whose branches then have missed no step."""
+def find_value(state, env, base):
+    """The value, in the rows from `base` on, at the last observation; its branches then miss no step."""
     numbers, branches = open_numbers(state), open_branches(state)
     memory, scratch = open_memory(state), open_scratch(state)
-    figures, width, n_basis = numbers.figures, numbers.counters[WIDTH], numbers.counters[N_BASIS]
-    z, only, base = memory.z[env], memory.only[env], memory.action[env] * n_basis
+    width, n_basis = numbers.counters[WIDTH], numbers.counters[N_BASIS]
+    z, only = memory.z[env], memory.only[env]
     value = 0.0
     for k in range(memory.n_found[env]):
         branch = memory.found[env, k]
@@ -369,8 +369,7 @@ def find_error(state, env, reward, best_next):
             for j in range(n_basis - 1):
                 part += scratch.parts[base + 1 + j] * z[j]
             value += part
-    target = reward - figures[AVERAGE_REWARD] + numbers.settings[GAMMA] * best_next
-    return target - value
+    return value
 
 
 @inline_kernel
@@ -394,7 +393,8 @@ def learn(state, env, reward, best_next):
     first = first_trace(env, n_actions, n_rows)
     z, only, taken = memory.z[env], memory.only[env], memory.action[env]
 
-    error = find_error(state, env, reward, best_next)
+    error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * best_next
+    error -= find_value(state, env, taken * n_basis)
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
     if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
         note_errors(state, env, abs(error))

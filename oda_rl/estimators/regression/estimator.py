@@ -1,5 +1,6 @@
 """Progressive regression: a scikit-learn estimator with local models in cells."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ Array = NDArray[np.float64]
 OWN = "own"
 
 
+@dataclass(eq=False, repr=False)
 class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     """Regression by online deterministic annealing: a codebook whose cells have local models.
 
@@ -141,50 +143,27 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     500
     """
 
-    def __init__(
-        self,
-        max_codevectors: int = 60,
-        *,
-        local_model: str | LocalModel = "linear",
-        output_weight: float = 1.0,
-        softness: float | Literal["auto"] = 1.0,
-        ridge: float | Literal["auto"] = "auto",
-        pilot_rounds: int = 2,
-        t_max: float | Literal["auto"] = "auto",
-        t_min: float | Literal["auto"] = "auto",
-        cooling: float = 0.7,
-        schedule: str = "temperature",
-        finish: bool = True,
-        max_samples: int | None = None,
-        stepsize: tuple[float, float] = (1.0, 1.0),
-        samples_per_cell: int = 20,
-        tol_converge: float = 1e-3,
-        tol_merge: float = 0.01,
-        min_weight: float = 1e-5,
-        perturbation: float = 0.1,
-        n_warmup: int = 200,
-        random_state: Any = None,
-    ) -> None:
-        self.max_codevectors = max_codevectors
-        self.local_model = local_model
-        self.output_weight = output_weight
-        self.softness = softness
-        self.ridge = ridge
-        self.pilot_rounds = pilot_rounds
-        self.t_max = t_max
-        self.t_min = t_min
-        self.cooling = cooling
-        self.schedule = schedule
-        self.finish = finish
-        self.max_samples = max_samples
-        self.stepsize = stepsize
-        self.samples_per_cell = samples_per_cell
-        self.tol_converge = tol_converge
-        self.tol_merge = tol_merge
-        self.min_weight = min_weight
-        self.perturbation = perturbation
-        self.n_warmup = n_warmup
-        self.random_state = random_state
+    max_codevectors: int = 60
+    _: KW_ONLY
+    local_model: str | LocalModel = "linear"
+    output_weight: float = 1.0
+    softness: float | Literal["auto"] = 1.0
+    ridge: float | Literal["auto"] = "auto"
+    pilot_rounds: int = 2
+    t_max: float | Literal["auto"] = "auto"
+    t_min: float | Literal["auto"] = "auto"
+    cooling: float = 0.7
+    schedule: str = "temperature"
+    finish: bool = True
+    max_samples: int | None = None
+    stepsize: tuple[float, float] = (1.0, 1.0)
+    samples_per_cell: int = 20
+    tol_converge: float = 1e-3
+    tol_merge: float = 0.01
+    min_weight: float = 1e-5
+    perturbation: float = 0.1
+    n_warmup: int = 200
+    random_state: Any = None
 
     # -- learning --------------------------------------------------------------------------------
 

@@ -1,0 +1,265 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""Actor-critic(lambda) over soft aggregate states: the learning rule of `TwoTimescaleAC`.
+
+A rule as `rules.q_lambda` describes them, whose traces and ledger it shares. Both the critic and the
+actor are functions of the observation of the same form, f(z) = sum_i p_i (b_i + w_i z):
+
+- the critic v(z) is the value of the state;
+- the actor h(z, a) is the preference for an action, and pi = softmax of the preferences.
+
+With the error delta = r + gamma v(z') - v(z), the features phi of all that moves f, p_i and, for linear
+cells, p_i (z - mu_i) / sqrt(T), and the stepsize alpha_i of a cell, which falls with its visits,
+
+    e_v <- gamma lambda e_v + alpha phi / |phi|^2
+    e_h <- gamma lambda e_h + c alpha phi / |phi|^2 (1[a = taken] - pi(a))
+    v <- v + delta e_v,     h <- h + delta / m e_h
+
+where c is `actor_rate`, and m, the mean size of the errors but at least 3 % of the largest of late,
+makes rewards of any size the same to the actor. Before it is used, delta is cut so that delta e_v . phi,
+by which the value of the last state changes, is at most half of delta: traces of states that are much
+alike add up to more than one step.
+
+So that one ledger serves both, the traces of the actor are kept divided by m. They are brought to
+another m when it has changed by more than a few parts in a hundred.
+
+References
+----------
+Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Section 13.6.
+"""
+
+import math
+
+from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl.agents.codebook_rl.association import (
+    average_rows,
+    index_of_largest,
+    value_temperature,
+)
+from oda_rl.agents.codebook_rl.rules.q_lambda import (
+    FIGURE_RATE,
+    MONITORED_EVERY,
+    add_feature,
+    add_features,
+    enliven,
+    find_value,
+    first_trace,
+    let_decay,
+    move_along,
+    note_errors,
+    pay,
+)
+from oda_rl.agents.codebook_rl.state import (
+    ACTOR_RATE,
+    ACTOR_UNIT,
+    AVERAGE_RATE,
+    AVERAGE_REWARD,
+    GAMMA,
+    LARGEST_ERROR,
+    LEARNING_RATE_HALVING,
+    LEARNING_RATE_MIN,
+    LEARNING_RATE_POWER,
+    LEARNING_STEPS,
+    MEAN_ERROR,
+    MEAN_ERROR_WEIGHT,
+    N_BASIS,
+    N_FIGURES,
+    TD_ERROR,
+    WIDTH,
+    open_branches,
+    open_ledger,
+    open_memory,
+    open_numbers,
+    open_scratch,
+)
+
+# The part of an error by which the value that it is of changes, at most
+LARGEST_STEP = 0.5
+# Forgetting of the mean size of the errors
+MEAN_RATE = 1e-4
+# The actor's unit is at least this part of the largest error: where rewards are rare the mean is tiny.
+LEAST_UNIT = 0.03
+# The m by which the traces are divided is known to this factor.
+UNIT_TOLERANCE = 1.05
+# Errors of which all were smaller than this are none.
+NO_ERROR = 1e-12
+
+
+def fields(sizes):
+    """The fields of the payload: preferences, the value, visits and stepsizes, and traces.
+
+    A stepsize is that of the cell, whatever the action; it stands there for each.
+    """
+    return {
+        "q": (sizes.n_actions * sizes.n_basis, "mean"),
+        "v": (sizes.n_basis, "mean"),
+        "visits": (sizes.n_actions, "count"),
+        "rate": (sizes.n_actions, "mean"),
+        "trace": (sizes.n_rows * sizes.n_envs, "count"),
+    }
+
+
+def begin(codebook, sizes, learning_rate, value):
+    """Prefer no action, give all cells the same `value`, and the first stepsize."""
+    codebook["q"][:] = 0.0
+    codebook["v"][:] = 0.0
+    codebook["v"][0] = value
+    codebook["visits"][:] = 0.0
+    codebook["rate"][:] = learning_rate
+    codebook["trace"][:] = 0.0
+
+
+@inline_kernel
+def find_probabilities(preferences, probabilities):
+    """Fill `probabilities` (n_actions,) with the softmax of the `preferences` (n_actions,)."""
+    most = preferences[index_of_largest(preferences)]
+    total = 0.0
+    for a in range(preferences.shape[0]):
+        probabilities[a] = math.exp(preferences[a] - most)
+        total += probabilities[a]
+    for a in range(preferences.shape[0]):
+        probabilities[a] /= total
+
+
+@vector_kernel
+def count_state(visits, rate, taken, share, n, settings):
+    """Count a visit of the first `n` cells, by their shares; the stepsizes follow all their visits.
+
+    As `q_lambda.lower_all` does, whatever the action. `visits` and `rate` are (n_actions, places).
+    """
+    power = settings[LEARNING_RATE_POWER]
+    halving = settings[LEARNING_RATE_HALVING]
+    least = settings[LEARNING_RATE_MIN]
+    for i in range(n):
+        visits[taken, i] += share[i]
+        count = 0.0
+        for a in range(visits.shape[0]):
+            count += visits[a, i]
+        lower = max(least, rate[0, i] * (1.0 - share[i] * power / (halving + count)))
+        for a in range(visits.shape[0]):
+            rate[a, i] = lower
+
+
+@vector_kernel
+def add_preferences(z, location, step, n, factor, per_slope, linear, trace, base):
+    """Add `factor` times the features that `add_features` added, from row `base` of `trace` on."""
+    intercepts = trace[base]
+    for i in range(n):
+        intercepts[i] += factor * step[i]
+    if linear:
+        for j in range(location.shape[0]):
+            zj, mu, slopes = z[j], location[j], trace[base + 1 + j]
+            for i in range(n):
+                slope = factor * step[i] * (per_slope * (zj - mu[i]))
+                slopes[i] += slope
+                intercepts[i] -= slope * mu[i]
+
+
+@lean_kernel
+def change_unit(state, unit):
+    """Divide the traces of the actor by `unit` from now on."""
+    numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
+    scratch, figures = open_scratch(state), numbers.figures
+    n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
+    factor = figures[ACTOR_UNIT] / unit
+    for env in range(ledger.owed.shape[0]):
+        first = first_trace(env, n_actions, n_rows)
+        for i in range(ledger.n_living[env]):
+            branch = ledger.living[env, i]
+            block, width = branches.payload[branch], numbers.counters[WIDTH]
+            pay(env, block, branch, width, n_actions, n_rows, ledger)
+            for r in range(first, first + n_actions * numbers.counters[N_BASIS]):
+                for place in range(width):
+                    block[r, place] *= factor
+    figures[ACTOR_UNIT] = unit
+
+
+@inline_kernel
+def trace_branch(state, env, k, size):
+    """Add the features of the last state and action to the traces of the k-th branch it found.
+
+    Returns by how much its cells move the value of that state for an error of 1, but for the common
+    factor of the traces.
+    """
+    numbers, branches = open_numbers(state), open_branches(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    settings, width, n_basis = numbers.settings, numbers.counters[WIDTH], numbers.counters[N_BASIS]
+    n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
+    only, taken, branch = memory.only[env], memory.action[env], memory.found[env, k]
+    own = only - k * width if only >= 0 else -1
+    z, location, block = memory.z[env], branches.location[branch], branches.payload[branch]
+    first = first_trace(env, n_actions, n_rows)
+    traces, critic = block[first : first + n_rows], n_actions * n_basis
+    visits, rate = block[n_rows : n_rows + n_actions], block[n_rows + n_actions : n_rows + 2 * n_actions]
+    share = memory.share[env][k * width : (k + 1) * width]
+    per_slope, linear = 1.0 / value_temperature(settings), n_basis > 1
+    if own >= 0:
+        part = slice(own, own + 1)
+        count_state(visits[:, part], rate[:, part], taken, share[part], 1, settings)
+        add_feature(z, location, rate[0], own, size, per_slope, linear, traces, critic)
+    else:
+        count_state(visits, rate, taken, share, width, settings)
+        add_features(
+            z, location, share, rate[0], width, size, per_slope, linear, traces, critic, scratch.step
+        )
+    for a in range(n_actions):
+        direction = (1.0 if a == taken else 0.0) - memory.probabilities[env, a]
+        factor = settings[ACTOR_RATE] * direction / numbers.figures[ACTOR_UNIT]
+        if own >= 0:
+            add_feature(z, location, rate[0], own, size * factor, per_slope, linear, traces, a * n_basis)
+        else:
+            add_preferences(
+                z, location, scratch.step, width, factor, per_slope, linear, traces, a * n_basis
+            )
+    average_rows(share, own, traces, critic, critic + n_basis, width, scratch.parts)
+    along = scratch.parts[critic]
+    for j in range(n_basis - 1):
+        along += scratch.parts[critic + 1 + j] * z[j]
+    return along
+
+
+@inline_kernel
+def learn(state, env, reward, next_value):
+    """One step of actor-critic(lambda); `next_value` is that of the state that came next."""
+    numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
+    width, n_actions, n_rows = counters[WIDTH], scratch.values.shape[0], scratch.sums.shape[0]
+    first, only = first_trace(env, n_actions, n_rows), memory.only[env]
+
+    error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * next_value
+    error -= find_value(state, env, n_actions * counters[N_BASIS])
+    figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
+    if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
+        note_errors(state, env, abs(error))
+    let_decay(state, env)
+
+    unit = abs(error)
+    figures[LARGEST_ERROR] = max(unit, (1.0 - MEAN_RATE) * figures[LARGEST_ERROR])
+    if figures[MEAN_ERROR_WEIGHT] > 0.0:
+        unit = figures[MEAN_ERROR] / figures[MEAN_ERROR_WEIGHT]
+    unit = max(unit, LEAST_UNIT * figures[LARGEST_ERROR], NO_ERROR)
+    if not figures[ACTOR_UNIT] / UNIT_TOLERANCE < unit < figures[ACTOR_UNIT] * UNIT_TOLERANCE:
+        change_unit(state, unit)
+    size = 1.0 / (memory.norm[env] * memory.trace_scale[env])
+    along = 0.0
+    for k in range(memory.n_found[env]):
+        if only < 0 or k * width <= only < (k + 1) * width:
+            enliven(env, memory.found[env, k], ledger)
+            along += trace_branch(state, env, k, size)
+    along *= memory.trace_scale[env]
+    if along > LARGEST_STEP:
+        error *= LARGEST_STEP / along
+    figures[MEAN_ERROR] += MEAN_RATE * (abs(error) - figures[MEAN_ERROR])
+    figures[MEAN_ERROR_WEIGHT] += MEAN_RATE * (1.0 - figures[MEAN_ERROR_WEIGHT])
+
+    step = error * memory.trace_scale[env]
+    ledger.owed[env] += step
+    for k in range(memory.n_found[env]):
+        branch = memory.found[env, k]
+        if ledger.alive[env, branch]:
+            block = branches.payload[branch]
+            move_along(block[:n_rows], block[first : first + n_rows], width, step)
+            ledger.paid[env, branch] = ledger.owed[env]
+    if settings[AVERAGE_RATE] > 0.0:
+        figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error

@@ -1,0 +1,289 @@
+"""TwoTimescaleAC: the rule against a slow twin, tasks whose answer is known, files, loops, callbacks."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from environments import CorridorEnv, IdentityEnv, PairEnv, SpacesEnv
+from gymnasium import spaces
+from stable_baselines3.common.callbacks import CheckpointCallback, EvalCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+
+import oda_rl.envs  # noqa: F401
+from oda_rl.agents import TwoTimescaleAC, TwoTimescaleACConfig, TwoTimescaleQ
+from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.callbacks import CodebookCallback
+from oda_rl.agents.codebook_rl import state as layout
+from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
+from oda_rl.agents.codebook_rl.rules import actor_critic
+from oda_rl.agents.models import load_model
+
+QUICK = {
+    "warmup_steps": 200,
+    "growth_steps": 2000,
+    "growth_cells": 8,
+    "max_cells": 20,
+    "growth_fraction": 1.0,
+}
+
+
+def make_model(env, **options):
+    return TwoTimescaleAC(env=env, seed=0, **{**QUICK, **options})
+
+
+def arrays_of(model):
+    return model.learner.get_state()["slow"]["codebook"]
+
+
+def assert_same_learning(first, second):
+    for name, array in arrays_of(first).items():
+        np.testing.assert_array_equal(array, arrays_of(second)[name], err_msg=name)
+
+
+# -- the rule ----------------------------------------------------------------------------------------
+
+
+def make_learner(**options):
+    settings = {"warmup_steps": 50, "growth_steps": 300, "growth_cells": 8, "max_cells": 8, **options}
+    learner = ActorCriticLearner(
+        2,
+        ActionCodec(spaces.Discrete(3)),
+        1,
+        np.full(2, -1.0),
+        np.full(2, 1.0),
+        TwoTimescaleACConfig(**settings),
+        seed=0,
+    )
+    rng = np.random.default_rng(0)
+    learner.begin(0, rng.uniform(-1, 1, 2))
+    while learner.annealer is None or not learner.numbers.counters[layout.PHASE]:
+        learner.step(0, rng.uniform(-1, 1, 2), 0.5, False, False)
+    return learner
+
+
+class Twin:
+    """Actor-critic(lambda) from the equations of `rules.actor_critic`, f_i about mu_i."""
+
+    def __init__(self, learner, preferences, values):
+        self.config, self.book = learner.config, learner.codebook
+        self.centre, self.scale = learner.scale.centre, learner.scale.scale
+        self.temperature = self.config.softness * learner.temperature
+        self.mu = self.book.codevectors
+        self.h, self.v = preferences.copy(), values.copy()
+        self.e_h, self.e_v = np.zeros_like(self.h), np.zeros_like(self.v)
+        self.visits = self.book["visits"].sum(axis=0)
+        self.rate = self.book["rate"][0].copy()
+        self.mean = self.weight = self.largest = self.unit = 0.0
+
+    def features(self, observation):
+        """The shares p_i, and the features p_i and p_i (z - mu_i) / sqrt(T), of shape (m, K)."""
+        z = (observation - self.centre) / self.scale
+        away = (z - self.mu).T
+        distance = (away**2).sum(axis=0)
+        far = (distance - distance.min()) / self.temperature
+        share = np.where(far <= 8.0, np.exp(-far), 0.0)
+        share /= share.sum()
+        if self.config.local_model == "constant":
+            return share, share[None]
+        return share, np.vstack([share, share * away / np.sqrt(self.temperature)])
+
+    def probabilities(self, phi):
+        h = (self.h * phi).sum(axis=(1, 2))
+        return np.exp(h) / np.exp(h).sum()
+
+    def learn(self, x, action, reward, y, terminated, probabilities):
+        share, phi = self.features(x)
+        after = 0.0 if terminated else (self.v * self.features(y)[1]).sum()
+        error = reward + self.config.gamma * after - (self.v * phi).sum()
+        self.largest = max(abs(error), (1 - actor_critic.MEAN_RATE) * self.largest)
+        unit = self.mean / self.weight if self.weight else abs(error)
+        unit = max(unit, actor_critic.LEAST_UNIT * self.largest)
+        if not self.unit / actor_critic.UNIT_TOLERANCE < unit < self.unit * actor_critic.UNIT_TOLERANCE:
+            self.unit = unit
+        self.visits += share
+        slope = self.config.learning_rate_power / (self.config.learning_rate_halving + self.visits)
+        self.rate = np.maximum(self.config.learning_rate_min, self.rate * (1 - share * slope))
+        step = self.rate * phi / (phi**2).sum()
+        direction = (np.arange(3) == action) - probabilities
+        decay = self.config.gamma * self.config.trace_decay
+        self.e_v = decay * self.e_v + step
+        self.e_h = decay * self.e_h + self.config.actor_rate * direction[:, None, None] * step
+        error *= min(1.0, actor_critic.LARGEST_STEP / (self.e_v * phi).sum())
+        self.mean += actor_critic.MEAN_RATE * (abs(error) - self.mean)
+        self.weight += actor_critic.MEAN_RATE * (1 - self.weight)
+        self.v += error * self.e_v
+        self.h += error / self.unit * self.e_h
+
+
+def about_codevectors(rows, book, temperature):
+    """Rows b, w of functions b + w z of a cell as those of (z - mu) / sqrt(T), of shape (..., m, K)."""
+    found = rows.copy()
+    if rows.shape[-2] > 1:
+        found[..., 0, :] += (rows[..., 1:, :] * book.codevectors.T).sum(axis=-2)
+        found[..., 1:, :] *= np.sqrt(temperature)
+    return found
+
+
+@pytest.mark.parametrize("local_model", ["constant", "linear"])
+@pytest.mark.parametrize("terminated", [False, True])
+def test_steps_follow_the_equations(local_model, terminated):
+    learner = make_learner(
+        local_model=local_model, gamma=0.9, trace_decay=0.8, learning_rate=0.3, actor_rate=0.7
+    )
+    learner.numbers.figures[layout.NEXT_SLOW] = np.inf  # the fast timescales alone
+    rng, book = np.random.default_rng(1), learner.codebook
+    k, m = len(book), 3 if local_model == "linear" else 1
+    h, v = 0.3 * rng.normal(size=(3, m, k)), 0.3 * rng.normal(size=(m, k))
+    book["q"][:], book["v"][:] = h.reshape(3 * m, k), v
+    temperature = learner.config.softness * learner.temperature
+    twin = Twin(
+        learner, about_codevectors(h, book, temperature), about_codevectors(v, book, temperature)
+    )
+    points = rng.uniform(-1, 1, (40, 2))
+    learner.begin(0, points[0])
+    for t in range(1, 40):
+        action, probabilities = int(learner.memory.action[0]), learner.memory.probabilities[0].copy()
+        reward, last = float(rng.normal()), t == 39 and terminated
+        upcoming = twin.probabilities(twin.features(points[t])[1])
+        twin.learn(points[t - 1], action, reward, points[t], last, probabilities)
+        learner.step(0, points[t], reward, last, last)
+        found = about_codevectors(book["q"].reshape(3, m, k), book, temperature)
+        np.testing.assert_allclose(found, twin.h, rtol=1e-8, atol=1e-10)
+        found = about_codevectors(book["v"], book, temperature)
+        np.testing.assert_allclose(found, twin.v, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(book["visits"].sum(axis=0), twin.visits, rtol=1e-9)
+        np.testing.assert_allclose(book["rate"], np.tile(twin.rate, (3, 1)), rtol=1e-9)
+        if not last:  # the next action is drawn from the actor as it was when the observation came
+            np.testing.assert_allclose(learner.memory.probabilities[0], upcoming, rtol=1e-8)
+
+
+def test_rewards_of_any_size_are_the_same_to_the_actor():
+    first, second = make_learner(), make_learner()
+    rng = np.random.default_rng(0)
+    for learner in (first, second):
+        learner.begin(0, np.zeros(2))
+    for x, reward in zip(rng.uniform(-1, 1, (300, 2)), rng.normal(size=300), strict=True):
+        first.step(0, x, float(reward), False, False)
+        second.step(0, x, 1024.0 * float(reward), False, False)
+    np.testing.assert_array_equal(second.codebook["q"], first.codebook["q"])
+    np.testing.assert_array_equal(second.codebook["v"], 1024.0 * first.codebook["v"])
+
+
+def test_the_first_reward_after_a_long_time_is_not_taken_for_enormous():
+    """The mean size of the errors is about 0 then."""
+    learner = make_learner()
+    learner.begin(0, np.zeros(2))
+    for x in np.random.default_rng(0).uniform(-1, 1, (5000, 2)):
+        learner.step(0, x, 0.0, False, False)
+    learner.step(0, np.zeros(2), 1.0, True, True)
+    points = np.random.default_rng(1).uniform(-1, 1, (100, 2))
+    assert 1e-3 < learner.probabilities(points).min() < 1 / 3 - 1e-3
+
+
+# -- tasks whose answer is known ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"softness": 0.0}, {"local_model": "constant"}, {"tree": True}])
+def test_identity(options):
+    model = make_model(IdentityEnv(), gamma=0.5, **options).learn(15_000)
+    mean, _ = evaluate_policy(model, Monitor(IdentityEnv()), 20)
+    assert mean > 17.0, "of 20, with cells that may straddle a boundary; chance is 6.7"
+
+
+@pytest.mark.parametrize("action_space", [spaces.MultiBinary(2), spaces.MultiDiscrete([2, 2])])
+def test_combined_actions(action_space):
+    model = make_model(PairEnv(action_space), gamma=0.0).learn(15_000)
+    mean, _ = evaluate_policy(model, Monitor(PairEnv(action_space)), 20)
+    assert mean > 17.0
+
+
+def test_values_of_a_corridor():
+    """The critic learns what the policy, which goes to the right, is worth: gamma^(steps to the end)."""
+    model = make_model(CorridorEnv(), gamma=0.8, max_cells=8, softness=0.0).learn(30_000)
+    points = np.arange(4.0)[:, None]
+    np.testing.assert_array_equal(model.predict(points, deterministic=True)[0], 1)
+    learner = model.learner
+    z = (points - learner.scale.centre) / learner.scale.scale
+    nearest = np.abs(z - learner.codebook.codevectors.T).argmin(axis=1)
+    b, w = learner.codebook["v"][:, nearest]
+    np.testing.assert_allclose(b + w * z[:, 0], 0.8 ** np.array([3, 2, 1, 0]), atol=0.1)
+
+
+def test_the_greedy_action_is_the_most_probable_and_others_are_drawn():
+    model = make_model(IdentityEnv(), gamma=0.5, learning_rate=0.02).learn(2_700)
+    points = np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
+    probabilities = model.learner.probabilities(points)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(
+        model.predict(points, deterministic=True)[0], probabilities.argmax(axis=1)
+    )
+    drawn = np.array([model.predict(points)[0] for _ in range(2_000)])
+    found = (drawn[..., None] == np.arange(3)).mean(axis=0)
+    np.testing.assert_allclose(found, probabilities, atol=0.05)
+    assert probabilities.min(axis=1).max() > 0.05, "the test is about something"
+
+
+# -- one agent among the others ----------------------------------------------------------------------
+
+
+def test_boxes_of_actions_are_refused():
+    env = SpacesEnv(spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (1,)))
+    with pytest.raises(ValueError, match="TwoTimescaleQ takes a bounded Box"):
+        TwoTimescaleAC(env=env)
+
+
+def test_hyperparameters_are_its_own():
+    with pytest.raises(TypeError, match="optimism"):
+        TwoTimescaleAC(env="CartPole-v1", optimism=1.0)
+    with pytest.raises(ValueError, match="actor_rate must be a number in"):
+        TwoTimescaleAC(env="CartPole-v1", actor_rate=-1.0)
+
+
+def test_same_seed_same_result_in_all_loops():
+    compiled = make_model("oda_rl/CartPole-v1").learn(6_000)
+    stepped = make_model("oda_rl/CartPole-v1").learn(6_000, callback_every=1)
+    own = make_model("CartPole-v1").learn(6_000)
+    vectorised = make_model(make_vec_env("CartPole-v1", 1, seed=0)).learn(6_000)
+    for other in (stepped, own):
+        assert_same_learning(compiled, other)
+    assert vectorised.n_cells > 10
+
+
+def test_save_and_load(tmp_path):
+    model = make_model("CartPole-v1").learn(5_000)
+    model.save(tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz", env="CartPole-v1")
+    assert isinstance(loaded, TwoTimescaleAC)
+    assert_same_learning(model, loaded)
+    assert loaded.config == model.config
+    points = np.random.default_rng(0).uniform(-1, 1, (500, 4)).astype(np.float32)
+    np.testing.assert_array_equal(
+        loaded.learner.probabilities(points), model.learner.probabilities(points)
+    )
+    loaded.learn(3_000, reset_num_timesteps=False)
+    assert loaded.num_timesteps == 8_000
+    with pytest.raises(ValueError, match="TwoTimescaleAC"):
+        TwoTimescaleQ.load(tmp_path / "model.npz")
+
+
+def test_several_environments_and_callbacks(tmp_path):
+    model = make_model(make_vec_env("CartPole-v1", 3, seed=0))
+    evaluation = EvalCallback(Monitor(gym.make("CartPole-v1")), n_eval_episodes=2, eval_freq=1_000)
+    checkpoints = CheckpointCallback(1_000, str(tmp_path))
+    model.learn(6_000, callback=[evaluation, checkpoints, CodebookCallback()])
+    assert np.isfinite(evaluation.last_mean_reward)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_cells_are_explained():
+    model = make_model("oda_rl/CartPole-v1").learn(6_000)
+    text = str(model.cells())
+    assert "pole angle" in text
+    assert "push" in text
+
+
+def test_cartpole():
+    model = TwoTimescaleAC(env="oda_rl/CartPole-v1", seed=0).learn(50_000)
+    mean, _ = evaluate_policy(model, Monitor(gym.make("oda_rl/CartPole-v1")), 20)
+    assert mean > 475.0
