@@ -248,7 +248,7 @@ class CompiledEnv(gym.Env):
         self._keep_state(array)
 
     def _keep_state(self, state: NDArray[np.float64]) -> None:
-        """Store a state that nobody else writes to."""
+        """Store a state that nothing else writes to."""
         self._state = state
 
     def encode_action(self, action: Any) -> NDArray[np.float64]:

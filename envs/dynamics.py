@@ -40,7 +40,7 @@ class CompiledFunction(types.WrapperAddressProtocol):
     ----------
     function : callable
         Python code that numba can compile. It works in place on contiguous float64 arrays and must not
-        raise: there is nobody to catch it.
+        raise: nothing would catch it.
     kind : {"step", "reset"}
         Which signature: `step(parameters, state, action, observation) -> (reward, terminated)` or
         `reset(parameters, state, start, observation)`.

@@ -112,7 +112,8 @@ def test_classification(run):
 def test_regression(module, monkeypatch):
     regression = module("benchmarks.regression")
     monkeypatch.setattr(regression, "PROBLEMS", regression.PROBLEMS[:1])
-    monkeypatch.setattr(regression, "PASSES", 2)
+    for name, value in (("PASSES", 2), ("N_SAMPLES", 200), ("FOLDS", 2)):
+        monkeypatch.setattr(regression, name, value)
     console = Console(width=200, record=True)
     regression.show_regression(console, range(1))
     regression.show_regression_stream(console, range(1))
