@@ -101,6 +101,15 @@ class Codebook:
         self.arrays = arrays
         self.location, self.weight, self.label, self.axis, self.payload, self.payload_kind = arrays
 
+    def __getstate__(self) -> dict[str, Any]:
+        # joblib would store an array twice that is referred to twice.
+        names = events.BookArrays._fields
+        return {name: value for name, value in vars(self).items() if name not in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._hold(self.arrays)
+
     # -- what is in it ---------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -223,18 +232,7 @@ class Codebook:
         self.n_cells = events.remove(i, self.n_cells, self.arrays)
 
     def reorder(self, order: NDArray[np.int64]) -> None:
-        """Put the cells in another order: cell `order[i]` comes to place i.
-
-        Parameters
-        ----------
-        order : ndarray of shape (n_cells,)
-            A permutation of the cells.
-
-        Raises
-        ------
-        ValueError
-            If it is none.
-        """
+        """Put the cells in another order: cell `order[i]`, a permutation, comes to place i."""
         if not np.array_equal(np.sort(order), np.arange(self.n_cells)):
             raise ValueError(f"order must be a permutation of the {self.n_cells} cells.")
         for array in self._columns:
@@ -330,10 +328,10 @@ class Codebook:
         """
         k = len(state["weight"])
         for name, own in zip(events.BookArrays._fields, self._columns, strict=False):
-            if state[name].shape != (*own.shape[:-1], k):
+            shape, found = (*own.shape[:-1], k), state[name].shape
+            if found != shape:
                 raise ValueError(
-                    f"the stored array {name!r} does not fit this codebook: expected shape "
-                    f"{(*own.shape[:-1], k)}, got {state[name].shape}."
+                    f"the stored array {name!r} does not fit this codebook: {found} instead of {shape}."
                 )
         self.reserve(k)
         for name, own in zip(events.BookArrays._fields, self._columns, strict=False):

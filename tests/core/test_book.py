@@ -1,3 +1,7 @@
+import pickle
+from copy import deepcopy
+
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -141,3 +145,15 @@ def test_reorder_takes_everything_along():
         np.testing.assert_array_equal(array, before[name][..., order])
     with pytest.raises(ValueError, match="permutation of the 5 cells"):
         book.reorder(np.array([0, 0, 1, 2, 3]))
+
+
+def test_copies_of_a_codebook_hold_every_array_once(tmp_path):
+    book = Codebook(2, {"q": (1, "mean")})
+    book.add([1.0, 2.0])
+    joblib.dump(book, tmp_path / "book")
+    for copy in (joblib.load(tmp_path / "book"), pickle.loads(pickle.dumps(book)), deepcopy(book)):
+        copy.location[0, 0] = 5.0
+        copy["q"][:] = 3.0
+        assert copy.arrays.location[0, 0] == 5.0
+        assert copy.arrays.payload[0, 0] == 3.0
+        assert book.location[0, 0] == 1.0
