@@ -203,6 +203,7 @@ def add_parameters(doc: str | None, entries: str) -> str | None:
     Parameters
     ----------
     size : int
+    <BLANKLINE>
     """
     if doc is None or not entries:  # Python may have been told to leave docstrings out
         return doc
