@@ -1,4 +1,4 @@
-"""The one decorator for compiled code.
+"""The one decorator for compiled code, and arrays that lie well for its loops.
 
 Numba notices a change in the file of a cached function, but not in the files of the functions that it
 calls. `kernel` therefore puts a digest of those files into the cache key, so that a kernel is compiled
@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core.caching import FunctionCache
+from numpy.typing import NDArray
 
 # Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 LEAN: Any = {**OPTIONS, "_nrt": False}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
+# Bytes of a line of the processor's cache, and of its longest vectors
+CACHE_LINE = 64
 
 
 @cache
@@ -138,6 +142,27 @@ def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         The compiled function.
     """
     return _compile(function, _nrt=False, fastmath=FREE_ORDER)
+
+
+def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
+    """Zeros that begin at a line of the processor's cache.
+
+    NumPy's own begin at any multiple of 16 bytes. Then, by chance, the vectors that a compiled loop
+    reads lie across two lines, and a step takes up to a fifth longer in one process than in another.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        The shape. Every row is aligned where the last axis is a multiple of 8.
+
+    Returns
+    -------
+    ndarray of shape `shape`
+    """
+    n_bytes = 8 * int(np.prod(shape))
+    buffer = np.zeros(n_bytes + CACHE_LINE, dtype=np.uint8)
+    start = -buffer.ctypes.data % CACHE_LINE
+    return buffer[start : start + n_bytes].view(np.float64).reshape(shape)
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

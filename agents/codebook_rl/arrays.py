@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._jit import aligned_zeros
 from oda_rl._structs import slots
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
@@ -173,7 +174,7 @@ def make_memory(sizes: Sizes) -> names.Memory:
         z=np.zeros((n_envs, sizes.n_features + sizes.n_products)),
         found=np.zeros((n_envs, max(1, sizes.near_branches)), dtype=np.int64),
         n_found=np.zeros(n_envs, dtype=np.int64),
-        share=np.zeros((n_envs, sizes.n_places)),
+        share=aligned_zeros((n_envs, sizes.n_places)),
         only=np.full(n_envs, -1),
         norm=np.ones(n_envs),
         trace_scale=np.ones(n_envs),
@@ -191,8 +192,8 @@ def make_scratch(sizes: Sizes) -> names.Scratch:
     return names.Scratch(
         z=np.zeros(sizes.n_features + sizes.n_products),
         found=np.zeros(max(1, near), dtype=np.int64),
-        distance=np.zeros(places),
-        share=np.zeros(places),
+        distance=aligned_zeros(places),
+        share=aligned_zeros(places),
         label=np.zeros(places, dtype=np.int64),
         weight=np.zeros(places),
         density=np.zeros(places),
@@ -211,7 +212,7 @@ def make_scratch(sizes: Sizes) -> names.Scratch:
         slopes=np.zeros((joint, places)),
         best=np.zeros(joint),
         trial=np.zeros(joint),
-        step=np.zeros(places),
+        step=aligned_zeros(places),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._jit import aligned_zeros
 from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.codebook_rl.rules import q_lambda
 from oda_rl.agents.codebook_rl.search import route
@@ -237,7 +238,9 @@ class BranchStorage:
 
         def spread(column: NDArray[Any], empty: float = 0.0) -> NDArray[Any]:
             """What a cell has, of shape (rows, n_cells) or (n_cells,), with the branch in front."""
-            block = np.full((n, *column.shape[:-1], BRANCH_WIDTH), empty, dtype=column.dtype)
+            block: NDArray[Any] = aligned_zeros((n, *column.shape[:-1], BRANCH_WIDTH))
+            block = block.view(column.dtype)
+            block[:] = empty
             block[branch, ..., self._place] = column.T
             return block
 

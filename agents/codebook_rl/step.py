@@ -119,16 +119,16 @@ def activate(state, n_found):
     else:
         only = index_of_smallest(scratch.distance, n_found * width)
         share[only] = 1.0
-    n_rows = scratch.sums.shape[0]
-    for r in range(n_rows):
-        scratch.sums[r] = 0.0
+    n_rows, n_added = scratch.sums.shape[0], 0
     for k in range(n_found):
         own = only - k * width if only >= 0 else -1
         if only < 0 or 0 <= own < width:
             part = share[k * width : (k + 1) * width]
-            average_rows(part, own, read_block(state, k), 0, n_rows, width, scratch.parts)
-            for r in range(n_rows):
+            sums = scratch.sums if n_added == 0 else scratch.parts
+            average_rows(part, own, read_block(state, k), 0, n_rows, width, sums)
+            for r in range(n_rows if n_added > 0 else 0):
                 scratch.sums[r] += scratch.parts[r]
+            n_added += 1
     for a in range(scratch.values.shape[0]):
         scratch.values[a] = scratch.sums[a * n_basis]
         for j in range(n_basis - 1):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._jit import kernel
+from oda_rl._jit import aligned_zeros, kernel
 from oda_rl.codebook.association import curvature, divergences
 
 # How a payload column behaves when its cell splits or merges.
@@ -40,11 +40,11 @@ class BookArrays(NamedTuple):
     def empty(cls, n_features: int, capacity: int, payload_kind: tuple[int, ...] = ()) -> "BookArrays":
         """Zeros everywhere."""
         return cls(
-            np.zeros((n_features, capacity)),
-            np.zeros(capacity),
+            aligned_zeros((n_features, capacity)),
+            aligned_zeros(capacity),
             np.zeros(capacity, dtype=np.int64),
-            np.zeros((n_features, capacity)),
-            np.zeros((len(payload_kind), capacity)),
+            aligned_zeros((n_features, capacity)),
+            aligned_zeros((len(payload_kind), capacity)),
             np.array(payload_kind, dtype=np.int64),
         )
 

@@ -1,10 +1,13 @@
-"""Compiled code on disk: what is broken there is made anew, with a warning and the same result."""
+"""Compiled code on disk is made anew where it is broken, with a warning; arrays for compiled loops."""
 
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from oda_rl._jit import CACHE_LINE, aligned_zeros
 
 CODE = """
 import numpy as np
@@ -37,3 +40,12 @@ def test_a_broken_cache_is_compiled_anew(filled, ending, content):
     assert again.stdout == "1.0\n"
     assert "it is compiled anew" in again.stderr
     assert run(filled).stderr == ""
+
+
+@pytest.mark.parametrize("shape", [3, (2, 8), (0, 8), (3, 2, 16)])
+def test_aligned_zeros(shape):
+    made = aligned_zeros(shape)
+    np.testing.assert_array_equal(made, np.zeros(shape), strict=True)
+    assert made.flags.c_contiguous
+    assert made.flags.writeable
+    assert made.ctypes.data % CACHE_LINE == 0 or made.size == 0

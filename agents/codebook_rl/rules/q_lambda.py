@@ -412,13 +412,14 @@ def learn(state, env, reward, best_next):
     for k in range(memory.n_found[env]):
         branch = memory.found[env, k]
         block, location = branches.payload[branch], branches.location[branch]
+        traces = block[first : first + n_rows]
         own = only - k * width if only >= 0 else -1
         if only < 0 or 0 <= own < width:
             enliven(env, branch, ledger)
             share = memory.share[env][k * width : (k + 1) * width]
             visits, rate = block[n_rows + taken], block[n_rows + n_actions + taken]
             count_visit(visits, rate, share, own, width, by_cell, settings, figures)
-            traces, base = block[first : first + n_rows], taken * n_basis
+            base = taken * n_basis
             if own >= 0:
                 add_feature(z, location, rate, own, size, per_slope, linear, traces, base)
             else:
@@ -430,7 +431,7 @@ def learn(state, env, reward, best_next):
                     add_interactions(z, location, n_observed, width, per_slope, traces, scratch.step)
         # What was visited makes its step at once: no other is missing there.
         if ledger.alive[env, branch]:
-            move_along(block[:n_rows], block[first : first + n_rows], width, step)
+            move_along(block[:n_rows], traces, width, step)
             ledger.paid[env, branch] = ledger.owed[env]
     if settings[AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
