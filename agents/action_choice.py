@@ -2,8 +2,17 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Choosing among numbered actions, the same for all agents: epsilon-greedy, random actions held."""
 
-from oda_rl._jit import inline_kernel
-from oda_rl.agents.codebook_rl.association import index_of_largest
+from oda_rl._jit import inline_kernel, lean_kernel
+
+
+@lean_kernel
+def index_of_largest(numbers):
+    """The first index at which the largest number stands."""
+    best = 0
+    for i in range(1, numbers.shape[0]):
+        if numbers[i] > numbers[best]:
+            best = i
+    return best
 
 
 @inline_kernel

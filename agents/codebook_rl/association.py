@@ -14,16 +14,6 @@ from oda_rl.codebook.association import smallest
 REACH = 8.0
 
 
-@lean_kernel
-def index_of_largest(numbers):
-    """The first index at which the largest number stands."""
-    best = 0
-    for i in range(1, numbers.shape[0]):
-        if numbers[i] > numbers[best]:
-            best = i
-    return best
-
-
 @inline_kernel
 def fall(q):
     """exp(-q) for q in [0, 8], to a relative error of 1e-10.

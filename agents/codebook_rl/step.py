@@ -24,10 +24,10 @@ import math
 import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.codebook_rl.association import (
     REACH,
     average_rows,
-    index_of_largest,
     leverage,
     shares_of_all,
     value_temperature,

@@ -17,8 +17,7 @@ from numba.np.unsafe.ndarray import to_fixed_tuple
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl._structs import Bool1, Float1, Float2, Int1, Int2, count_slots, make_opener
-from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
-from oda_rl.agents.codebook_rl.association import index_of_largest
+from oda_rl.agents.action_choice import begin_random, choose_numbered, falling, index_of_largest
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, BEGIN, DIVERGED
 from oda_rl.agents.linear_q.features import FOURIER, MAP, Encoder, Scratch, encode
 

@@ -31,9 +31,9 @@ Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Sec
 import math
 
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.codebook_rl.association import (
     average_rows,
-    index_of_largest,
     value_temperature,
 )
 from oda_rl.agents.codebook_rl.rules.q_lambda import (
