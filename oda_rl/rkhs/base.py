@@ -83,8 +83,8 @@ class KernelSGD(BaseEstimator):
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples in their order, one or many, and go on from what is there.
 
-        A chunk is divided into mini-batches, the last of which may be shorter; a sample has the same
-        stepsize in any of them.
+        How a stream is cut into chunks makes no difference: the samples of a mini-batch that is not full
+        wait for the others, and count in predictions from then on (those of the first one at once).
 
         Parameters
         ----------
@@ -110,14 +110,20 @@ class KernelSGD(BaseEstimator):
     def _go_on(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
     ) -> Self:
-        first = self._machine is None
-        rules = self._rules() if first else self._machine.rules
+        first, rules = self._machine is None, self._rules()
+        for name, now in vars(rules).items():
+            before = now if first else getattr(self._machine.rules, name)
+            if now != before:
+                raise ValueError(f"{name} must stay {before!r} while learning goes on, got {now!r}.")
         samples, targets = self._check(X, y, reset=first)
         weight = self._weights_of(samples, sample_weight)
-        n_outputs = self._extend(targets, classes)
-        if first:
-            self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
-        return self._learn(samples, targets, weight, None)
+        n_outputs = self._extend(targets[:0], classes)
+        for part in self._pieces(targets):
+            n_outputs = self._extend(targets[part], None)
+            if self._machine is None:
+                self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
+            self._learn(samples[part], targets[part], weight[part], None)
+        return self
 
     def _learn(self, samples: Array, targets: NDArray[Any], weight: Array, n_passes: int | None) -> Self:
         """Learn: in a new order on each of the passes, or once in the given order."""
@@ -128,10 +134,12 @@ class KernelSGD(BaseEstimator):
         for _ in range(n_passes or 1):
             order = self._machine.rng.permutation(len(samples)) if n_passes else slice(None)
             self._machine.learn(samples[order], numbers[order], weight[order])
+            if n_passes:
+                self._machine.finish()
         return self._publish()
 
     def _publish(self) -> Self:
-        machine = self._machine
+        machine = self._machine.finished
         self.dictionary_ = machine.points
         self.dual_coef_ = machine.weights
         self.n_points_ = machine.n_points
@@ -173,6 +181,10 @@ class KernelSGD(BaseEstimator):
         """Note the outputs that there are; returns how many."""
         raise NotImplementedError
 
+    def _pieces(self, targets: NDArray[Any]) -> list[slice]:
+        """The parts of a chunk before which `_extend` may find new outputs."""
+        return [slice(None)]
+
     def _extend(self, targets: NDArray[Any], classes: ArrayLike | None) -> int:
         """Note the outputs that there are now, with those of the next samples; returns how many."""
         raise NotImplementedError
@@ -212,7 +224,7 @@ class KernelSGD(BaseEstimator):
         """f(x), of shape (n_samples, n_outputs)."""
         check_is_fitted(self, "dictionary_")
         samples = validate_data(self, X, reset=False, dtype=np.float64, order="C")
-        return self._machine(samples if samples.flags.writeable else samples.copy())
+        return self._machine.finished(samples if samples.flags.writeable else samples.copy())
 
     # -- storing ---------------------------------------------------------------------------------
 

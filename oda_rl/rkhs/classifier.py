@@ -1,5 +1,6 @@
 """The classifier: one function of the kernel's Hilbert space for each class, one dictionary for all."""
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -37,15 +38,14 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         Which hyperparameters move (BARRETTE): some of "bandwidth", "stepsize" and "regularization".
         Empty for POLK with fixed ones.
     stepsize : float, default=6.0
-        eta, of the mean gradient of a mini-batch of `batch_size` samples. A sample counts
-        eta / batch_size in a shorter mini-batch too.
+        eta, of the mean gradient of a mini-batch of `batch_size` samples.
     stepsize_halving : float or None, default=None
         The stepsize falls as 1 / (1 + n / stepsize_halving), n the samples seen; None keeps it constant,
         for streams that change.
     regularization : float, default=1e-6
         lambda.
     batch_size : int, default=16
-        Samples of a mini-batch.
+        Samples of a mini-batch; the last one of a pass of `fit` may be shorter.
     parsimony : float, default=0.04
         K: after each mini-batch, points are dropped while the function moves by no more than
         K eta^(3/2) in the norm of the space. With 0 almost all points stay.
@@ -151,8 +151,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     ) -> Self:
         """Learn from samples in their order, one or many, and go on from what is there.
 
-        A chunk is divided into mini-batches, the last of which may be shorter; a sample has the same
-        stepsize in any of them.
+        How a stream is cut into chunks makes no difference: the samples of a mini-batch that is not full
+        wait for the others, and count in predictions from then on (those of the first one at once).
 
         Parameters
         ----------
@@ -252,6 +252,11 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
                 "partial_fit takes classes as they come."
             )
         return len(self.classes_)
+
+    def _pieces(self, labels: NDArray[Any]) -> list[slice]:
+        _, firsts = np.unique(labels, return_index=True)
+        edges = [0, *sorted(i for i in firsts if labels[i] not in self.classes_ and i > 0), len(labels)]
+        return [slice(*pair) for pair in itertools.pairwise(edges)]
 
     def _extend(self, labels: NDArray[Any], classes: ArrayLike | None) -> int:
         known = labels[:0] if self._machine is None else self.classes_

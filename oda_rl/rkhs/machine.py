@@ -1,6 +1,7 @@
 """A kernel machine: the arrays that the compiled loop works on, how they grow and are stored."""
 
-from typing import Any
+from copy import deepcopy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ MOST_CHUNKS, MOST_RECORDS = 1000, 50_000
 
 class KernelMachine:
     """A function for any number of outputs, one dictionary for all, that learns from samples.
+
+    It learns from whole mini-batches: the samples of one that is not full yet wait for the others, so that
+    it makes no difference how a stream is cut into chunks.
 
     Parameters
     ----------
@@ -59,6 +63,7 @@ class KernelMachine:
         self.dictionary = Dictionary.of(capacity, *empty)
         self.batch = self._new_batch(n_features)
         self._records = [np.empty((0, sgd.N_COLUMNS))]
+        self._wait(np.empty((0, n_features)), np.empty((0, 1)), np.empty(0))
 
     @property
     def n_points(self) -> int:
@@ -67,8 +72,8 @@ class KernelMachine:
 
     @property
     def n_samples_seen(self) -> int:
-        """Samples learned from so far."""
-        return int(self.counters[sgd.N_SEEN])
+        """Samples given so far."""
+        return int(self.counters[sgd.N_SEEN]) + len(self.waiting[0])
 
     @property
     def points(self) -> Array:
@@ -98,8 +103,23 @@ class KernelMachine:
         evaluate(x, bandwidth, points, weights, self.n_points, self._column, scratch, values)
         return values
 
+    @property
+    def finished(self) -> Self:
+        """What to predict with: itself, or before the first mini-batch is full, a copy that has learned it."""
+        if self.counters[sgd.N_BATCHES] > 0:
+            return self
+        made = deepcopy(self)
+        made.finish()
+        return made
+
+    def finish(self) -> None:
+        """Learn from the samples that wait."""
+        waiting = self.waiting
+        self._wait(*(part[:0] for part in waiting))
+        self._learn(*waiting)
+
     def learn(self, x: Array, y: Array, weight: Array) -> None:
-        """Learn from samples in their order.
+        """Learn from samples in their order, as far as they fill mini-batches.
 
         Parameters
         ----------
@@ -110,6 +130,18 @@ class KernelMachine:
         weight : ndarray of shape (n,)
             Positive.
         """
+        if len(self.waiting[0]) > 0:
+            x, y, weight = map(np.concatenate, zip(self.waiting, (x, y, weight), strict=True))
+        whole = len(x) - len(x) % self.rules.batch_size
+        self._wait(x[whole:].copy(), y[whole:].copy(), weight[whole:].copy())
+        self._learn(x[:whole], y[:whole], weight[:whole])
+
+    def _wait(self, *samples: Array) -> None:
+        self.waiting = samples
+
+    def _learn(self, x: Array, y: Array, weight: Array) -> None:
+        if len(x) == 0:
+            return
         n_batches = -(-len(x) // self.rules.batch_size)
         draws = self.rng.random((n_batches, len(HYPERPARAMETERS)))
         records = np.empty((n_batches, sgd.N_COLUMNS))
@@ -126,7 +158,9 @@ class KernelMachine:
             self._records = [kept[::2] if len(kept) > MOST_RECORDS else kept]
 
     def set_outputs(self, kept: NDArray[np.int64], n_outputs: int) -> None:
-        """Have more outputs: old output i becomes number `kept[i]`, the new ones begin at zero."""
+        """Have more classes: old class i becomes number `kept[i]`, the outputs of new ones begin at zero."""
+        x, classes, weight = self.waiting
+        self._wait(x, kept[classes.astype(np.int64)].astype(np.float64), weight)
         points, old, inverse = self._used()
         n, halves = self.n_outputs, old.shape[1] // self.n_outputs
         weights = np.zeros((len(old), n_outputs * halves))
@@ -153,6 +187,7 @@ class KernelMachine:
             "records": self.records,
             "last": self.batch.last,
             "steps": self.batch.steps,
+            "waiting": list(self.waiting),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -164,6 +199,7 @@ class KernelMachine:
         self._records = [state["records"]]
         self.batch.last[:] = state["last"]
         self.batch.steps[:] = state["steps"]
+        self._wait(*state["waiting"])
         for name in KEPT:
             getattr(self.chains, name)[:] = state[name]
 

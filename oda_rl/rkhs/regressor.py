@@ -29,8 +29,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     huber_width : float, default=1.0
         In the units of y.
     stepsize : float, default=0.5
-        eta, of the mean gradient of a mini-batch of `batch_size` samples. A sample counts
-        eta / batch_size in a shorter mini-batch too.
+        eta, of the mean gradient of a mini-batch of `batch_size` samples.
     batch_size : int, default=1
         Samples of a mini-batch. With one, any stepsize below 2 is stable; of a larger one with the
         squared loss, those below 2 over the share of samples that are similar.
@@ -98,15 +97,15 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
 
     def _begin(self, outputs: Array) -> int:
         self._flat = outputs.ndim == 1
-        return outputs[:1].size
+        return int(np.prod(outputs.shape[1:]))
 
     def _extend(self, outputs: Array, classes: ArrayLike | None) -> int:
         if self._machine is None:
             return self._begin(outputs)
-        n_outputs = self._machine.n_outputs
-        if outputs[:1].size != n_outputs:
-            raise ValueError(f"y must have {n_outputs} outputs, as before, got {outputs[:1].size}.")
-        return int(n_outputs)
+        n_outputs, given = int(self._machine.n_outputs), int(np.prod(outputs.shape[1:]))
+        if given != n_outputs:
+            raise ValueError(f"y must have {n_outputs} outputs, as before, got {given}.")
+        return n_outputs
 
     def _numbers(self, outputs: Array) -> Array:
         return outputs.reshape(len(outputs), -1)

@@ -1,5 +1,7 @@
 """The kernel machines: against NumPy with direct solves, and what they are for."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -71,8 +73,8 @@ def twin(loss, X, Y, n_outputs, d, eta, lam, batch, K, weight, halving):
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "huber"])
 def test_twin(loss):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(70, 2))
-    weight = rng.uniform(0.5, 2.0, 70)
+    X = rng.normal(size=(72, 2))
+    weight = rng.uniform(0.5, 2.0, 72)
     options = {
         "bandwidth": 0.8,
         "adapt": (),
@@ -211,6 +213,7 @@ def test_twin_of_the_adaptation(adapt, fitness, transfer):
     )
     machine = KernelMachine(2, 2, rules, np.random.default_rng(5))
     machine.learn(x, y, np.ones(len(x)))
+    machine.finish()
     draws = np.random.default_rng(5).random((len(machine.records), 3))
     D, W, path = adaptive_twin(x, y, rules, draws)
     assert all(len(set(column)) > 2 for column in path.T[: len(adapt)])
@@ -350,14 +353,30 @@ def test_it_regresses_and_huber_bears_outliers():
     assert error[0] < 0.2 < 1.0 < error[1]
 
 
-def test_samples_are_found_in_any_chunks():
+@pytest.mark.parametrize("classes", [None, range(5)])
+@pytest.mark.parametrize("sizes", [(1,), (3, 40, 0), (64,)])
+def test_chunks_make_no_difference(classes, sizes):
     x, y, *_ = make_multidist(640)
-    whole = KernelSGDClassifier(random_state=0).partial_fit(x, y)
-    parts = KernelSGDClassifier(random_state=0).partial_fit(x[:64], y[:64], classes=range(5))
-    for t in range(64, 640, 64):
-        parts.partial_fit(x[t : t + 64], y[t : t + 64])
+    whole = KernelSGDClassifier(random_state=0).partial_fit(x, y, classes)
+    parts, t = KernelSGDClassifier(random_state=0), 0
+    for size in itertools.cycle(sizes):
+        if t >= 640:
+            break
+        if size:
+            parts.partial_fit(x[t : t + size], y[t : t + size], classes)
+        t += size
     np.testing.assert_array_equal(whole.decision_function(x), parts.decision_function(x))
     assert parts.n_samples_seen_ == 640
+
+
+def test_it_learns_from_one_sample_at_a_time():
+    x, y, probe, labels = make_multidist(3000, seed=100)
+    model = KernelSGDClassifier(random_state=0)
+    for i in range(3000):
+        model.partial_fit(x[i : i + 1], y[i : i + 1])
+        if i == 9:  # the first mini-batch is not full
+            assert model.score(x[:10], y[:10]) > 0.5
+    assert model.score(probe, labels) > 0.85
 
 
 def test_classes_may_come_later():
