@@ -4,13 +4,10 @@ import os
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits
 
+from oda_rl._types import Array, Labels
 from oda_rl._validation import check_at_least
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 NAMES = ("gaussians", "wbcd", "pima", "adult", "digits")
 # Name in OpenML, version, and the value of the target that becomes label 1.

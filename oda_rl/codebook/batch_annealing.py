@@ -3,13 +3,11 @@
 import time
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.schedule import Cooling, PathPoint, first_and_last_temperature
-
-Array = NDArray[np.float64]
 
 
 def associations(samples: Array, book: Codebook, temperature: float) -> Array:

@@ -14,11 +14,9 @@ optimization problems", Proceedings of the IEEE 86 (1998), for the phase transit
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.codebook.book import Codebook
-
-Array = NDArray[np.float64]
 
 
 def random_directions(n: int, n_features: int, rng: np.random.Generator) -> Array:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl._types import Array
 from oda_rl.codebook import events
 from oda_rl.codebook.divergences import Divergence, get_divergence
 
@@ -115,7 +116,7 @@ class Codebook:
     def __len__(self) -> int:
         return self.n_cells
 
-    def __getitem__(self, name: str) -> NDArray[np.float64]:
+    def __getitem__(self, name: str) -> Array:
         """The payload field `name` of all cells: a writable view of shape (size, n_cells)."""
         try:
             rows = self._rows[name]
@@ -135,12 +136,12 @@ class Codebook:
         return self.weight.shape[0]
 
     @property
-    def codevectors(self) -> NDArray[np.float64]:
+    def codevectors(self) -> Array:
         """The locations mu, a copy of shape (n_cells, n_features)."""
         return self.location[:, : self.n_cells].T.copy()
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Array:
         """The probabilities rho of the cells, a copy of shape (n_cells,)."""
         return self.weight[: self.n_cells].copy()
 
@@ -150,7 +151,7 @@ class Codebook:
         return self.label[: self.n_cells].copy()
 
     @property
-    def critical_temperatures(self) -> NDArray[np.float64]:
+    def critical_temperatures(self) -> Array:
         """Estimated temperature below which each cell splits, of shape (n_cells,) (Theorem 5)."""
         return np.linalg.norm(self.axis[:, : self.n_cells], axis=0)
 
@@ -253,9 +254,7 @@ class Codebook:
         self.n_cells = events.prune_idle(min_weight, before, self.arrays)
         return before - self.n_cells
 
-    def split_critical(
-        self, temperature: float, max_cells: int, perturbation: float
-    ) -> NDArray[np.float64]:
+    def split_critical(self, temperature: float, max_cells: int, perturbation: float) -> Array:
         """Split the cells that are critical at `temperature`, hottest first, up to `max_cells`.
 
         Parameters

@@ -8,8 +8,9 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core.errors import NumbaExperimentalFeatureWarning
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from oda_rl._types import Array
 from oda_rl.codebook import association as kernels
 
 # What numba says of functions passed to compiled code; it is of no use to who passes a divergence.
@@ -115,7 +116,7 @@ class Divergence:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Divergence":
         return self  # nothing in it changes, and functions from a prompt could not be pickled
 
-    def check(self, samples: NDArray[np.float64], name: str = "X") -> None:
+    def check(self, samples: Array, name: str = "X") -> None:
         """Raise a ValueError that names the first column outside the domain.
 
         Parameters
@@ -147,9 +148,7 @@ class Divergence:
                 f"{bound} {self.minimum}."
             )
 
-    def __call__(
-        self, samples: ArrayLike, codevectors: ArrayLike, name: str = "X"
-    ) -> NDArray[np.float64]:
+    def __call__(self, samples: ArrayLike, codevectors: ArrayLike, name: str = "X") -> Array:
         """The divergence of every sample from every codevector.
 
         Parameters
@@ -178,7 +177,7 @@ class Divergence:
         kernels.all_divergences(self.kind, points, location, location.shape[1], result)
         return result
 
-    def scale(self, codevector: ArrayLike) -> NDArray[np.float64]:
+    def scale(self, codevector: ArrayLike) -> Array:
         """sqrt(phi'') at every coordinate of a codevector: what makes differences there comparable.
 
         Parameters
@@ -213,9 +212,7 @@ class Divergence:
         whitened = root[:, None] * np.asarray(covariance, dtype=float) * root[None, :]
         return float(np.linalg.eigvalsh(whitened)[-1])
 
-    def moments(
-        self, samples: NDArray[np.float64], weight: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def moments(self, samples: Array, weight: Array) -> tuple[float, Array, Array, Array]:
         """What the samples would be as one cell.
 
         Parameters

@@ -9,13 +9,11 @@ Equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deter
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oda_rl._jit import kernel
+from oda_rl._types import Array
 from oda_rl.codebook.association import assign, divergences, index_of_smallest
 from oda_rl.codebook.divergences import Divergence
-
-Array = NDArray[np.float64]
 
 # Turns of a quench, and the relative gain at which one ends: for trial moves, and for the last word.
 TRIAL_TURNS, TRIAL_TOLERANCE = 8, 1e-3

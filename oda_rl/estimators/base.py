@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl import storage
+from oda_rl._types import Array
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
@@ -22,8 +23,6 @@ from oda_rl.estimators.density import log_density
 from oda_rl.estimators.parameters import FORM, restored, stored
 from oda_rl.estimators.targets import check_data, check_samples
 from oda_rl.inspect.model import InspectMixin
-
-Array = NDArray[np.float64]
 
 
 class Estimator(InspectMixin, BaseEstimator):

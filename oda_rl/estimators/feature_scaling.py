@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._jit import lean_kernel
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 SCALES = ("auto", "within", "standard", "minmax")
 # The part of the variances within classes that is taken to be without correlation, and as large as the

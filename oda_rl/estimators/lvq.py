@@ -3,8 +3,9 @@
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from oda_rl._types import Array, Labels
 from oda_rl._validation import check_at_least
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.base import CodebookClassifier
@@ -12,9 +13,6 @@ from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, check_variant, learn
 from oda_rl.estimators.feature_scaling import NO_SCALING
 from oda_rl.estimators.targets import Data, make_place
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 STATE = ("_location", "_labels", "_count", "n_samples_seen_")
 

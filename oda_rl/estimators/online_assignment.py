@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.codebook.association import number_cells
 from oda_rl.codebook.identities import Birth, Identities
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.settings import Settings
-
-Array = NDArray[np.float64]
 
 
 class LiveCells:

@@ -4,9 +4,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from oda_rl._types import Array
 from oda_rl._validation import check_scale
 from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.divergences import Divergence
@@ -14,8 +15,6 @@ from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.base import CodebookEstimator, StreamEstimator
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

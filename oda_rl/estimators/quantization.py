@@ -5,8 +5,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.codebook.batch_annealing import anneal_batch
 from oda_rl.codebook.divergences import Divergence
@@ -15,8 +16,6 @@ from oda_rl.codebook.schedule import Cooling, PathPoint, Stepsize
 from oda_rl.estimators.base import CodebookEstimator, StreamEstimator
 from oda_rl.estimators.lvq import LVQ
 from oda_rl.estimators.settings import check_temperatures
-
-Array = NDArray[np.float64]
 
 __all__ = ["LVQ", "DeterministicAnnealing", "Pass", "StochasticVQ"]
 

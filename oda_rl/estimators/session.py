@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.lloyd import Quench
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.settings import Settings
-
-Array = NDArray[np.float64]
 
 # Codebooks along the path are quenched on so many samples per codevector, and no fewer than that many.
 PATH_SAMPLES = 200

@@ -8,10 +8,8 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class Data(NamedTuple):

@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl._types import Array
 from oda_rl.inspect.table import Table
-
-Array = NDArray[np.float64]
 
 # Cells reach beyond their codevectors: by this part of the codevectors' range the picture does too.
 MARGIN = 0.12

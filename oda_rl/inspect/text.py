@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.inspect.model import feature_names_of
 from oda_rl.inspect.table import number
 from oda_rl.inspect.trees import CellReport, report
@@ -13,7 +13,6 @@ from oda_rl.inspect.trees import CellReport, report
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import MultiResolutionODA
 
-Array = NDArray[np.float64]
 
 # Features written out of a codevector with many.
 MAX_FEATURES = 6

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl._types import Array
 from oda_rl.inspect.model import feature_names_of, value_columns
 from oda_rl.inspect.table import Table
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import Cell, MultiResolutionODA
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from oda_rl._types import Array
 from oda_rl.inspect.model import View
-
-Array = NDArray[np.float64]
 
 # Parts of the plane's side: a cell that is smaller is left out.
 SMALLEST = 1e-9
@@ -56,7 +55,7 @@ def make_plane(
     view: View,
     dimensions: Sequence[int] | None,
     at: ArrayLike | None,
-    X: NDArray[np.float64] | None = None,
+    X: Array | None = None,
     most: int | None = None,
 ) -> Plane:
     """The plane that is wanted, as large as the codevectors and the samples are apart.

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.schedule import first_and_last_temperature
 from oda_rl.estimators.classification.book import (
     Cells,
@@ -21,9 +22,6 @@ from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 # No more codevectors than one for so many samples.
 SAMPLES_PER_CODEVECTOR = 3

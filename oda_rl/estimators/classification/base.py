@@ -7,14 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 from sklearn.base import ClassifierMixin
 
+from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.book import ClassBook, probabilities
 from oda_rl.estimators.classification.settings import check_part
 from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.targets import Data, check_data, number_classes, number_next_classes
-
-Array = NDArray[np.float64]
 
 
 class CodebookClassifier(ClassifierMixin, Estimator):

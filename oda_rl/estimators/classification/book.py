@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import cell_moments, quench
 from oda_rl.estimators.classification import kernels
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 NO_VOTES: Array = np.empty((0, 0))
 # Widths below this part of the largest count as that wide: a class of equal samples has none.

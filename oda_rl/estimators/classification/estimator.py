@@ -14,8 +14,6 @@ from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.targets import Data
 
-Array = NDArray[np.float64]
-
 
 class ODAClassifier(CodebookClassifier):
     """Progressive classification by online deterministic annealing.

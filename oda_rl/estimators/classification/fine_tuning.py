@@ -3,14 +3,11 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.targets import Data
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 VARIANTS = ("lvq1", "glvq")
 # The first stepsize of GLVQ; that of LVQ1 follows from what has moved a codevector.

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import Choice, min_level_samples
 from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, cells_of, with_votes
@@ -14,9 +14,6 @@ from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 # A class begins to anneal after so many of its samples, as a part of `n_warmup`.
 CLASS_WARMUP = 0.2

@@ -5,12 +5,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.association import add_distances
 from oda_rl.codebook.learning import ERROR, FORGETTING, INPUT_DISTORTION, N_FIGURES, Models
 from oda_rl.estimators.regression.mixture import associate_inputs
-
-Array = NDArray[np.float64]
 
 KNOWN = ("constant", "linear")
 # Ridge of recursive least squares at the first sample.

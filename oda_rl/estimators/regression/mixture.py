@@ -10,13 +10,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oda_rl._jit import kernel
+from oda_rl._types import Array
 from oda_rl.codebook.association import EXACT, add_distances, associate
 from oda_rl.codebook.learning import predict_output
-
-Array = NDArray[np.float64]
 
 # Ridges tried by generalised cross-validation, and what a degree of freedom counts there.
 RIDGES = np.geomspace(1e-8, 1e3, 34)

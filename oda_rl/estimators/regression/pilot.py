@@ -4,13 +4,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.estimators.regression.mixture import fit_mixture, nearest_distances, predict_all
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
-
-Array = NDArray[np.float64]
 
 # Cells, samples and overlap of a pilot, and samples at which its slopes are measured.
 CELLS, SAMPLES, SOFTNESS, SLOPES = 60, 4000, 4.0, 1000

@@ -4,8 +4,8 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.learning import ERROR, INPUT_DISTORTION
@@ -21,8 +21,6 @@ from oda_rl.estimators.regression.local_models import (
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
 from oda_rl.estimators.session import HardPath, Run
 from oda_rl.estimators.settings import Settings
-
-Array = NDArray[np.float64]
 
 # Cells overlap by this where no cross-validation can tell.
 STREAM_SOFTNESS = 1.0

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from oda_rl._types import Array
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
@@ -25,8 +26,6 @@ from oda_rl.estimators.tree.settings import TARGETS, Layer, TreeSettings, kind_o
 from oda_rl.estimators.tree.tree import Tree
 from oda_rl.inspect.table import Table
 from oda_rl.inspect.trees import tree_table
-
-Array = NDArray[np.float64]
 
 
 def _only(kind: str) -> Any:

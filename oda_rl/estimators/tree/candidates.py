@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
@@ -13,9 +12,6 @@ from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 from oda_rl.estimators.tree.growth import MIN_LEVEL_SAMPLES, Region
 from oda_rl.estimators.tree.settings import Layer
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 # Samples that a candidate keeps, for each codevector that it may get, and no fewer than that many.
 KEPT_PER_CODEVECTOR, MIN_KEPT = 20, 100

@@ -5,11 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.tree import kernels
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 # The arrays of `Cells` with one row for each.
 NAMES = (

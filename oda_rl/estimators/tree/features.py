@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 def maps_of(resolutions: Any, n_layers: int) -> list[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import GrowthRule, grow
 from oda_rl.codebook.schedule import LAST_TEMPERATURE
@@ -19,9 +20,6 @@ from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import task_for
 from oda_rl.estimators.tree.tree import Tree
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 # Passes over the samples of a region, each in an order of its own, before these orders come again.
 PASSES = 2

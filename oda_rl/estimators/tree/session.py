@@ -4,8 +4,8 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Labels
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.candidates import Candidate
 from oda_rl.estimators.tree.cells import Cell
@@ -13,9 +13,6 @@ from oda_rl.estimators.tree.features import Features, maps_of
 from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Prior
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class Refinement(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.book import half_vote
 from oda_rl.estimators.targets import Data
@@ -17,9 +18,6 @@ from oda_rl.estimators.tree.cells import Cells, Children
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.settings import TreeSettings
 from oda_rl.estimators.tree.tree import Tree
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class Prior(NamedTuple):

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.targets import make_place
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import NAMES, Cell, Cells, Children
 from oda_rl.estimators.tree.features import Features
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class Tree:

@@ -1,0 +1,7 @@
+"""Arrays as annotations name them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
