@@ -1,8 +1,9 @@
-"""Environments: compiled classic control, the cart-pole with friction, and how to make your own.
+"""Environments: compiled classic control, tasks of bsuite, and how to make your own.
 
 Importing this module registers with Gymnasium `oda_rl/CartPole-v1`, `oda_rl/MountainCar-v0`,
 `oda_rl/MountainCarContinuous-v0`, `oda_rl/Acrobot-v1` and `oda_rl/Pendulum-v1`, equal to Gymnasium's in
-every number, and `oda_rl/CartPoleFriction-v0`. Names are imported when they are first used.
+every number, `oda_rl/CartPoleFriction-v0`, and of bsuite `oda_rl/DeepSea-v0`, `oda_rl/Catch-v0` and
+`oda_rl/CartPoleSwingup-v0`. Names are imported when they are first used.
 
 >>> import gymnasium as gym
 >>> import oda_rl.envs
@@ -53,21 +54,25 @@ _HOME = {
     "hand_back": "dynamics",
 }
 
-# id: class, time limit, reward threshold; Gymnasium's own but for the cart-pole with friction
-_TASKS: dict[str, tuple[str, int, float | None]] = {
-    "oda_rl/CartPole-v1": ("CartPole", 500, 475.0),
-    "oda_rl/CartPoleFriction-v0": ("CartPoleFriction", 1000, 975.0),
-    "oda_rl/MountainCar-v0": ("MountainCar", 200, -110.0),
-    "oda_rl/MountainCarContinuous-v0": ("MountainCarContinuous", 999, 90.0),
-    "oda_rl/Acrobot-v1": ("Acrobot", 500, -100.0),
-    "oda_rl/Pendulum-v1": ("Pendulum", 200, None),
+# id: class, time limit, reward threshold; of classic control Gymnasium's own, but for the friction.
+# Tasks of bsuite end by themselves.
+_TASKS: dict[str, tuple[str, int | None, float | None]] = {
+    "oda_rl/CartPole-v1": ("classic:CartPole", 500, 475.0),
+    "oda_rl/CartPoleFriction-v0": ("classic:CartPoleFriction", 1000, 975.0),
+    "oda_rl/MountainCar-v0": ("classic:MountainCar", 200, -110.0),
+    "oda_rl/MountainCarContinuous-v0": ("classic:MountainCarContinuous", 999, 90.0),
+    "oda_rl/Acrobot-v1": ("classic:Acrobot", 500, -100.0),
+    "oda_rl/Pendulum-v1": ("classic:Pendulum", 200, None),
+    "oda_rl/DeepSea-v0": ("bsuite:DeepSea", None, 0.99),
+    "oda_rl/Catch-v0": ("bsuite:Catch", None, 1.0),
+    "oda_rl/CartPoleSwingup-v0": ("bsuite:CartPoleSwingup", None, 500.0),
 }
 
 for _id, (_name, _limit, _threshold) in _TASKS.items():
     if _id not in registry:  # a reload would be warned of
         register(
             id=_id,
-            entry_point=f"oda_rl.envs.classic:{_name}",
+            entry_point=f"oda_rl.envs.{_name}",
             max_episode_steps=_limit,
             reward_threshold=_threshold,
         )

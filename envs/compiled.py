@@ -24,12 +24,13 @@ class CompiledEnv(gym.Env):
     - `reset_kernel(parameters, state, start, observation)` fills both for a new episode.
 
     All arguments are contiguous float64 arrays. A discrete action arrives as `action[0]`, counted from
-    0. The kernels must not raise, and draw no random numbers: what is random at the start of an episode
-    comes in `start`, uniform between `start_low` and `start_high` unless `draw_starts` is overridden. A
-    step that is random has to carry a generator of its own in `state`. Observations must be numbers that
-    the dtype of the observation space can hold: round them with `np.float32(...)`. Functions that a
-    kernel calls must be compiled by numba too, and be in the same file, or the cache on disk does not
-    notice that they have changed.
+    0; a discrete observation leaves as `observation[0]`, the number that Python sees. The kernels must
+    not raise, and draw no random numbers: what is random at the start of an episode comes in `start`,
+    uniform between `start_low` and `start_high` unless `draw_starts` is overridden. A step that is
+    random has to carry a generator of its own in `state`. Observations must be numbers that the dtype
+    of the observation space can hold: round them with `np.float32(...)`. Functions that a kernel calls
+    must be compiled by numba too, and be in the same file, or the cache on disk does not notice that
+    they have changed.
 
     A subclass that overrides `step` or `reset` but not the kernels is stepped from Python, as its
     kernels do not tell the whole truth any more.
@@ -138,7 +139,7 @@ class CompiledEnv(gym.Env):
         self._keep_state(state)
         if self.render_mode == "human":
             self.render()
-        return observation.astype(space.dtype), {}
+        return observation.astype(space.dtype)[()], {}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Take an action.
@@ -172,7 +173,7 @@ class CompiledEnv(gym.Env):
         self._keep_state(state)
         if self.render_mode == "human":
             self.render()
-        return observation.astype(space.dtype), reward, terminated, False, {}
+        return observation.astype(space.dtype)[()], reward, terminated, False, {}
 
     # -- what a compiled loop asks for -----------------------------------------------------------
 
@@ -186,7 +187,7 @@ class CompiledEnv(gym.Env):
             state_size=self.state_size,
             start_size=self.draw_starts(np.random.default_rng(0), 1).shape[1],
             action_size=_action_size(self.action_space),
-            observation_size=spaces.flatdim(self.observation_space),
+            observation_size=int(np.prod(self.observation_space.shape or ())),
             time_limit=None,
             env=self,
         )

@@ -18,6 +18,20 @@ _NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("x", "y", "x velocity", "y velocity", "angle", "angular velocity", "left leg", "right leg"),
         ("nothing", "left engine", "main engine", "right engine"),
     ),
+    "CartPoleSwingup": (
+        (
+            "position",
+            "velocity",
+            "sin angle",
+            "cos angle",
+            "pole velocity (rad/s)",
+            "time",
+            "near",
+            "slow",
+        ),
+        ("push left", "coast", "push right"),
+    ),
+    "Catch": ((), ("left", "stay", "right")),
 }
 
 
