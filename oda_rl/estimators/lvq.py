@@ -1,5 +1,6 @@
 """Learning vector quantization, K given: the papers' baseline for classification."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from oda_rl.estimators.targets import Data, make_place
 STATE = ("_location", "_labels", "_count", "n_samples_seen_")
 
 
+@dataclass(eq=False, repr=False)
 class LVQ(CodebookClassifier):
     """Learning vector quantization: codevectors with classes, K given, moved by one sample at a time.
 
@@ -74,32 +76,18 @@ class LVQ(CodebookClassifier):
     array(['low', 'high'], dtype='<U4')
     """
 
-    n_samples_seen_: int
-    _location: Array
-    _labels: Labels
     rule = "nearest"
     reject = None
     reject_label = None
     class_weight = None
-
-    def __init__(
-        self,
-        n_codevectors: int = 5,
-        *,
-        variant: str = "lvq1",
-        init: Literal["random"] | ArrayLike = "random",
-        init_labels: ArrayLike | None = None,
-        n_passes: int = 30,
-        divergence: str | Divergence = "squared_euclidean",
-        random_state: Any = None,
-    ) -> None:
-        self.n_codevectors = n_codevectors
-        self.variant = variant
-        self.init = init
-        self.init_labels = init_labels
-        self.n_passes = n_passes
-        self.divergence = divergence
-        self.random_state = random_state
+    n_codevectors: int = 5
+    _: KW_ONLY
+    variant: str = "lvq1"
+    init: Literal["random"] | ArrayLike = "random"
+    init_labels: ArrayLike | None = None
+    n_passes: int = 30
+    divergence: str | Divergence = "squared_euclidean"
+    random_state: Any = None
 
     def _fit_classes(self, settings: Any, data: Data) -> None:
         rng, data = self._generator(), self._begin(data)
@@ -152,8 +140,8 @@ class LVQ(CodebookClassifier):
     def _begin(self, data: Data) -> Data:
         """Given codevectors, or none; returns the data, numbered with the classes of both."""
         d = data.samples.shape[1]
-        self._location = np.empty((d, 0))
-        self._labels = np.empty(0, dtype=np.int64)
+        self._location: Array = np.empty((d, 0))
+        self._labels: Labels = np.empty(0, dtype=np.int64)
         self._count = np.empty(0)
         self.n_samples_seen_ = 0
         if self._is_random():

@@ -1,6 +1,7 @@
 """Progressive classification as a scikit-learn classifier that also learns from a stream."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.targets import Data
 
 
+@dataclass(eq=False, repr=False)
 class ODAClassifier(CodebookClassifier):
     """Progressive classification by online deterministic annealing.
 
@@ -135,58 +137,31 @@ class ODAClassifier(CodebookClassifier):
     array([[1., 0., 0.]])
     """
 
-    def __init__(
-        self,
-        max_codevectors: int | Literal["auto"] = "auto",
-        *,
-        mode: str = "conditional",
-        rule: str = "bayes",
-        scale: str | None = "auto",
-        fine_tune: str | None = None,
-        n_passes: int = 20,
-        validation: int | Literal["auto"] | None = "auto",
-        class_weight: Mapping[Any, float] | str | None = None,
-        reject: float | None = None,
-        reject_label: Any = -1,
-        t_max: float | Literal["auto"] = "auto",
-        t_min: float | Literal["auto"] = "auto",
-        cooling: float = 0.8,
-        schedule: str = "temperature",
-        bifurcation: str = "critical",
-        divergence: str | Divergence = "squared_euclidean",
-        stepsize: tuple[float, float] = (1.0, 1.0),
-        samples_per_cell: int = 10,
-        tol_converge: float = 1e-3,
-        tol_merge: float = 0.01,
-        min_weight: float = 1e-5,
-        perturbation: float = 0.1,
-        n_warmup: int = 100,
-        random_state: Any = None,
-    ) -> None:
-        self.max_codevectors = max_codevectors
-        self.mode = mode
-        self.rule = rule
-        self.scale = scale
-        self.fine_tune = fine_tune
-        self.n_passes = n_passes
-        self.validation = validation
-        self.class_weight = class_weight
-        self.reject = reject
-        self.reject_label = reject_label
-        self.t_max = t_max
-        self.t_min = t_min
-        self.cooling = cooling
-        self.schedule = schedule
-        self.bifurcation = bifurcation
-        self.divergence = divergence
-        self.stepsize = stepsize
-        self.samples_per_cell = samples_per_cell
-        self.tol_converge = tol_converge
-        self.tol_merge = tol_merge
-        self.min_weight = min_weight
-        self.perturbation = perturbation
-        self.n_warmup = n_warmup
-        self.random_state = random_state
+    max_codevectors: int | Literal["auto"] = "auto"
+    _: KW_ONLY
+    mode: str = "conditional"
+    rule: str = "bayes"
+    scale: str | None = "auto"
+    fine_tune: str | None = None
+    n_passes: int = 20
+    validation: int | Literal["auto"] | None = "auto"
+    class_weight: Mapping[Any, float] | str | None = None
+    reject: float | None = None
+    reject_label: Any = -1
+    t_max: float | Literal["auto"] = "auto"
+    t_min: float | Literal["auto"] = "auto"
+    cooling: float = 0.8
+    schedule: str = "temperature"
+    bifurcation: str = "critical"
+    divergence: str | Divergence = "squared_euclidean"
+    stepsize: tuple[float, float] = (1.0, 1.0)
+    samples_per_cell: int = 10
+    tol_converge: float = 1e-3
+    tol_merge: float = 0.01
+    min_weight: float = 1e-5
+    perturbation: float = 0.1
+    n_warmup: int = 100
+    random_state: Any = None
 
     # -- learning --------------------------------------------------------------------------------
 

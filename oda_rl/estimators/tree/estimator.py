@@ -1,6 +1,7 @@
 """Trees of cells in several resolutions, as a scikit-learn meta-estimator."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -20,6 +21,7 @@ from oda_rl.estimators.tree.session import Refinement, TreeSession
 from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
 
 
+@dataclass(eq=False, repr=False)
 class MultiResolutionODA(TreeEstimator):
     """Tree-structured progressive learning, each layer of the tree at a resolution of its own.
 
@@ -125,28 +127,16 @@ class MultiResolutionODA(TreeEstimator):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        layers: int | Sequence[dict[str, Any] | Layer] = 3,
-        resolutions: Sequence[Any] | None = None,
-        max_children: int = 8,
-        min_support: int = 10,
-        min_improvement: float = 0.0,
-        max_leaves: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.layers = layers
-        self.resolutions = resolutions
-        self.max_children = max_children
-        self.min_support = min_support
-        self.min_improvement = min_improvement
-        self.max_leaves = max_leaves
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: Any = None
+    _: KW_ONLY
+    layers: int | Sequence[dict[str, Any] | Layer] = 3
+    resolutions: Sequence[Any] | None = None
+    max_children: int = 8
+    min_support: int = 10
+    min_improvement: float = 0.0
+    max_leaves: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     # -- learning --------------------------------------------------------------------------------
 
