@@ -2,23 +2,28 @@
 
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from oda_rl._schema import Told
+
 HEADER = "header.json"
 # Header and arrays of one file together, as numbers in memory.
 MAX_BYTES = 2**30
+# The header alone: JSON takes a multiple of its length to read.
+MAX_HEADER = 2**26
 # Deflate cannot compress better; an entry that claims more is forged.
 MAX_RATIO = 1032
 CHUNK = 2**20
 
 Array = NDArray[Any]
 # The arrays of a file by their places: dtype and shape.
-Declared = dict[str, tuple[str, list[int]]]
+Declared = dict[str, Told]
 
 
 def write(file: Any, header: bytes, arrays: Mapping[str, Array]) -> None:
@@ -31,20 +36,30 @@ def write(file: Any, header: bytes, arrays: Mapping[str, Array]) -> None:
                 npy.write_array(entry, array, allow_pickle=False)
 
 
+class DamagedError(Exception):
+    """What is wrong with an archive."""
+
+
 def read_plain(archive: zipfile.ZipFile, name: str) -> bytes:
     """One entry as it is."""
-    check_size(archive.getinfo(name))
-    return archive.read(name)
+    entry = archive.getinfo(name)
+    check_size(entry)
+    if entry.file_size > MAX_HEADER:
+        raise DamagedError(f"its entry {name} claims {entry.file_size} bytes, more than {MAX_HEADER}")
+    with _named(name):
+        return archive.read(name)
 
 
 def check_size(*entries: zipfile.ZipInfo) -> None:
     """Refuse entries that claim more than they can or may hold, before anything is allocated."""
     for entry in entries:
         if entry.file_size > MAX_RATIO * entry.compress_size + CHUNK:
-            raise ValueError(f"its entry {entry.filename} claims {entry.file_size} bytes")
+            raise DamagedError(f"its entry {entry.filename} claims {entry.file_size} bytes")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DamagedError(f"its entry {entry.filename} is packed in another way than by deflate")
     total = sum(entry.file_size for entry in entries)
     if total > MAX_BYTES:
-        raise ValueError(f"it claims {total} bytes, more than the {MAX_BYTES} that are read")
+        raise DamagedError(f"it claims {total} bytes, more than the {MAX_BYTES} that are read")
 
 
 def check_entries(archive: zipfile.ZipFile, declared: Declared) -> None:
@@ -53,31 +68,41 @@ def check_entries(archive: zipfile.ZipFile, declared: Declared) -> None:
     expected = {HEADER, *(place + ".npy" for place in declared)}
     missing, unknown = expected.difference(names), set(names).difference(expected)
     if missing:
-        raise ValueError(f"it has no entry {min(missing)}")
+        raise DamagedError(f"it has no entry {min(missing)}")
     if unknown or len(names) > len(expected):
-        raise ValueError(
-            f"it has an entry {min(unknown, default='twice')} that its {HEADER} does not tell"
-        )
+        entry = min(unknown, default="twice")
+        raise DamagedError(f"it has an entry {entry} that its {HEADER} does not tell")
     check_size(*archive.infolist())
 
 
-def read_array(archive: zipfile.ZipFile, place: str, dtype: str, shape: list[int]) -> Array:
+def read_array(archive: zipfile.ZipFile, place: str, told: Told) -> Array:
     """One array, read to the end of its entry, where zipfile compares the checksum."""
     name = place + ".npy"
-    with archive.open(name) as entry:
+    with _named(name), archive.open(name) as entry:
         version = npy.read_magic(entry)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        found_shape, fortran, found = read(entry)
-        n_bytes = math.prod(shape) * found.itemsize
+        shape, fortran, dtype = read(entry)
+        n_bytes = math.prod(told.shape) * dtype.itemsize
         size = archive.getinfo(name).file_size - entry.tell()
-        if [found.str, list(found_shape), size] != [dtype, shape, n_bytes]:
-            raise ValueError(f"its array {place} is not of the size that its {HEADER} tells")
+        if (dtype.str, shape, size) != (told.dtype, told.shape, n_bytes):
+            raise DamagedError(f"its array {place} is not of the size that its {HEADER} tells")
         content = np.empty(n_bytes, dtype=np.uint8)
         for start in range(0, n_bytes, CHUNK):
             part = entry.read(min(CHUNK, n_bytes - start))
             if not part:
-                raise ValueError(f"its array {place} ends early")
+                raise DamagedError(f"its array {place} ends early")
             content[start : start + CHUNK] = np.frombuffer(part, dtype=np.uint8)
-    if found.kind == "b" and np.any(content > 1):
-        raise ValueError(f"its array {place} has truth values that are neither")
-    return content.view(found).reshape(shape, order="F" if fortran else "C")
+    if dtype.kind == "b" and np.any(content > 1):
+        raise DamagedError(f"its array {place} has truth values that are neither")
+    return content.view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Tell which entry it is that zipfile, zlib or NumPy cannot read."""
+    try:
+        yield
+    except DamagedError:
+        raise
+    except Exception as error:  # each of them has many for the same
+        raise DamagedError(f"its entry {name} cannot be read ({type(error).__name__})") from error

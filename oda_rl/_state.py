@@ -5,38 +5,22 @@ keys are not all texts, an array of texts or other objects that are plain, and t
 """
 
 from collections.abc import Callable, Mapping
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._schema import RefusedError, expect, inside
+
 Array = NDArray[Any]
+State = dict[str, Any]
 
 ARRAY, TUPLE, SLICE, PAIRS, OBJECTS = "__array__", "__tuple__", "__slice__", "__pairs__", "__objects__"
 # Booleans, integers, floats, complex numbers and texts.
 DTYPES = "biufcU"
-
-
-class State(dict[str, Any]):
-    """What a model file holds. A value that is missing is an error of the file, not of the program.
-
-    Parameters
-    ----------
-    content : mapping
-        The values.
-    source : str
-        What messages call the file.
-    place : str
-        Where in the file the values are, such as "codebook"; empty for all of it.
-    """
-
-    def __init__(self, content: Mapping[str, Any], source: str, place: str = "") -> None:
-        super().__init__(content)
-        self.source, self.place = source, place
-
-    def __missing__(self, key: str) -> Any:
-        missing = _inside(self.place, key)
-        raise ValueError(f"{self.source} is damaged or was edited: it has no entry {missing!r}.")
+# Dictionaries and lists within one another, at most.
+DEEPEST = 64
 
 
 def pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
@@ -68,18 +52,18 @@ def pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
     if isinstance(value, slice):
         return {SLICE: [pack(part, place, arrays) for part in (value.start, value.stop, value.step)]}
     if isinstance(value, list | tuple):
-        parts = [pack(part, _inside(place, i), arrays) for i, part in enumerate(value)]
+        parts = [pack(part, inside(place, i), arrays) for i, part in enumerate(value)]
         return {TUPLE: parts} if isinstance(value, tuple) else parts
     if isinstance(value, Mapping):
         tagged = value.keys() & {ARRAY, TUPLE, SLICE, PAIRS, OBJECTS}
         if tagged or not all(isinstance(key, str) for key in value):
             return {PAIRS: pack([list(pair) for pair in value.items()], place, arrays)}
-        return {key: pack(part, _inside(place, key), arrays) for key, part in value.items()}
+        return {key: pack(part, inside(place, key), arrays) for key, part in value.items()}
     what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
     raise TypeError(f"{place!r} is of the type {what}, which a model file cannot hold.")
 
 
-def unpack(value: Any, place: str, source: str, array_at: Callable[[str, Any], Any]) -> Any:
+def unpack(value: Any, place: str, array_at: Callable[[str, Any], Any], depth: int = 0) -> Any:
     """What `pack` was given.
 
     Parameters
@@ -88,42 +72,51 @@ def unpack(value: Any, place: str, source: str, array_at: Callable[[str, Any], A
         From `pack`, or from a file that may be damaged.
     place : str
         As for `pack`.
-    source : str
-        What messages call the file.
     array_at : callable
         Gives the array of a place, with what the header tells of it.
+    depth : int, default=0
+        How deep the value is.
 
     Raises
     ------
-    ValueError, TypeError
+    RefusedError
         If it is not from `pack`.
     """
+    expect(depth <= DEEPEST, place, "is nested deeper", f"a depth of {DEEPEST}")
     if isinstance(value, list):
-        return [unpack(part, _inside(place, i), source, array_at) for i, part in enumerate(value)]
+        return [unpack(part, inside(place, i), array_at, depth + 1) for i, part in enumerate(value)]
     if not isinstance(value, dict):
         return value
     if ARRAY in value:
+        expect(len(value) == 1, place, "is an array and more", "an array alone")
         return array_at(place, value[ARRAY])
     for tag, make in _MAKERS.items():
         if tag in value:
-            return make(unpack(list(value[tag]), place, source, array_at))
-    parts = {k: unpack(part, _inside(place, k), source, array_at) for k, part in value.items()}
-    return State(parts, source, place)
+            listed = len(value) == 1 and isinstance(value[tag], list)
+            expect(listed, place, f"is a broken {tag}", "what `save` writes")
+            parts = unpack(value[tag], place, array_at, depth)
+            try:
+                return make(parts)
+            except (TypeError, ValueError) as error:
+                raise RefusedError(place, f"is a broken {tag}", "what `save` writes") from error
+    return {k: unpack(part, inside(place, k), array_at, depth + 1) for k, part in value.items()}
 
 
 _MAKERS: dict[str, Callable[[list[Any]], Any]] = {
     TUPLE: tuple,
-    SLICE: lambda parts: slice(*parts),
+    SLICE: lambda parts: slice(*(None if part is None else index(part) for part in parts)),
     PAIRS: dict,
-    OBJECTS: lambda parts: np.array(parts, dtype=object),
+    OBJECTS: lambda parts: _objects(parts),
 }
+
+
+def _objects(parts: list[Any]) -> Array:
+    if not all(map(_is_plain, parts)):
+        raise TypeError
+    return np.array(parts, dtype=object)
 
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, np.generic):
         return value.dtype.kind in "biufU"
     return value is None or isinstance(value, bool | int | float | str)
-
-
-def _inside(place: str, key: object) -> str:
-    return f"{place}/{key}" if place else str(key)

@@ -5,13 +5,15 @@ plain values; where an array belongs it has `{"__array__": [dtype, shape]}`. The
 entry in NumPy's format named by its place, such as `codebook/location.npy`: `numpy.load` reads it too.
 
 A file is checked before anything of it is used: the entries are exactly those of the header, their sizes
-are those that it tells and within `MAX_BYTES` together, and every entry is read to its end, so that its
-checksum counts.
+are those that it tells and within `MAX_BYTES` together, every entry is read to its end, so that its
+checksum counts, and all of it is as the schema of the model says (`oda_rl._schema`): what is missing, is
+not known, or beyond its bounds is refused by name. Compiled code can then trust every index and shape.
 """
 
 import io
 import json
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -19,13 +21,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from oda_rl._archive import HEADER, MAX_BYTES, Declared, check_entries, read_array, read_plain, write
+from oda_rl._archive import (
+    HEADER,
+    MAX_BYTES,
+    MAX_HEADER,
+    DamagedError,
+    Declared,
+    check_entries,
+    read_array,
+    read_plain,
+    write,
+)
+from oda_rl._schema import RefusedError, Schema, Told, check, expect
 from oda_rl._state import DTYPES, Array, State, pack, unpack
 
 FORMAT = "oda_rl"
 VERSION = 2
+# What other files begin with, or have among their entries.
+STARTS = {b"\x80": "a pickle", b"\x93N": "a single array (.npy)", b"\x1f\x8b": "a gzip archive"}
+MAX_DIMENSIONS = 32
+SB3 = "_stable_baselines3_version"
 EARLIER = "an earlier version of oda_rl: learn the model again, or read it with that version"
 
 PathOrFile = str | os.PathLike[str] | io.BufferedIOBase
@@ -62,7 +77,8 @@ def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
     found: dict[str, Array] = {}
     header = {"format": FORMAT, "version": VERSION, "kind": kind, "state": pack(state, "", found)}
     text = json.dumps(header).encode()
-    if len(text) + sum(array.nbytes for array in found.values()) > MAX_BYTES:
+    n_bytes = len(text) + sum(array.nbytes for array in found.values())
+    if n_bytes > MAX_BYTES or len(text) > MAX_HEADER:
         raise ValueError(f"a model file holds up to {MAX_BYTES} bytes of arrays, this {kind} has more.")
     if isinstance(path, io.BufferedIOBase):
         write(path, text, found)
@@ -123,11 +139,11 @@ def _umask() -> int:
 # -- reading -----------------------------------------------------------------------------------------
 
 
-class _ForeignError(Exception):
-    """Why a file is none of ours."""
+class ModelFileError(ValueError):
+    """A file is damaged, foreign, of another version, or no such model; the message says which."""
 
 
-def load(path: PathOrFile, kind: str) -> State:
+def load(path: PathOrFile, kind: str, schema: Schema) -> State:
     """Read a model file.
 
     Parameters
@@ -136,31 +152,47 @@ def load(path: PathOrFile, kind: str) -> State:
         The file; `.npz` is appended where no file of the name itself exists.
     kind : str
         What it should hold, the name of a class.
+    schema : schema
+        What is accepted, as `oda_rl._schema` has it.
 
     Returns
     -------
     State
-        As given to `save`. Dictionaries raise a ValueError that names the file for an entry that they do
-        not have.
+        As given to `save`.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
-    ValueError
-        If the file is damaged, not one of this package, written by another version of it, or holds
-        something else than `kind`. The message says which.
+    ModelFileError
+        If the file is damaged, not one of this package, written by another version of it, holds
+        something else than `kind`, or anything that the schema does not accept.
     """
     with _opened(path) as (archive, name):
         header = _read_header(archive)
         if header["kind"] != kind:
-            raise ValueError(f"{name} holds a {header['kind']}, not a {kind}.")
+            raise ModelFileError(f"{name} holds a {header['kind']}, not a {kind}.")
         declared: Declared = {}
-        unpack(header["state"], "", name, lambda place, told: _check_array(place, told, declared))
+        told = unpack(header["state"], "", lambda place, tag: _tell(place, tag, declared))
+        check(schema, told, {}, whole=False)  # shapes, before anything is allocated
         check_entries(archive, declared)
-        arrays = {place: read_array(archive, place, *told) for place, told in declared.items()}
-        state: State = unpack(header["state"], "", name, lambda place, told: arrays[place])
+        arrays = {place: read_array(archive, place, form) for place, form in declared.items()}
+        state: State = unpack(header["state"], "", lambda place, tag: arrays[place])
+        check(schema, state, {})
     return state
+
+
+@contextmanager
+def restoring(path: PathOrFile) -> Iterator[None]:
+    """Name the file in whatever goes wrong while a model is made of its state."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except Exception as error:
+        own = isinstance(error, ValueError | TypeError | ImportError)
+        what = str(error) if own else type(error).__name__
+        raise ModelFileError(f"{_name(path)} cannot be made a model of: {what}") from error
 
 
 def kind_of(path: PathOrFile) -> str:
@@ -177,7 +209,7 @@ def kind_of(path: PathOrFile) -> str:
 
     Raises
     ------
-    FileNotFoundError, ValueError
+    FileNotFoundError, ModelFileError
         As `load` does.
     """
     with _opened(path) as (archive, _):
@@ -187,12 +219,16 @@ def kind_of(path: PathOrFile) -> str:
     return kind
 
 
+def _name(path: PathOrFile) -> str:
+    return "the model file" if isinstance(path, io.BufferedIOBase) else str(path)
+
+
 @contextmanager
 def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
-    """The archive and what messages call it; whatever is wrong with it becomes a ValueError."""
+    """The archive and what messages call it; whatever is wrong with it becomes a ModelFileError."""
     if isinstance(path, io.BufferedIOBase):
-        with _explained(path, "the model file") as archive:
-            yield archive, "the model file"
+        with _explained(path, _name(path)) as archive:
+            yield archive, _name(path)
         return
     found = Path(path) if Path(path).is_file() else with_suffix(path)
     if not found.is_file():
@@ -201,24 +237,41 @@ def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
         yield archive, str(found)
 
 
+class _ForeignError(Exception):
+    """Why a file is none of ours."""
+
+
 @contextmanager
 def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
-    start = file.read(2)
+    start = file.read(64)
     file.seek(-len(start), io.SEEK_CUR)
     try:
-        if start not in (b"", b"P", b"PK"):
-            raise _ForeignError("it is no zip archive")
+        if start[:2] not in (b"", b"P", b"PK"):
+            raise _ForeignError(f"it is {_what_begins(start)}, no zip archive")
         with zipfile.ZipFile(file) as archive:
             yield archive
+    except ModelFileError:
+        raise
     except _ForeignError as error:
-        raise ValueError(f"{name} is not a model file of oda_rl: {error}.") from error
-    except ValueError as error:
-        if str(error).startswith(name):
-            raise
-        raise ValueError(f"{name} is damaged, perhaps truncated: {error}.") from error
-    except Exception as error:  # zipfile, zlib, json and numpy have many for the same
-        what = str(error) or type(error).__name__
-        raise ValueError(f"{name} is damaged, perhaps truncated: {what}.") from error
+        raise ModelFileError(f"{name} is not a model file of oda_rl: {error}.") from error
+    except RefusedError as error:
+        raise ModelFileError(f"{name} is damaged or was edited: {error}.") from error
+    except DamagedError as error:
+        raise ModelFileError(f"{name} is damaged, perhaps truncated: {error}.") from error
+    except Exception as error:  # zipfile has many for the same
+        what = f"its directory cannot be read ({type(error).__name__})"
+        raise ModelFileError(f"{name} is damaged, perhaps truncated: {what}.") from error
+
+
+def _what_begins(start: bytes) -> str:
+    for begin, what in STARTS.items():
+        if start.startswith(begin):
+            return what
+    try:
+        start[:48].decode()
+    except UnicodeDecodeError:
+        return "of another format"
+    return "a text"
 
 
 def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -226,11 +279,15 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     if HEADER not in names:
         if "header.npy" in names and b'"format": "oda_rl"' in read_plain(archive, "header.npy"):
             raise _ForeignError(f"its format version is 1, of {EARLIER}; here it is {VERSION}")
-        raise _ForeignError(f"it has no {HEADER}")
+        if SB3 in names:
+            raise _ForeignError("it is one of Stable-Baselines3, which holds pickles: see its `load`")
+        arrays = all(name.endswith(".npy") for name in names)
+        raise _ForeignError(f"it has no {HEADER}" + (", only arrays" if arrays and names else ""))
     try:
         header = json.loads(read_plain(archive, HEADER).decode())
     except (ValueError, RecursionError) as error:
-        raise _ForeignError(f"its {HEADER} cannot be read, {type(error).__name__}") from error
+        why = "nested too deep" if isinstance(error, RecursionError) else "no JSON"
+        raise _ForeignError(f"its {HEADER} is {why}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise _ForeignError(f"its {HEADER} is of another program")
     version = header.get("version")
@@ -240,14 +297,16 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
         found = "a newer version of oda_rl: upgrade it" if version > VERSION else EARLIER
         raise _ForeignError(f"its format version is {version}, of {found}; here it is {VERSION}")
     if not isinstance(header.get("kind"), str) or not isinstance(header.get("state"), dict):
-        raise ValueError(f"its {HEADER} does not tell what it holds")
+        raise DamagedError(f"its {HEADER} does not tell what it holds")
     return header
 
 
-def _check_array(place: str, told: Any, declared: Declared) -> None:
+def _tell(place: str, told: Any, declared: Declared) -> Told:
     """Note the dtype and shape that a header tells of an array."""
-    dtype, shape = told
-    sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
-    if place in declared or not sizes or np.dtype(dtype).kind not in DTYPES:
-        raise ValueError(f"its {HEADER} tells of an array {place} that cannot be")
-    declared[place] = (dtype, shape)
+    dtype, shape = told if isinstance(told, list) and len(told) == 2 else (None, None)
+    sizes = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
+    known = isinstance(dtype, str) and re.fullmatch(rf"[<>|][{DTYPES}]\d{{1,6}}", dtype)
+    right = known and sizes and len(shape) <= MAX_DIMENSIONS and place not in declared
+    expect(right, place, "is told of as an array that cannot be", "what `save` writes")
+    declared[place] = Told(dtype, tuple(shape))
+    return declared[place]

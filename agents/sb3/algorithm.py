@@ -17,6 +17,7 @@ from stable_baselines3.common.utils import safe_mean
 from stable_baselines3.common.vec_env import VecEnv
 
 from oda_rl import storage
+from oda_rl._schema import anything
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.learner import BadTransitionError, Learner
@@ -356,7 +357,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         FileNotFoundError, ValueError
             If there is no such file, or it is damaged, foreign, or newer; the message says which.
         """
-        state: Any = storage.load(path, cls.__name__)
+        state: Any = storage.load(path, cls.__name__, anything)
         model = cls(
             env=None,
             device=device,

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl import storage
+from oda_rl._schema import anything
 from oda_rl._types import Array
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
@@ -99,7 +100,7 @@ class Estimator(InspectMixin, BaseEstimator):
         ValueError
             If the file is damaged or holds something else, or its divergence is not known.
         """
-        state = storage.load(path, cls.__name__)
+        state = storage.load(path, cls.__name__, anything)
         model: Self = restored(cls, state, divergence=divergence)
         model._set_state(state)
         return model

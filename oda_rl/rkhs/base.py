@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from oda_rl import storage
+from oda_rl._schema import anything
 from oda_rl._validation import check_at_least
 from oda_rl.estimators.parameters import restored, stored
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
@@ -264,7 +265,7 @@ class KernelSGD(BaseEstimator):
         FileNotFoundError, ValueError
             If there is no such file, or it is damaged or holds something else.
         """
-        state = storage.load(path, cls.__name__)
+        state = storage.load(path, cls.__name__, anything)
         model: Self = restored(cls, state)
         model._set_outputs_state(state["outputs"])
         machine = state["machine"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from oda_rl import storage
+from oda_rl._schema import anything
 
 STATE = {
     "gamma": 0.99,
@@ -21,6 +22,10 @@ STATE = {
 
 def save(path):
     return storage.save(path, "Thing", STATE)
+
+
+def load(path, kind="Thing", schema=anything):
+    return storage.load(path, kind, schema)
 
 
 def rewritten(path, change):
@@ -47,7 +52,7 @@ def with_header(path, change):
 def test_round_trip(tmp_path):
     assert save(tmp_path / "deep" / "model") == tmp_path / "deep" / "model.npz"
     for name in ("model", "model.npz"):
-        state = storage.load(tmp_path / "deep" / name, "Thing")
+        state = load(tmp_path / "deep" / name, "Thing")
         assert state.keys() == STATE.keys()
         assert [state[key] for key in ("big", "nothing", "flag")] == [2**100, None, True]
         assert state["history"][0] == [1, 2.5, "x"]
@@ -60,7 +65,7 @@ def test_round_trip(tmp_path):
 
 def test_arrays_keep_their_order_and_can_be_written(tmp_path):
     q = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    state = storage.load(storage.save(tmp_path / "x", "Thing", {"q": q, "cut": q[:, ::2]}), "Thing")
+    state = load(storage.save(tmp_path / "x", "Thing", {"q": q, "cut": q[:, ::2]}), "Thing")
     assert state["q"].flags.f_contiguous
     assert state["q"].flags.writeable
     np.testing.assert_array_equal(state["q"], q)
@@ -79,14 +84,14 @@ def test_arrays_keep_their_order_and_can_be_written(tmp_path):
     ids=str,
 )
 def test_values_that_json_does_not_know(tmp_path, value):
-    found = storage.load(storage.save(tmp_path / "x", "Thing", {"value": value}), "Thing")["value"]
+    found = load(storage.save(tmp_path / "x", "Thing", {"value": value}), "Thing")["value"]
     assert type(found) is type(value)
     assert repr(found) == repr(value)
 
 
 def test_arrays_in_tuples_and_under_numbers(tmp_path):
     state = {"pairs": (np.arange(2), np.arange(3)), "by number": {7: np.ones(1)}}
-    found = storage.load(storage.save(tmp_path / "x", "Thing", state), "Thing")
+    found = load(storage.save(tmp_path / "x", "Thing", state), "Thing")
     np.testing.assert_array_equal(found["pairs"][1], [0, 1, 2])
     assert found["by number"][7] == 1.0
 
@@ -102,7 +107,7 @@ def test_numpy_reads_the_arrays_and_the_same_state_gives_the_same_bytes(tmp_path
 def test_random_streams_go_on(tmp_path):
     rng, again = np.random.default_rng(3), np.random.default_rng()
     path = storage.save(tmp_path / "x", "Thing", {"rng": rng.bit_generator.state})
-    again.bit_generator.state = storage.load(path, "Thing")["rng"]
+    again.bit_generator.state = load(path, "Thing")["rng"]
     assert again.random() == rng.random()
 
 
@@ -117,7 +122,7 @@ def test_binary_files():
     storage.save(buffer, "Thing", STATE)
     buffer.seek(0)
     assert storage.kind_of(buffer) == "Thing"
-    assert storage.load(buffer, "Thing")["gamma"] == 0.99
+    assert load(buffer, "Thing")["gamma"] == 0.99
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -145,7 +150,7 @@ def test_only_plain_values_are_stored(tmp_path, value):
 
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="no model file"):
-        storage.load(tmp_path / "nothing", "Thing")
+        load(tmp_path / "nothing", "Thing")
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.6, 0.99])
@@ -154,7 +159,7 @@ def test_truncated_file(tmp_path, fraction):
     content = path.read_bytes()
     path.write_bytes(content[: int(fraction * len(content))])
     with pytest.raises(ValueError, match="damaged, perhaps truncated"):
-        storage.load(path, "Thing")
+        load(path, "Thing")
 
 
 def test_no_flipped_bit_changes_what_is_read(tmp_path):
@@ -165,7 +170,7 @@ def test_no_flipped_bit_changes_what_is_read(tmp_path):
         content[place // 8] ^= 1 << place % 8
         path.write_bytes(bytes(content))
         with contextlib.suppress(ValueError):  # anything else would be an error of the gate
-            state = storage.load(path, "Thing")
+            state = load(path, "Thing")
             np.testing.assert_array_equal(state["history"][1]["q"], np.arange(6.0).reshape(2, 3))
             assert state["big"] == 2**100
         content[place // 8] ^= 1 << place % 8
@@ -183,7 +188,7 @@ def test_foreign_files(tmp_path):
     listed = with_header(save(tmp_path / "listed"), lambda header: [header])
     for path in (text, archive, plain, other, listed):
         with pytest.raises(ValueError, match="not a model file of oda_rl"):
-            storage.load(path, "Thing")
+            load(path, "Thing")
 
 
 def test_pickles_are_not_read(tmp_path):
@@ -193,8 +198,8 @@ def test_pickles_are_not_read(tmp_path):
     np.savez(path, q=np.array([{"run": "me"}], dtype=object))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("header.json", json.dumps(header))
-    with pytest.raises(ValueError, match=r"damaged.*array q that cannot be"):
-        storage.load(path, "Thing")
+    with pytest.raises(ValueError, match=r"damaged.*'q' is told of as an array that cannot be"):
+        load(path, "Thing")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +210,7 @@ def test_pickles_are_not_read(tmp_path):
 def test_versions_are_exact(tmp_path, version, message):
     path = with_header(save(tmp_path / "x"), lambda header: header | {"version": version})
     with pytest.raises(ValueError, match=message):
-        storage.load(path, "Thing")
+        load(path, "Thing")
 
 
 def test_files_of_version_1_are_refused_with_a_word(tmp_path):
@@ -213,20 +218,20 @@ def test_files_of_version_1_are_refused_with_a_word(tmp_path):
     path = tmp_path / "old.npz"
     np.savez(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8))
     with pytest.raises(ValueError, match=r"old\.npz .*version is 1, of an earlier version"):
-        storage.load(path, "Thing")
+        load(path, "Thing")
 
 
 def test_other_kind(tmp_path):
     path = save(tmp_path / "model")
     with pytest.raises(ValueError, match="holds a Thing, not a Gadget"):
-        storage.load(path, "Gadget")
+        load(path, "Gadget")
 
 
 @pytest.mark.parametrize("state", [None, [], 3])
 def test_a_header_without_a_state(tmp_path, state):
     path = with_header(save(tmp_path / "x"), lambda header: header | {"state": state})
     with pytest.raises(ValueError, match=r"x\.npz is damaged"):
-        storage.load(path, "Thing")
+        load(path, "Thing")
 
 
 def test_deep_nesting_is_refused(tmp_path):
@@ -235,20 +240,17 @@ def test_deep_nesting_is_refused(tmp_path):
         entries["header.json"] = head + b'"state": ' + b"[" * 5_000 + b"]" * 5_000 + b"}"
 
     path = rewritten(save(tmp_path / "x"), nest)
-    with pytest.raises(ValueError, match=r"x\.npz .*RecursionError"):
-        storage.load(path, "Thing")
+    with pytest.raises(ValueError, match=r"x\.npz .*nested too deep"):
+        load(path, "Thing")
 
 
 def test_missing_and_unknown_entries(tmp_path):
     missing = rewritten(save(tmp_path / "a"), lambda entries: entries.pop("book/n.npy") and None)
     with pytest.raises(ValueError, match=r"a\.npz .*no entry book/n\.npy"):
-        storage.load(missing, "Thing")
+        load(missing, "Thing")
     more = rewritten(save(tmp_path / "b"), lambda entries: entries | {"more.npy": b""})
     with pytest.raises(ValueError, match=r"b\.npz .*more\.npy"):
-        storage.load(more, "Thing")
-    state = storage.load(save(tmp_path / "c"), "Thing")
-    with pytest.raises(ValueError, match=r"c\.npz .*no entry 'book/weight'"):
-        state["book"]["weight"]
+        load(more, "Thing")
 
 
 @pytest.mark.parametrize("shape", [[10**10], [3, 3], [-2, -3], [True, 6], 6, ["2", 3]])
@@ -259,12 +261,12 @@ def test_claims_of_other_shapes_are_refused(tmp_path, shape):
 
     path = with_header(save(tmp_path / "x"), claim)
     with pytest.raises(ValueError, match=r"x\.npz is damaged.*history/1/q"):
-        storage.load(path, "Thing")
+        load(path, "Thing")
 
 
 def test_giant_claims_are_refused_before_anything_is_allocated(tmp_path):
     forged = io.BytesIO()
-    giant = (10**10,)
+    giant = (10**9,)
     np.lib.format.write_array_header_1_0(
         forged, {"descr": "<f8", "fortran_order": False, "shape": giant}
     )
@@ -277,14 +279,14 @@ def test_giant_claims_are_refused_before_anything_is_allocated(tmp_path):
 
     path = rewritten(save(tmp_path / "x"), claim)
     with pytest.raises(ValueError, match=r"x\.npz is damaged.*history/1/q is not of the size"):
-        storage.load(path, "Thing")
+        load(path, "Thing")
 
 
 def test_what_unpacks_to_too_much_is_neither_written_nor_read(tmp_path, monkeypatch):
     path = storage.save(tmp_path / "x", "Thing", {"zeros": np.zeros(10_000)})
     monkeypatch.setattr("oda_rl._archive.MAX_BYTES", 50_000)
     with pytest.raises(ValueError, match=r"x\.npz .*claims 8\d+ bytes"):
-        storage.load(path, "Thing")
+        load(path, "Thing")
     monkeypatch.setattr(storage, "MAX_BYTES", 50_000)
     with pytest.raises(ValueError, match="up to 50000 bytes"):
         storage.save(path, "Thing", {"zeros": np.zeros(10_000)})
@@ -296,4 +298,4 @@ def test_truth_values_are_zero_or_one(tmp_path):
 
     path = rewritten(save(tmp_path / "x"), edit)
     with pytest.raises(ValueError, match="truth values"):
-        storage.load(path, "Thing")
+        load(path, "Thing")

@@ -9,6 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
+from oda_rl._schema import anything
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.parameters import restored
 from oda_rl.estimators.regression.local_models import LocalModel
@@ -273,7 +274,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         ValueError
             If the file is damaged or holds something else, or needs a local model that was not given.
         """
-        state = storage.load(path, cls.__name__)
+        state = storage.load(path, cls.__name__, anything)
         saved = state["parameters"]["local_model"]
         if (saved == OWN) != (local_model is not None):
             raise ValueError(

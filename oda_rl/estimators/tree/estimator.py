@@ -7,6 +7,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from oda_rl import storage
+from oda_rl._schema import anything
 from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.estimators.parameters import restored
 from oda_rl.estimators.targets import (
@@ -316,7 +317,7 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             If the file is damaged or holds something else, or resolutions are missing.
         """
-        state = storage.load(path, cls.__name__)
+        state = storage.load(path, cls.__name__, anything)
         features = Features.restored(state["session"]["features"], resolutions)
         specs = [None if one is None else one.spec for one in features.maps]
         kind, parameters = state["estimator"]
