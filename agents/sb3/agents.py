@@ -13,7 +13,6 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.hyperparameters import Config
 from oda_rl.agents.kernel_q.config import KernelQConfig
-from oda_rl.agents.learner import Learner
 from oda_rl.agents.linear_q.config import (
     FourierConfig,
     LinearConfig,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
     from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
     from oda_rl.agents.kernel_q.learner import KernelLearner
+    from oda_rl.agents.learner import Learner
     from oda_rl.agents.linear_q.learner import LinearLearner
 
 
@@ -90,7 +90,7 @@ class TwoTimescaleQ(OnlineAlgorithm):
         ActionCodec(space)
 
     @classmethod
-    def _learner_class(cls, config: Any) -> type[Learner]:
+    def _learner_class(cls, config: Any) -> "type[Learner]":
         from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 
         return TwoTimescaleLearner
@@ -163,7 +163,7 @@ class TwoTimescaleAC(OnlineAlgorithm):
         ActionCodec(space)
 
     @classmethod
-    def _learner_class(cls, config: Any) -> type[Learner]:
+    def _learner_class(cls, config: Any) -> "type[Learner]":
         from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
 
         return ActorCriticLearner
@@ -200,7 +200,7 @@ class LinearAlgorithm(OnlineAlgorithm):
     learner: "LinearLearner"
 
     @classmethod
-    def _learner_class(cls, config: Any) -> type[Learner]:
+    def _learner_class(cls, config: Any) -> "type[Learner]":
         from oda_rl.agents.linear_q.learner import LinearLearner
 
         return LinearLearner
@@ -345,7 +345,7 @@ class KernelQ(OnlineAlgorithm):
     learner: "KernelLearner"
 
     @classmethod
-    def _learner_class(cls, config: Any) -> type[Learner]:
+    def _learner_class(cls, config: Any) -> "type[Learner]":
         from oda_rl.agents.kernel_q.learner import KernelLearner
 
         return KernelLearner

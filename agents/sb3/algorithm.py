@@ -20,13 +20,12 @@ from oda_rl import storage
 from oda_rl._schema import anything
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
-from oda_rl.agents.learner import BadTransitionError, Learner
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
-from oda_rl.agents.sb3.training_loops import train
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 
 if TYPE_CHECKING:
+    from oda_rl.agents.learner import Learner
     from oda_rl.inspect.model import View
     from oda_rl.inspect.table import Table
 
@@ -105,7 +104,7 @@ class OnlineAlgorithm(BaseAlgorithm):
     # -- to be defined by a subclass -------------------------------------------------------------
 
     @classmethod
-    def _learner_class(cls, config: Any) -> type[Learner]:
+    def _learner_class(cls, config: Any) -> "type[Learner]":
         """The learner that the algorithm drives with these hyperparameters."""
         raise NotImplementedError
 
@@ -193,6 +192,10 @@ class OnlineAlgorithm(BaseAlgorithm):
         """
         if self.env is None:
             raise ValueError("there is no environment to learn from: call set_env first.")
+        # With numba, which the learner has imported by now; the name of an agent does without.
+        from oda_rl.agents.learner import BadTransitionError
+        from oda_rl.agents.sb3.training_loops import train
+
         fresh = reset_num_timesteps or self._last_obs is None
         total_timesteps, callback = self._setup_learn(
             total_timesteps,
