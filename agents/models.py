@@ -1,10 +1,43 @@
-"""Reading a model without knowing which agent it is of."""
+"""Which agent to take for an environment, and which one a model file is of."""
 
 import os
 from typing import Any
 
+import gymnasium as gym
+from gymnasium import spaces
+
 from oda_rl import agents, storage
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+
+def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
+    """The agent to take for an environment: the one that wins for its kind of actions.
+
+    Parameters
+    ----------
+    env : str or gymnasium.Env
+        The environment, or its id.
+
+    Returns
+    -------
+    type
+        TwoTimescaleAC where actions are numbered, TwoTimescaleQ where they are continuous.
+
+    Raises
+    ------
+    gymnasium.error.Error
+        If there is no such environment.
+
+    Examples
+    --------
+    >>> default_agent("CartPole-v1").__name__
+    'TwoTimescaleAC'
+    """
+    if isinstance(env, str):
+        with gym.make(env) as made:
+            return default_agent(made)
+    numbered = not isinstance(env.action_space, spaces.Box)
+    return agents.TwoTimescaleAC if numbered else agents.TwoTimescaleQ
 
 
 def load_model(path: str | os.PathLike[str], **options: Any) -> OnlineAlgorithm:

@@ -11,17 +11,19 @@ python scripts/benchmark.py trees                          # trees against flat 
 python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import tyro
 
-from benchmarks.agent import Agent, run_agent
+from benchmarks.agent import Agent, QAgent, run_agent
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
-from benchmarks.speed import Speed, run_speed
+from benchmarks.speed import COMPILED, Speed, run_speed
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
+from common.choosing import find_algorithm
 from common.tables import make_console
 
 COMMANDS = {
@@ -42,8 +44,11 @@ def main(args: Any) -> None:
 
 def parse(arguments: Sequence[str] | None = None) -> Any:
     """The options of the command that was typed."""
+    typed = sys.argv[1:] if arguments is None else arguments
     kinds: Any = {name: kind for name, (kind, _) in COMMANDS.items()}
-    return tyro.extras.subcommand_cli_from_dict(kinds, args=arguments)
+    if find_algorithm(typed, COMPILED) == "TwoTimescaleQ":
+        kinds["agent"] = QAgent
+    return tyro.extras.subcommand_cli_from_dict(kinds, args=typed)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compare agents on the same environments, seeds and evaluation: ours, the baselines, SB3's.
 
 python scripts/compare.py                                    # ours, a uniform grid and PPO on CartPole
-python scripts/compare.py --algorithms TwoTimescaleQ TileCodingSarsa PPO A2C DQN
+python scripts/compare.py --algorithms TwoTimescaleAC TileCodingSarsa PPO A2C DQN
 python scripts/compare.py --env-ids CartPole-v1 MountainCar-v0 Acrobot-v1 --total-timesteps 300000
 python scripts/compare.py --dask tcp://scheduler:8786        # on the workers of a Dask cluster
 
@@ -29,24 +29,29 @@ from benchmarks.comparison import (
     notes_of,
     pooled_rows,
 )
-from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_threshold, refuse
+from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, find_threshold, refuse
 from benchmarks.runs import Made, carry_out, connect, find_kept, replace_file, write_csv
 from benchmarks.training import Run
 from common.pictures import save
 from common.tables import make_console, show_close_table, to_markdown
+
+# By default
+BESIDE_OURS: tuple[Algorithm, ...] = ("UniformGridQ", "PPO")
 
 
 @dataclass
 class Args:
     """Compare agents on the same environments, seeds and evaluation; draw learning curves.
 
-    Ours and the baselines have their presets for the environment, SB3's what RL Zoo publishes for it.
+    Ours has its defaults, the baselines their presets for the environment, SB3's agents what RL Zoo
+    publishes for it.
 
     Every run is kept when it ends: interrupted, the same command makes only those that are missing.
     """
 
-    algorithms: tuple[Algorithm, ...] = ("TwoTimescaleQ", "UniformGridQ", "PPO")
-    """Which to compare; QRDQN needs sb3-contrib."""
+    algorithms: tuple[Algorithm, ...] | None = None
+    """Which to compare; by default ours for the environment's kind of actions, UniformGridQ and PPO.
+    QRDQN needs sb3-contrib."""
     env_ids: tuple[str, ...] = ("CartPole-v1",)
     """Environments. Ours are far faster on oda_rl/..., with compiled dynamics, than on Gymnasium's."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -71,6 +76,8 @@ def complain(args: Args) -> str | None:
     """What is wrong with the arguments, if anything."""
     for name in ("algorithms", "env_ids", "seeds"):
         given = getattr(args, name)
+        if given is None:
+            continue
         if not given or len(set(given)) < len(given):
             return f"--{name.replace('_', '-')} needs at least one, and each once; got {list(given)}."
     if min(args.seeds) < 0:
@@ -93,7 +100,8 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
     fields, plans = [], []
     for env_id in args.env_ids:
         left_out: dict[str, str] = {}
-        for algorithm in args.algorithms:
+        algorithms = args.algorithms or (find_ours(env_id), *BESIDE_OURS)
+        for algorithm in algorithms:
             steps, options = args.total_timesteps, find_options(algorithm, env_id)
             plan = Plan(algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
             reason = refuse(plan)
@@ -101,7 +109,7 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
                 left_out[algorithm] = reason
             else:
                 plans.append(plan)
-        known = len(left_out) < len(args.algorithms)
+        known = len(left_out) < len(algorithms)
         field = Field(env_id, find_threshold(env_id) if known else float("inf"))
         field.left_out = left_out
         fields.append(field)
@@ -213,7 +221,7 @@ def tell_where(fields: list[Field], args: Args, made: Made, console: Console) ->
     if len(more) > len(args.seeds):
         say(f"  {with_seeds(args, more)}")
     for entry in entries:
-        if entry.algorithm == OURS:
+        if entry.algorithm in OURS:
             folder, seed = entry.plan.folder(args.output / "runs"), entry.runs[0]["seed"]
             say(f"  python scripts/evaluate.py {folder / f'seed-{seed}.npz'} --render")
             break

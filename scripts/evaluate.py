@@ -1,6 +1,6 @@
 """Evaluate a trained model, watch it, or record it.
 
-python scripts/evaluate.py logs/CartPole-v1/TwoTimescaleQ_0_1/model.npz
+python scripts/evaluate.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
 python scripts/evaluate.py MODEL --render
 python scripts/evaluate.py MODEL --video-dir videos --episodes 3
 """

@@ -2,11 +2,10 @@
 
 python scripts/train.py
 python scripts/train.py --env-id MountainCar-v0 --total-timesteps 300000 --seed 1
-python scripts/train.py --algorithm TwoTimescaleAC --env-id Acrobot-v1
+python scripts/train.py --algorithm TwoTimescaleQ --env-id Acrobot-v1
 python scripts/train.py --help
 """
 
-import itertools
 import json
 import platform
 import sys
@@ -27,6 +26,7 @@ from stable_baselines3.common.logger import configure
 
 import oda_rl
 import oda_rl.agents
+from common.choosing import find_algorithm
 from common.tables import show_table
 from oda_rl.agents import BadTransitionError, TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
@@ -42,10 +42,11 @@ CHOICE_EPISODES, MOST_ENVS = 20, 100
 
 @dataclass
 class Args:
-    """Train a two-timescale agent on a Gymnasium environment and evaluate its greedy policy."""
+    """Train a two-timescale actor-critic on a Gymnasium environment and evaluate its greedy policy."""
 
-    algorithm: Literal["TwoTimescaleQ", "TwoTimescaleAC"] = "TwoTimescaleQ"
-    """The agent. Each has hyperparameters of its own: --help with it shows them."""
+    algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] = "TwoTimescaleAC"
+    """The agent; by default TwoTimescaleAC for numbered actions, TwoTimescaleQ for a Box of them. Each
+    has hyperparameters of its own: --help with it, or with --env-id, shows them."""
     env_id: str = "CartPole-v1"
     """Environment with a flat Box observation and Discrete, MultiDiscrete or Box actions."""
     total_timesteps: int = 200_000
@@ -66,18 +67,18 @@ class Args:
     """Steps between two points of the learning curves."""
     progress_bar: bool = True
     """Show how far the training is."""
-    agent: Annotated[TwoTimescaleConfig, tyro.conf.arg(name="")] = field(
-        default_factory=TwoTimescaleConfig
+    agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(
+        default_factory=TwoTimescaleACConfig
     )
 
 
 @dataclass
-class ActorArgs(Args):
-    """Train a two-timescale actor-critic on a Gymnasium environment and evaluate its greedy policy."""
+class QArgs(Args):
+    """Train a two-timescale Q-learner on a Gymnasium environment and evaluate its greedy policy."""
 
-    algorithm: Literal["TwoTimescaleQ", "TwoTimescaleAC"] = "TwoTimescaleAC"
-    agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(  # type: ignore[assignment]
-        default_factory=TwoTimescaleACConfig
+    algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] = "TwoTimescaleQ"
+    agent: Annotated[TwoTimescaleConfig, tyro.conf.arg(name="")] = field(  # type: ignore[assignment]
+        default_factory=TwoTimescaleConfig
     )
 
 
@@ -274,11 +275,10 @@ def main(args: Args) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> Args:
-    """The options that were typed, with the hyperparameters of the agent that they name."""
+    """The options that were typed, with the hyperparameters of the agent that they mean."""
     typed = sys.argv[1:] if arguments is None else arguments
-    named = " ".join(typed).replace("=", " ").split()
-    actor = any(pair == ("--algorithm", "TwoTimescaleAC") for pair in itertools.pairwise(named))
-    return tyro.cli(ActorArgs if actor else Args, args=typed)
+    found = find_algorithm(typed, Args.env_id)
+    return tyro.cli(QArgs if found == "TwoTimescaleQ" else Args, args=typed)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from benchmarks.plans import (
     Plan,
     Task,
     find_options,
+    find_ours,
     find_task,
     find_threshold,
     refuse,
@@ -26,7 +27,7 @@ from benchmarks.plans import (
 )
 from benchmarks.runs import carry_out, write_csv
 from common.tables import make_table, show_table, steps_text, yes
-from oda_rl.agents import TwoTimescaleConfig
+from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
 
 
 @dataclass
@@ -35,16 +36,15 @@ class Agent:
 
     env_id: str | None = None
     """One environment, with a line for each seed; all tasks of the table if not given."""
-    algorithm: Algorithm = "TwoTimescaleQ"
-    """Ours, a baseline with its preset for the task, or one of SB3's with RL Zoo's hyperparameters."""
+    algorithm: Algorithm | None = None
+    """One of ours (by default that for the kind of actions), a baseline with its preset for the task, or
+    one of SB3's with RL Zoo's hyperparameters."""
     total_timesteps: int | None = None
     """Environment steps of each run; the task's own if not given (200,000 for other environments)."""
     seeds: tuple[int, ...] = tuple(range(10))
     """Seeds to run. The defaults of the agent were chosen on seeds 100 to 115."""
     threshold: float | None = None
     """Return that counts as solved; the environment's own if not given."""
-    preset: bool = False
-    """For ours: the options that are kept here for the environment, whatever the flags below say."""
     eval_freq: int = 5_000
     """Steps between evaluations of 20 greedy episodes."""
     eval_episodes: int = 100
@@ -57,7 +57,16 @@ class Agent:
     """Make the runs again, whatever is kept."""
     plot: bool = False
     """Draw return against numbers stored, of all algorithms whose runs are kept; run nothing."""
-    agent: Annotated[TwoTimescaleConfig, tyro.conf.arg(name="")] = field(
+    agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(
+        default_factory=TwoTimescaleACConfig
+    )
+
+
+@dataclass
+class QAgent(Agent):
+    """Train with several seeds, on all tasks or one; evaluate the last greedy policy, not the best."""
+
+    agent: Annotated[TwoTimescaleConfig, tyro.conf.arg(name="")] = field(  # type: ignore[assignment]
         default_factory=TwoTimescaleConfig
     )
 
@@ -66,11 +75,12 @@ def make_plan(args: Agent, env_id: str) -> Plan:
     """What is to be run for one environment."""
     task = find_task(env_id)
     steps = args.total_timesteps or (task.steps if task else DEFAULT_STEPS)
-    options = find_options(args.algorithm, env_id)
-    if args.algorithm == OURS:
-        chosen = TwoTimescaleConfig(**options) if args.preset else args.agent
-        options = chosen.to_dict()
-    return Plan(args.algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
+    algorithm = args.algorithm or find_ours(env_id)
+    options = find_options(algorithm, env_id)
+    if algorithm in OURS:  # what was typed: defaults are not the same for both
+        plain = type(args.agent)().to_dict()
+        options |= {k: v for k, v in args.agent.to_dict().items() if v != plain[k]}
+    return Plan(algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
 
 
 def show_seeds(entry: Entry, console: Console) -> None:
@@ -113,7 +123,7 @@ def returns_row(task: Task, entry: Entry) -> list[str]:
 
 def costs_row(task: Task, entry: Entry) -> list[str]:
     """What the returns on a task cost."""
-    cells, ours = int(entry.values("cells").max()), entry.algorithm == OURS
+    cells, ours = int(entry.values("cells").max()), entry.algorithm in OURS
     return [
         *(task.name, f"{entry.plan.total_timesteps:,}"),
         *(steps_text(float(np.median(entry.to_threshold("steps")))), f"{np.median(entry.holds()):.2f}"),
@@ -123,13 +133,14 @@ def costs_row(task: Task, entry: Entry) -> list[str]:
     ]
 
 
-def show_tasks(entries: list[Entry], algorithm: str, console: Console) -> None:
+def show_tasks(entries: list[Entry], console: Console) -> None:
     """The tables of all tasks."""
     done = [(task, entry) for entry in entries if (task := find_task(entry.plan.env_id))]
     most = max(len(entry.runs) for entry in entries)
     columns = ("task", "IQM", "worst", "reach", "", "aim (best peer)", "")
     rows = [returns_row(*pair) for pair in done]
-    show_table(console, f"{algorithm}, {most} seeds", columns, rows)
+    names = " and ".join(dict.fromkeys(entry.algorithm for entry in entries))
+    show_table(console, f"{names}, {most} seeds", columns, rows)
     columns = ("task", "steps", "first pass", "hold", "cells", "at most", "", "numbers", "seconds")
     rows = [costs_row(*pair) for pair in done]
     show_table(console, "What they took: medians over seeds", columns, rows)
@@ -143,7 +154,7 @@ def show_tasks(entries: list[Entry], algorithm: str, console: Console) -> None:
 
 def tell_where(args: Agent, entries: list[Entry], interrupted: bool, console: Console) -> None:
     """Where the results are, and what to type next."""
-    path = args.log_dir / f"{args.algorithm}.csv"
+    path = args.log_dir / f"{args.algorithm or 'agents'}.csv"
     if entries:
         rows = [(entry.plan, run) for entry in entries for run in entry.runs]
         write_csv(path, rows)
@@ -181,7 +192,7 @@ def run_agent(args: Agent, console: Console) -> None:
         for entry in entries:
             show_seeds(entry, console)
     elif entries:
-        show_tasks(entries, args.algorithm, console)
+        show_tasks(entries, console)
     for line in skipped:
         console.print(line, highlight=False)
     tell_where(args, entries, interrupted, console)

@@ -96,7 +96,7 @@ def draw_task(axes: Axes, task: Task, points: list[Point]) -> None:
             continue
         iqm = np.array([point.iqm for point in mine])
         spread = np.abs(np.array([(p.low, p.high) for p in mine]).T - iqm)
-        ours = algorithm in ("TwoTimescaleQ", "TwoTimescaleAC")
+        ours = algorithm in OURS
         axes.errorbar(
             [point.numbers for point in mine],
             iqm,
@@ -191,7 +191,7 @@ def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
 def style_of(algorithm: str) -> dict[str, Any]:
     """Colour, marker and weight of a line; ours is broad and behind the others, so that all are seen."""
     colour, marker = LOOKS[algorithm]
-    ours = algorithm == OURS
+    ours = algorithm in OURS
     return {
         "color": colour,
         "marker": marker,

@@ -122,7 +122,7 @@ def kilobytes(count: float) -> str:
 
 def title_of(algorithm: str) -> str:
     """Its name, ours marked."""
-    return f"{algorithm} (ours)" if algorithm == OURS else algorithm
+    return f"{algorithm} (ours)" if algorithm in OURS else algorithm
 
 
 def field_rows(one: Field) -> tuple[list[str], list[list[str]]]:

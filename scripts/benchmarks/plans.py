@@ -15,11 +15,12 @@ import oda_rl
 import oda_rl.agents
 import oda_rl.envs
 from oda_rl.agents.baselines import preset
+from oda_rl.agents.models import default_agent
 from sb3_zoo import ZOO, find_zoo_options, make_zoo_agent
 
 Algorithm = Literal[
-    "TwoTimescaleQ",
     "TwoTimescaleAC",
+    "TwoTimescaleQ",
     "UniformGridQ",
     "SOMQ",
     "TileCodingSarsa",
@@ -30,30 +31,8 @@ Algorithm = Literal[
     "DQN",
     "QRDQN",
 ]
-OURS, ACTOR = "TwoTimescaleQ", "TwoTimescaleAC"
+OURS = ("TwoTimescaleAC", "TwoTimescaleQ")
 SB3 = tuple(ZOO)
-
-
-# Options of ours for environments that want others than the defaults, chosen by short searches on seeds
-# 100 to 102. LunarLander-v3, 600,000 steps, seeds 0 to 4, 100 greedy episodes of the last policy: IQM
-# 200.3, worst seed 162.2; 250 cells, 11,017 numbers. RL Zoo: DQN 154 after 100,000 steps, PPO 242 after
-# 1,000,000.
-PRESETS: dict[str, dict[str, Any]] = {
-    "LunarLander-v3": {
-        "max_cells": 250,
-        "growth_cells": 100,
-        # The largest reward, 100 for landing, comes once.
-        "optimism": 0.0,
-        "trace_decay": 0.95,
-        # Who does not try held actions learns to hover, not to land.
-        "hold": 6,
-        "exploration_initial_eps": 0.3,
-        "exploration_final_eps": 0.03,
-        "exploration_fraction": 0.9,
-        # Far smaller than the bounds of the space
-        "observation_scale": (0.6, 0.8, 0.8, 0.8, 0.6, 0.8, 1.5, 1.5),
-    },
-}
 
 
 # -- tasks -------------------------------------------------------------------------------------------
@@ -158,11 +137,15 @@ def find_options(algorithm: str, env_id: str) -> dict[str, Any]:
     """What an algorithm is best given for an environment: its preset, or RL Zoo's hyperparameters."""
     if algorithm in SB3:
         return find_zoo_options(algorithm, env_id)
-    if algorithm == OURS:
-        return dict(PRESETS.get(short_name(env_id), {}))
-    if algorithm == ACTOR:  # it has none, anywhere
-        return {}
-    return preset(algorithm, env_id)
+    return {} if algorithm in OURS else preset(algorithm, env_id)
+
+
+def find_ours(env_id: str) -> str:
+    """Which of our agents is the default for an environment; the first where there is no such one."""
+    try:
+        return default_agent(env_id).__name__
+    except (gym.error.Error, ModuleNotFoundError):
+        return OURS[0]
 
 
 def make_model(plan: Plan, seed: int) -> BaseAlgorithm:

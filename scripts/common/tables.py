@@ -33,14 +33,14 @@ def show_table(
 
 
 def show_close_table(
-    console: Console, title: str, columns: list[str], rows: Iterable[list[str]], bold: str
+    console: Console, title: str, columns: list[str], rows: Iterable[list[str]], bold: Sequence[str]
 ) -> None:
-    """Print a table of many columns, which stand close; the rows that begin with `bold` stand out."""
+    """Print a table of many columns, which stand close; rows that begin with one of `bold` stand out."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, pad_edge=False)
     for i, name in enumerate(columns):
         table.add_column(name, justify="right" if i else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row, style="bold" if row[0] == bold else "")
+        table.add_row(*row, style="bold" if row[0] in bold else "")
     console.print(f"\n[bold]{title}[/]", highlight=False)
     console.print(table)
     console.print()

@@ -96,4 +96,4 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logs")
     briefly = ("--total-timesteps", 3000, "--eval-episodes", 5)
     assert call("train", "--log-dir", folder, "--seed", 3, *briefly, *QUICK) == 0
-    return folder / "CartPole-v1" / "TwoTimescaleQ_3_1", folder
+    return folder / "CartPole-v1" / "TwoTimescaleAC_3_1", folder

@@ -27,7 +27,7 @@ def test_a_second_run_gets_a_folder_of_its_own(trained, run):
     briefly = ("--total-timesteps", 1500, "--eval-episodes", 2, "--eval-freq", 0)
     code, output = run("train", "--log-dir", logs, "--seed", 3, *briefly)
     assert code == 0, output
-    folder = logs / "CartPole-v1" / "TwoTimescaleQ_3_2"
+    folder = logs / "CartPole-v1" / "TwoTimescaleAC_3_2"
     assert (folder / "model.npz").is_file()
     result = json.loads((folder / "config.json").read_text())["result"]
     assert f"{result['mean']:.1f}" in output
@@ -85,15 +85,15 @@ def test_help_explains_itself(script, run):
         assert "--total-timesteps" in output
 
 
-def test_the_actor_critic_is_trained_by_name(run, tmp_path):
-    small = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000)
-    briefly = ("--total-timesteps", 3000, "--eval-episodes", 5, "--actor-rate", 0.5)
-    for named in (("--algorithm", "TwoTimescaleAC"), ("--algorithm=TwoTimescaleAC",)):
+def test_the_other_agent_is_trained_by_name_or_for_its_actions(run, tmp_path):
+    small = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 0)
+    briefly = ("--total-timesteps", 3000, "--eval-episodes", 1, "--optimism", 0.5)
+    for named in (("--algorithm=TwoTimescaleQ",), ("--env-id", "MountainCarContinuous-v0")):
         code, output = run("train", *named, "--log-dir", tmp_path, *briefly, *small)
         assert code == 0, output
-        assert "TwoTimescaleAC" in output
-    assert len(list(tmp_path.glob("CartPole-v1/TwoTimescaleAC_0_*/model.npz"))) == 2
-    assert run("train", "--actor-rate", 0.5)[0] != 0, "it is the other agent's"
+    assert len(list(tmp_path.glob("*/TwoTimescaleQ_0_1/model.npz"))) == 2
+    assert run("train", "--optimism", 0.5)[0] != 0, "it is the other agent's"
+    assert "There is no environment NoSuch-v0" in run("train", "--env-id", "NoSuch-v0")[0]
 
 
 def test_no_picture_is_thought_of_before_the_training():
