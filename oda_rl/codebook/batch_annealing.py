@@ -23,22 +23,8 @@ def converge(
 ) -> tuple[Array, int]:
     """Associations and means in turn, until no codevector moves by more than `tolerance`.
 
-    Parameters
-    ----------
-    samples, weight : ndarray of shape (n_samples, n_features) and (n_samples,)
-        The data; weights sum to one.
-    book : Codebook
-        Changed in place; cells without samples are removed.
-    temperature, tolerance : float
-        In the units of the divergence.
-    max_iter : int
-        Turns at most.
-
-    Returns
-    -------
-    share : ndarray of shape (n_samples, n_codevectors)
-        The last associations times the weights.
-    turns : int
+    The weights of the samples sum to one. The book is changed in place, cells without samples are
+    removed. Returns the last associations times the weights (n_samples, n_codevectors), and the turns.
     """
     turns, standing = 0, False
     while turns < max_iter and not standing:
@@ -69,23 +55,10 @@ def anneal_batch(
     perturbation: float,
     max_iter: int,
 ) -> tuple[Array, list[PathPoint]]:
-    """All temperatures from `t_max` to `t_min`.
+    """All temperatures from `t_max` to `t_min`; parameters as for `DeterministicAnnealing`.
 
-    Parameters
-    ----------
-    samples, weight : ndarray of shape (n_samples, n_features) and (n_samples,)
-        The data; weights sum to one.
-    divergence : Divergence
-        Its samples are inside the domain.
-    t_max, t_min, cooling, max_codevectors, tol_converge, tol_merge, perturbation, max_iter
-        As for `DeterministicAnnealing`.
-
-    Returns
-    -------
-    codevectors : ndarray of shape (n_codevectors, n_features)
-        At the last temperature.
-    history : list of PathPoint
-        One record per temperature.
+    The weights of the samples sum to one. Returns the codevectors at the last temperature, and one
+    record per temperature.
     """
     begun = time.perf_counter()
     critical, mean, _, _ = divergence.moments(samples, weight)

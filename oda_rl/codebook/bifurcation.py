@@ -47,13 +47,7 @@ def pair_differences(book: Codebook, n_pairs: int) -> Array:
 
 
 class Pairs:
-    """The pairs of one temperature, and how far apart they were a while ago.
-
-    Parameters
-    ----------
-    n_features : int
-        Dimension of the codevectors.
-    """
+    """The pairs of one temperature, and how far apart they were a while ago."""
 
     def __init__(self, n_features: int) -> None:
         self.differences = np.empty((n_features, 0))
@@ -94,7 +88,7 @@ class Pairs:
 
 
 def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: float) -> int:
-    """Merge the twins that do not separate; put those that do where they are going.
+    """Merge the twins that do not separate, put those that do where they are going; returns the mergers.
 
     Close to each other, the difference e of a pair obeys de/dt = (phi'' C / T - 1) e in the time of the
     learning rule (the sum of the stepsizes). What is not along the leading eigenvector dies out, and
@@ -102,21 +96,8 @@ def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: 
     separates when its difference has grown along the direction in which it points by now. That depends
     neither on how far it has come nor on the dimension.
 
-    Parameters
-    ----------
-    book : Codebook
-        With pairs (i, n + i); changed in place.
-    earlier : ndarray of shape (n_features, n)
-        The differences a while ago.
-    duration : float
-        The sum of the stepsizes since.
-    temperature : float
-        The present temperature.
-
-    Returns
-    -------
-    int
-        How many pairs were merged.
+    The pairs (i, n + i) of the book, changed in place, differed by `earlier` (n_features, n) a while
+    ago; `duration` is the sum of the stepsizes since.
     """
     n = earlier.shape[1]
     now = pair_differences(book, n)
@@ -152,19 +133,10 @@ def relocate(book: Codebook, margin: float = 1.5) -> int:
     What a merger costs is known from the codebook: w_i w_k / (w_i + w_k) d(mu_i, mu_k), up to the
     symmetry of d. What a split gains is a part 2 / pi of the variance along the axis, if that is like a
     Gaussian's, and half of it is the cell's distortion there, as d is half a squared distance in the
-    scale of the axis.
+    scale of the axis. The gain must be `margin` times the cost.
 
-    Parameters
-    ----------
-    book : Codebook
-        Changed in place; K stays.
-    margin : float, default=1.5
-        How many times the cost the gain must be.
-
-    Returns
-    -------
-    int
-        The moves made, at most a tenth of the cells and at least one if there is one to make.
+    The book is changed in place; K stays. Returns the moves made, at most a tenth of the cells and at
+    least one if there is one to make.
     """
     moves = 0
     while moves < max(1, len(book) // 10) and len(book) > 2:

@@ -22,21 +22,12 @@ class Identities:
     """Gives every cell of a codebook a number that stays with it, wherever it stands in the arrays.
 
     When a cell splits, one child keeps its number and the other gets a new one. When two merge, the
-    heavier keeps its own. Numbers are below `limit`: those that have never been given come first, then
-    those of cells that are gone, the longest gone first.
+    heavier keeps its own. Numbers are below `limit`, at least the cells that there will be at a time:
+    those that have never been given come first, then those of cells that are gone, the longest gone
+    first.
 
-    Parameters
-    ----------
-    limit : int
-        At least the cells that there will be at a time.
+    `births` are in their order; a number can occur again, of another cell, after the first cell is gone.
 
-    Attributes
-    ----------
-    births : list of Birth
-        In their order. A number can occur again, of another cell, after the first cell is gone.
-
-    Examples
-    --------
     >>> book = Codebook(1, payload=FIELD)
     >>> _ = book.add([0.0])
     >>> identities = Identities(limit=4)

@@ -189,24 +189,12 @@ class Quench:
 
     Cells and means in turn (eq. 10 with hard associations) lead to a local minimum of the distortion.
     Out of it lead moves of whole codevectors: those whose cells are worth least go where the distortion
-    is largest, several at a time and ever fewer, as long as that pays. An annealed codebook is soft:
-    two of its codevectors may share what becomes one cell, and others have to cover too much.
+    is largest, several at a time and ever fewer, as long as that pays. An annealed codebook is soft: two
+    of its codevectors may share what becomes one cell, and others have to cover too much.
 
-    Parameters
-    ----------
-    samples : ndarray of shape (n_samples, n_features), C-contiguous float64
-        The data, inside the domain of the divergence.
-    sample_weight : ndarray of shape (n_samples,)
-        Their weights.
-    divergence : Divergence
-        What the distortion is made of.
-    rng : Generator
-        Draws the samples to which codevectors move.
-    max_trials : int, default=60
-        Turns to be spent on moves; 0 for none.
+    `samples` are C-contiguous, inside the domain of the divergence. `rng` draws those to which
+    codevectors move, in `max_trials` turns at most.
 
-    Examples
-    --------
     >>> from oda_rl.codebook.divergences import get_divergence
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
     >>> quench = Quench(X, np.ones(6), get_divergence("squared_euclidean"), np.random.default_rng(0))
@@ -235,20 +223,7 @@ class Quench:
         self._cells = np.zeros(n, dtype=np.int64), np.empty(n), np.empty(n)
 
     def __call__(self, codevectors: Array) -> tuple[Array, float]:
-        """Quench.
-
-        Parameters
-        ----------
-        codevectors : ndarray of shape (n_codevectors, n_features)
-            Where to start; not changed.
-
-        Returns
-        -------
-        codevectors : ndarray of shape (n_codevectors, n_features)
-            Where the distortion is least, as far as was found.
-        distortion : float
-            The mean divergence of the samples from the nearest of them.
-        """
+        """The codevectors (n_codevectors, n_features) with the least distortion found, and it."""
         location = np.ascontiguousarray((codevectors - self._shift).T)
         if self._max_trials > 0 and len(codevectors) > 1:
             distortion, _ = self._turn(location, TRIAL_TOLERANCE, MAX_TURNS)

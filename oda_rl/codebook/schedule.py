@@ -111,19 +111,10 @@ class Stepsize:
 def first_and_last_temperature(
     t_max: float | str, t_min: float | str, critical: float
 ) -> tuple[float, float]:
-    """The temperatures between which to anneal.
+    """The temperatures between which to anneal, from what the user gave.
 
-    Parameters
-    ----------
-    t_max, t_min : float or "auto"
-        As given by the user.
-    critical : float
-        The critical temperature of the data as one cell. Where it is 0 all samples are the same, and
-        there is one cell at every temperature: 1 is as good as any.
-
-    Returns
-    -------
-    tuple of two floats
+    Where `critical`, the critical temperature of the data as one cell, is 0, all samples are the same,
+    and there is one cell at every temperature: 1 is as good as any.
     """
     if not critical > 0.0:
         return 1.0, 1.0

@@ -71,13 +71,7 @@ def _add_moments(samples, labels, sample_weight, count, mean, scatter, bounds):
 
 
 class Moments:
-    """Means of the classes, the covariance within them, and the range of the features, sample by sample.
-
-    Parameters
-    ----------
-    n_features : int
-        Dimension.
-    """
+    """Means of the classes, the covariance within them, the range of the features, sample by sample."""
 
     def __init__(self, n_features: int) -> None:
         self.count = np.empty(0)

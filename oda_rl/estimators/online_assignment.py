@@ -15,20 +15,9 @@ from oda_rl.estimators.settings import Settings
 class LiveCells:
     """Finds the cells of samples, by the numbers that stay with them, and goes on learning.
 
-    Parameters
-    ----------
-    partition : ODAPartition
-        Fitted. It is changed by `learn`, and shows what was learned after `publish`.
+    The `partition`, which must be fitted, is changed by `learn`, and shows what was learned after
+    `publish`. `ids` (n_cells,) are the numbers of the cells at present.
 
-    Attributes
-    ----------
-    partition : ODAPartition
-        The same.
-    ids : ndarray of shape (n_cells,), int64
-        The numbers of the cells at present.
-
-    Examples
-    --------
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
     >>> cells = LiveCells(ODAPartition(2, random_state=0).fit(X))
     >>> low, high = cells.find(np.array([[0.2], [10.7]]), 0, 2).tolist()
@@ -73,24 +62,11 @@ class LiveCells:
         self._identities.limit = max(self._identities.limit, n_ids)
 
     def find(self, rows: Array, start: int, stop: int) -> NDArray[np.int64]:
-        """The numbers of the cells of some rows.
+        """The numbers of the cells of some rows, in an array that the next call overwrites.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n, n_features), C-contiguous float64
-            Samples. Those from `start` to `stop` are divided by the scale, in place.
-        start, stop : int
-            Which rows.
-
-        Returns
-        -------
-        ndarray of shape (stop - start,), int64
-            Overwritten by the next call.
-
-        Raises
-        ------
-        ValueError
-            If a sample is not finite, or outside the domain of the divergence.
+        The rows (n, n_features) from `start` to `stop`, C-contiguous float64, are divided by the scale,
+        in place. Raises a ValueError for one that is not finite, or outside the domain of the
+        divergence.
         """
         if len(self._found) < stop - start:
             self._found = np.empty(stop - start, dtype=np.int64)

@@ -12,21 +12,10 @@ FORM = ("n_features_in_", "feature_names_in_", "classes_")
 
 
 def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
-    """The parameters of a fitted estimator, and the form of its data.
+    """The parameters of a fitted estimator and the form of its data, for `oda_rl.storage.save`.
 
-    A divergence is stored by its name; a generator of random numbers not at all.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-    **others
-        Values in place of those of parameters that cannot be stored as they are.
-
-    Returns
-    -------
-    dict
-        For `oda_rl.storage.save`.
+    A divergence is stored by its name, a generator of random numbers not at all; `others` stand in place
+    of parameters that cannot be stored as they are.
     """
     parameters = {**estimator.get_params(deep=False), **others}
     form = {name: getattr(estimator, name) for name in FORM if hasattr(estimator, name)}
@@ -39,26 +28,10 @@ def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
 
 
 def restored(cls: Any, state: Mapping[str, Any], /, **given: Any) -> Any:
-    """A new estimator from what `stored` gave.
+    """A new estimator of a class with the parameters and the form of the data that `stored` gave.
 
-    Parameters
-    ----------
-    cls : class
-        Of the estimator.
-    state : mapping
-        What `stored` gave.
-    **given
-        Parameters in place of those stored; None counts as not given.
-
-    Returns
-    -------
-    estimator
-        With its parameters and the form of its data.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is missing, or is none of the estimator's.
+    What is `given`, and not None, stands in place of what was stored. Raises a ValueError for a
+    parameter that the class does not have.
     """
     stored_ones, names = state["parameters"], cls._get_param_names()
     unknown = sorted(stored_ones.keys() - set(names))

@@ -25,17 +25,7 @@ MIN_ORDER = 200
 
 
 class Run:
-    """The annealer, the path so far, and the samples that a stream begins with.
-
-    Parameters
-    ----------
-    settings : Settings
-        Of the annealer.
-    n_features : int
-        Columns of the samples.
-    rng : Generator
-        Of everything drawn at random.
-    """
+    """The annealer, the path so far, and the samples that a stream begins with."""
 
     annealer_type: type[Annealer] = Annealer
     least_warmup = 1
@@ -266,14 +256,9 @@ class Run:
 
 
 class HardPath:
-    """Hard codebooks for the path of a run, from the samples at hand.
+    """Hard codebooks for the path of a run, from the samples at hand, in the units of its codebook.
 
-    Parameters
-    ----------
-    run : Run
-        Whose soft codebooks it follows.
-    samples, weight : ndarray of shape (n_samples, n_features) and (n_samples,)
-        In the units of the codebook. Of many samples a part serves.
+    Of many samples a part serves.
     """
 
     def __init__(self, run: Run, samples: Array, weight: Array) -> None:

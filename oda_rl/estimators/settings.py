@@ -42,23 +42,10 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, estimator: Any, **instead: Any) -> "Settings":
-        """The settings of an estimator.
+        """The settings of an estimator with the parameters as attributes; `USUAL` are those it may lack.
 
-        Parameters
-        ----------
-        estimator : object
-            With the parameters as attributes; `USUAL` has those that it may lack.
-        **instead
-            Values in place of the estimator's.
-
-        Returns
-        -------
-        Settings
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of its range; the annealer checks some itself.
+        `instead` are values in place of the estimator's. Raises a ValueError for one that is out of its
+        range; the annealer checks some itself.
         """
         given = USUAL | vars(estimator) | instead
         settings = cls(**{name: given[name] for name in cls._fields})._replace(
@@ -83,24 +70,11 @@ class Settings(NamedTuple):
         seed: np.random.Generator,
         kind: type[Annealer] = Annealer,
     ) -> Annealer:
-        """An annealer for a codebook that has just begun.
+        """An annealer for a codebook that has just begun: a cell for each label, with its axis.
 
-        Parameters
-        ----------
-        book : Codebook
-            One cell for each label, with its axis.
-        critical : float
-            The critical temperature of the data; 0 where they are all the same.
-        min_samples : int
-            Samples between two checks, however few the cells.
-        seed : Generator
-            Draws the directions of perturbations.
-        kind : class, default=Annealer
-            Its class.
-
-        Returns
-        -------
-        Annealer
+        It is of the class `kind`. `critical` is the critical temperature of the data, 0 where they are
+        all the same; no fewer than `min_samples` lie between two checks; `seed` draws the directions of
+        perturbations.
         """
         t_max, t_min = first_and_last_temperature(self.t_max, self.t_min, critical)
         # The averages behind critical temperatures gain from memory, but twins come together or

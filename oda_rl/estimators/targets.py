@@ -59,27 +59,11 @@ class OutputUnits(NamedTuple):
 
 
 def check_samples(estimator: Any, divergence: Divergence, X: ArrayLike, *, reset: bool) -> Array:
-    """Validated samples that kernels can read: C-contiguous, float64, writeable.
+    """Validated samples (n_samples, n_features) that kernels can read: C-contiguous, float64, writeable.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Gets `n_features_in_` if `reset`, else it tells how many features there must be.
-    divergence : Divergence
-        In whose domain samples must be.
-    X : array-like of shape (n_samples, n_features)
-        Samples; never changed.
-    reset : bool
-        Whether learning begins anew.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_features)
-
-    Raises
-    ------
-    ValueError
-        If X is no matrix of finite numbers in the domain, or has another number of features.
+    With `reset` learning begins anew, and the estimator gets `n_features_in_`; else it tells how many
+    features there must be. Raises a ValueError if X, which is never changed, is no matrix of finite
+    numbers in the domain of the divergence, or has another number of features.
     """
     # The divergence finds NaN itself, and scikit-learn's checks take longer than a small codebook.
     options: dict[str, Any] = (
@@ -100,25 +84,8 @@ def check_data(
 ) -> Data:
     """Validated samples with their targets and weights; those of weight zero are left out.
 
-    Parameters
-    ----------
-    estimator, divergence, X, reset
-        As for `check_samples`.
-    y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None
-        What the estimator learns; not read if that is none.
-    sample_weight : array-like of shape (n_samples,) or None
-        None stands for ones.
-    targets : {"classes", "outputs", "none"}, default="classes"
-        What y are: any classes, numbers, or nothing, which becomes zeros.
-
-    Returns
-    -------
-    Data
-
-    Raises
-    ------
-    ValueError
-        As `check_samples`; if y is missing, of another length or kind; if no weight is positive.
+    As `check_samples`; `targets` says what y is: any classes, numbers, or nothing, which becomes zeros.
+    Raises a ValueError, too, if y is missing, of another length or kind, or if no weight is positive.
     """
     if targets == "none":
         samples = check_samples(estimator, divergence, X, reset=reset)
@@ -149,17 +116,7 @@ def check_data(
 def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
     """The classes of samples at hand, sorted, and the data with their numbers as targets.
 
-    Parameters
-    ----------
-    data : Data
-        Samples with classes.
-    class_weight : dict, "balanced" or None
-        As in scikit-learn; multiplies the weights of the samples, which then have a mean of one.
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,)
-    data : Data
+    `class_weight`, as in scikit-learn, multiplies the weights, which then have a mean of one.
     """
     classes, labels = np.unique(data.targets, return_inverse=True)
     weight = data.weight
@@ -173,30 +130,9 @@ def number_next_classes(
 ) -> tuple[NDArray[Any], Data, list[int]]:
     """As `number_classes` for the next samples of a stream, to which new classes may come.
 
-    Parameters
-    ----------
-    known : ndarray of shape (n_known,) or None
-        The classes so far, sorted; None before there are any.
-    data : Data
-        The next samples, with classes.
-    class_weight : dict or None
-        Multiplies the weights.
-    announced : array-like or None
-        Classes that will come.
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,)
-        All of them.
-    data : Data
-        With numbers among these as targets.
-    new : list of int
-        The numbers of the new classes, rising.
-
-    Raises
-    ------
-    ValueError
-        For `class_weight="balanced"`.
+    `known` (n_known,) are the classes so far, sorted, or None; `announced` are some that will come.
+    Returns all classes, the data with numbers among them as targets, and the numbers of the new ones,
+    rising. Raises a ValueError for `class_weight="balanced"`.
     """
     if isinstance(class_weight, str):
         raise ValueError(

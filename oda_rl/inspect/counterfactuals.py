@@ -51,22 +51,9 @@ def find_counterfactuals(
 ) -> list[Counterfactual]:
     """For each coordinate, up and down, the smallest change that changes a decision.
 
-    Parameters
-    ----------
-    decide : callable
-        From points of shape (n, n_features) to a decision for each.
-    sample : ndarray of shape (n_features,)
-        Where the decision is made.
-    low, high : ndarray of shape (n_features,)
-        How far to search.
-    names : sequence of str
-        Names of the coordinates.
-
-    Returns
-    -------
-    list of Counterfactual
-        The smallest change, as a part of the range that was searched, first. Coordinates that change
-        nothing in their range are left out.
+    `decide` takes points (n, n_features) to a decision for each; the search goes from `sample` to `low`
+    and `high` (n_features,). The smallest change, as a part of that range, comes first. Coordinates that
+    change nothing in their range are left out.
     """
     low, high = np.minimum(low, sample), np.maximum(high, sample)
     found = []

@@ -58,25 +58,11 @@ def make_plane(
     X: Array | None = None,
     most: int | None = None,
 ) -> Plane:
-    """The plane that is wanted, as large as the codevectors and the samples are apart.
+    """The plane that is wanted, as large as the codevectors and the samples `X` are apart.
 
-    Parameters
-    ----------
-    view : View
-        The model.
-    dimensions : (int, int), optional
-        By default those that tell most.
-    at : array-like of shape (n_features,), optional
-        Where the plane lies in the other dimensions; by default at the mean of the codevectors.
-    X : ndarray of shape (n_samples, n_features), optional
-        Samples that should be inside.
-    most : int, optional
-        Dimensions that there are, if not all of the model's: the first ones.
-
-    Raises
-    ------
-    ValueError
-        If dimensions or place do not fit the model.
+    `dimensions` are by default those that tell most; in the others the plane lies `at` (n_features,), by
+    default the mean of the codevectors. `most`: dimensions that there are, if not all of the model's,
+    the first ones. Raises a ValueError if dimensions or place do not fit the model.
     """
     n = view.n_features if most is None else most
     i, j = _check_dimensions(view, dimensions, n)
@@ -128,19 +114,8 @@ def cells_in(plane: Plane, distance: Callable[[Array], Array]) -> dict[int, Arra
 
     Differences of Bregman divergences from two codevectors are affine in the point, so that three
     corners of the rectangle tell them everywhere, and a cell is what is left of the rectangle when it
-    has been cut along the border with every other cell.
-
-    Parameters
-    ----------
-    plane : Plane
-        The rectangle.
-    distance : callable
-        As for `View`.
-
-    Returns
-    -------
-    dict of int to ndarray of shape (n_corners, 2)
-        By the number of the cell, in the units of the plane.
+    has been cut along the border with every other cell. `distance` is as for `View`. Polygons are
+    (n_corners, 2), by the number of the cell.
     """
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     found = distance(plane.lift(plane.back(corners)))

@@ -109,18 +109,10 @@ class ClassData(NamedTuple):
 
 
 def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> None:
-    """Learn classes from samples at hand; the session goes on from there.
+    """Learn classes from samples at hand; the session, a new `ClassSession`, goes on from there.
 
-    Parameters
-    ----------
-    session : ClassSession
-        A new one; changed in place.
-    data : Data
-        Samples with numbers of classes, and weights of mean one.
-    n_classes : int
-        Classes.
-    estimator : ODAClassifier
-        Its `validation` and `n_passes`.
+    The targets of `data` are numbers of classes, its weights have a mean of one. Of the `estimator`,
+    `validation` and `n_passes` are read.
     """
     settings = session.settings
     scaled = session.begin(data, n_classes)

@@ -109,16 +109,10 @@ def cells_of(
 def book_of(
     cells: Sequence[Cells], mass: Array, counts: Array, own: float = 0.0, factor: float = 1.0
 ) -> ClassBook:
-    """All classes together, with widths measured in their cells.
+    """All classes together, with widths measured in their cells, `factor` times as wide.
 
-    Parameters
-    ----------
-    cells : sequence of Cells
-        One per class; a class without any has no codevectors.
-    mass, counts : ndarray of shape (n_classes,)
-        The weights of the classes, and their numbers of samples.
-    own, factor : float
-        As for `widths_of`; how many times wider than that.
+    `cells` has an entry for each class, which may be without codevectors; `mass` and `counts`
+    (n_classes,) are the weights and the numbers of samples of the classes; `own` is as for `widths_of`.
     """
     parts = [c.codevectors for c in cells]
     codevectors = np.ascontiguousarray(np.concatenate(parts))

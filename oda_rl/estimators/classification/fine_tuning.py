@@ -37,24 +37,10 @@ def learn(
     label: Labels,
     count: Array,
 ) -> None:
-    """Move codevectors by samples in their order.
+    """Move codevectors by samples in their order, by LVQ1 or, in the squared Euclidean distance, GLVQ.
 
-    Parameters
-    ----------
-    variant : {"lvq1", "glvq"}
-        The rule.
-    divergence : Divergence
-        Of LVQ1; GLVQ needs the squared Euclidean distance.
-    data : Data
-        Samples with numbers of classes.
-    step : float
-        Stepsize of GLVQ.
-    location : ndarray of shape (n_features, n_cells)
-        The codevectors; changed in place.
-    label : ndarray of shape (n_cells,), int64
-        Their classes.
-    count : ndarray of shape (n_cells,)
-        What has moved them, of LVQ1; changed in place.
+    `location` (n_features, n_cells) and, of LVQ1, `count` (n_cells,), what has moved the codevectors,
+    are changed in place; `label` (n_cells,) are the classes; `step` is the stepsize of GLVQ.
     """
     if variant == "lvq1":
         kernels.lvq1(divergence.kind, divergence.minimum, *data, location, label, count)
@@ -71,22 +57,9 @@ def fine_tune(
     n_passes: int,
     rng: np.random.Generator,
 ) -> Array:
-    """Move codevectors towards samples of their class and away from others, in several passes.
+    """Move codevectors (n_cells, n_features) as `learn` does, in several passes; returns the new ones.
 
-    Parameters
-    ----------
-    variant, label, data, divergence
-        As for `learn`; weights of mean one.
-    codevectors : ndarray of shape (n_cells, n_features)
-        Where to start; not changed.
-    n_passes : int
-        Passes, each in a new order.
-    rng : Generator
-        Orders the samples.
-
-    Returns
-    -------
-    ndarray of shape (n_cells, n_features)
+    The weights of the samples have a mean of one; `rng` gives each pass a new order.
     """
     location, count = np.ascontiguousarray(codevectors.T), np.zeros(len(codevectors))
     for n in range(n_passes):

@@ -22,17 +22,7 @@ STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts")
 
 
 class ClassSession:
-    """Classes that are learned from a stream, or after a fit.
-
-    Parameters
-    ----------
-    settings : ClassSettings
-        Of the classifier.
-    n_features : int
-        Dimension.
-    rng : Generator
-        Of everything drawn at random.
-    """
+    """Classes that are learned from a stream of samples with `n_features`, or after a fit."""
 
     def __init__(self, settings: ClassSettings, n_features: int, rng: np.random.Generator) -> None:
         self.settings, self.rng = settings, rng

@@ -96,24 +96,10 @@ def fit_mixture(
 ) -> Mixture:
     """Least squares of sum_i p_i(x) f_i(x) with a ridge towards the model of a single cell.
 
-    Parameters
-    ----------
-    inputs, outputs : ndarray of shape (n_samples, n_inputs) and (n_samples, n_outputs)
-        Scaled samples.
-    weight : ndarray of shape (n_samples,)
-        Their weights, with a mean of about 1.
-    codevectors : ndarray of shape (n_cells, n_inputs)
-        The cells.
-    temperature : float
-        At which they overlap; 0 for nearest cells.
-    linear : bool
-        Whether the local models are linear, or constant.
-    ridge : float, optional
-        Without, it is chosen by generalised cross-validation.
-
-    Returns
-    -------
-    Mixture
+    `inputs` (n_samples, n_inputs) and `outputs` (n_samples, n_outputs) are scaled, `weight` has a mean
+    of about 1. The cells at `codevectors` (n_cells, n_inputs) overlap at `temperature`, 0 for nearest
+    cells; their models are `linear` or constant. A ridge of None is chosen by generalised
+    cross-validation.
     """
     k, d = codevectors.shape
     base = global_model(inputs, outputs, weight, linear)

@@ -44,25 +44,13 @@ class Scaling(NamedTuple):
 
 
 class Pilot:
-    """A mixture of linear models over a first partition.
+    """A mixture of linear models over a first partition, which `settings` are for.
 
     Its slopes tell how much each input matters for the outputs. Its predictions are what the cells of
     the next partition follow: cells that followed the outputs themselves would follow their noise.
 
-    Parameters
-    ----------
-    settings : Settings
-        Of the partition.
-    standard : ndarray of shape (n_samples, n_inputs + n_outputs)
-        Standardised inputs and outputs.
-    weight : ndarray of shape (n_samples,)
-        Their weights.
-    metric : ndarray of shape (n_inputs + n_outputs,)
-        What standard deviations count in the distance.
-    n_inputs : int
-        The first columns.
-    rng : Generator
-        Draws the order of the samples.
+    `standard` (n_samples, n_inputs + n_outputs) are standardised inputs and outputs, with their
+    `weight`; `metric` (n_inputs + n_outputs,) is what standard deviations count in the distance.
     """
 
     def __init__(
@@ -80,19 +68,10 @@ class Pilot:
         self._n_inputs, self._rng = n_inputs, rng
 
     def __call__(self, followed: Array | None) -> tuple[Array, Array]:
-        """Learn.
+        """Learn, with cells that follow `followed` (n_samples, n_outputs) or None besides the inputs.
 
-        Parameters
-        ----------
-        followed : ndarray of shape (n_samples, n_outputs) or None
-            What the cells follow besides the inputs.
-
-        Returns
-        -------
-        followed : ndarray of shape (n_samples, n_outputs)
-            Predictions of the standardised outputs.
-        relevance : ndarray of shape (n_inputs,)
-            What a standard deviation of each input should count; the largest is 1.
+        Returns predictions of the standardised outputs (n_samples, n_outputs), and what a standard
+        deviation of each input should count (n_inputs,), the largest 1.
         """
         n, d = len(self._standard), self._n_inputs
         chosen = np.arange(n) if n <= SAMPLES else self._rng.choice(n, SAMPLES, replace=False)

@@ -24,18 +24,11 @@ COUNTERS = ("n_seen", "n_received", "try_at", "check_in")
 class Candidate:
     """The children that are annealed in one leaf: their annealer, and the latest samples of the leaf.
 
-    Until there are enough samples that differ there is no annealer. The latest samples decide in the
-    end whether the children are better than the leaf, and are what the children begin with. If they are
-    not, the next try is made with twice as many samples.
+    Until there are enough samples that differ there is no annealer. The latest samples, `data` at first,
+    decide in the end whether the children are better than the leaf, and are what the children begin
+    with. If they are not, the next try is made with twice as many samples.
 
     Samples to anneal, with labels as their targets, are those of the leaf in its resolution.
-
-    Parameters
-    ----------
-    layer : Layer
-        The limits.
-    data : Data
-        The samples to begin with, as they came.
     """
 
     def __init__(self, layer: Layer, data: Data) -> None:

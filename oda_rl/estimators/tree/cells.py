@@ -26,41 +26,17 @@ class Cell(NamedTuple):
 class Cells:
     """The cells of one layer. Children of a cell stand next to each other in the layer below.
 
-    Parameters
-    ----------
-    n_features : int
-        Of the resolution in which the codevectors of this layer are.
-    n_raw : int
-        Features of the data.
-    n_tally : int
-        Numbers that the task adds up in each cell.
-    n_model : int
-        Numbers of a cell's local model.
-
-    Attributes
-    ----------
-    location : ndarray of shape (n_features, n_cells)
-        Codevectors, scaled.
-    parent, first, count : ndarray of shape (n_cells,), int64
-        The cell above; the first of the children in the layer below, and how many there are.
-    mass, support : ndarray of shape (n_cells,)
-        Weight, and number, of the samples in the cell.
-    total : ndarray of shape (n_cells, n_raw)
-        Weighted sum of these samples as they came: over `mass`, the codevector in the data's units.
-    tally : ndarray of shape (n_cells, n_tally)
-        What the task has added up.
-    loss : ndarray of shape (n_cells,)
-        Sum of the errors of the samples.
-    label : ndarray of shape (n_cells,), int64
-        The class that the cell stands for.
-    model : ndarray of shape (n_cells, n_model)
-        Its local model.
-    own, share : ndarray of shape (n_cells,)
-        The class of the codevector, and its probability among those that share a region.
-    width, temperature : ndarray of shape (n_cells,)
-        Of the mixture that the children form, and of the end of their annealing; 0 without children.
-    closed : ndarray of shape (n_cells,), bool
-        Cells that are not to be split: the children would all be of one class, or no better.
+    - `location` (n_features, n_cells), codevectors, scaled, in the resolution of the layer.
+    - `parent`, `first` and `count`, the cell above; the first child in the layer below, and how many.
+    - `mass` and `support`, weight and number of the samples in the cell.
+    - `total` (n_cells, n_raw), the weighted sum of these samples as they came: over `mass`, the codevector
+      in the data's units.
+    - `tally` (n_cells, n_tally), what the task has added up; `loss`, the sum of the samples' errors.
+    - `label`, the class that the cell stands for; `model` (n_cells, n_model), its local model.
+    - `own` and `share`, the class of the codevector, and its probability among those that share a region.
+    - `width` and `temperature`, of the mixture that the children form, and of the end of their annealing; 0
+      without children.
+    - `closed`, cells that are not to be split: the children would all be of one class, or no better.
     """
 
     def __init__(self, n_features: int, n_raw: int, n_tally: int, n_model: int) -> None:
@@ -125,21 +101,8 @@ class Children(NamedTuple):
     def log_joint(self, divergence: Divergence, scaled: Array, at: Labels, n_classes: int) -> Array:
         """log(pi_c p(x | c)) from all codevectors that share the region of a sample's cell (eq. 35).
 
-        Parameters
-        ----------
-        divergence : Divergence
-            Of the codevectors.
-        scaled : ndarray of shape (n_samples, n_features)
-            Samples in the resolution of the cells.
-        at : ndarray of shape (n_samples,), int64
-            Their cells, -1 for none.
-        n_classes : int
-            Classes.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Zeros for samples without a cell.
+        `scaled` (n_samples, n_features) are samples in the resolution of the cells, `at` (n_samples,)
+        their cells, -1 for none. Returns (n_samples, n_classes), zeros for samples without a cell.
         """
         cells, out = self.cells, np.zeros((len(at), n_classes))
         kernels.mixture_log_joint(

@@ -31,19 +31,11 @@ def maps_of(resolutions: Any, n_layers: int) -> list[Any]:
 
 
 class Features:
-    """Feature maps, coarse to fine; layers beyond the last have its.
+    """Feature maps, coarse to fine, and the `scalings` after them; layers beyond the last have its.
 
-    Parameters
-    ----------
-    maps : sequence of (transformer or None)
-        One `FeatureMap` for each resolution, fitted; None is the data as they are. Affine ones are
-        kept as matrices besides, which are faster.
-    scalings : sequence of Scaling
-        What comes after them.
-    n_raw : int
-        Features of the data.
-    n_features : sequence of int
-        Features of each resolution.
+    A map is a fitted `FeatureMap` or None, the data as they are; affine ones are kept as matrices
+    besides, which are faster. `n_raw` are the features of the data, `n_features` those of each
+    resolution.
     """
 
     def __init__(

@@ -115,18 +115,9 @@ def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -
 
 
 class Growth:
-    """A tree, and how it grows.
+    """A tree for targets of `n_classes` or `n_outputs`, and how it grows.
 
-    Parameters
-    ----------
-    settings : TreeSettings
-        The estimator's.
-    features : Features
-        The resolutions.
-    n_classes, n_outputs : int
-        Of the targets.
-    rng : Generator
-        Seeds the orders of the samples of all regions: how many grow at a time makes no difference.
+    `rng` seeds the orders of the samples of all regions: how many grow at a time makes no difference.
     """
 
     def __init__(
@@ -194,11 +185,7 @@ class Growth:
         """Split the cells of a layer that are worth it, or those `chosen`.
 
         `at` are the cells of the layer in which the samples are, which are `scaled` in its resolution.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-            The cells of the next layer in which the samples now are, -1 where there are none.
+        Returns the cells of the next layer in which they now are, -1 where there are none.
         """
         if chosen is None:
             chosen = np.flatnonzero(worth_splitting(self.tree.layers[depth], layer))
@@ -232,27 +219,8 @@ class Growth:
     ) -> Labels:
         """Give cells of a layer their children, unless these are of one class or no better.
 
-        Parameters
-        ----------
-        depth : int
-            The layer.
-        chosen : ndarray of shape (n_chosen,), int64
-            Numbers of leaves, rising.
-        regions : sequence of Region
-            The codevectors of their children.
-        layer : Layer
-            The limits.
-        at : ndarray of shape (n_samples,), int64
-            The cells of the layer in which samples are.
-        scaled : ndarray of shape (n_samples, n_features)
-            The samples in the resolution of the children.
-        data : Data
-            The samples as they came.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-            As for `grow_layer`.
+        `chosen` (n_chosen,) are the numbers of leaves, rising, and `regions` the codevectors of their
+        children; the other arguments and what is returned are as for `grow_layer`.
         """
         tree, task, cells = self.tree, self.task, self.tree.layers[depth]
         self.n_seen += sum(region.n_seen for region in regions)

@@ -25,13 +25,7 @@ class Refinement(NamedTuple):
 
 
 class TreeSession(Growth):
-    """A tree with a candidate split in every leaf that may grow.
-
-    Parameters
-    ----------
-    settings, features, n_classes, n_outputs, rng
-        As for `Growth`.
-    """
+    """A `Growth` with a candidate split in every leaf that may grow."""
 
     def __init__(
         self,
@@ -168,22 +162,8 @@ class TreeSession(Growth):
     ) -> Refinement:
         """Split the leaf with the largest error below a cell, again and again.
 
-        Parameters
-        ----------
-        cell : Cell
-            The root of the region.
-        data : Data
-            Samples; those that do not come through the cell are left out.
-        target_error : float
-            Error per weight at which to stop.
-        layer : Layer
-            Limits of each split.
-        max_splits : int
-            Splits, at most.
-
-        Returns
-        -------
-        Refinement
+        Ends with an error per weight of `target_error`, or after `max_splits`. Samples that do not come
+        through the cell are left out; `layer` has the limits of each split.
         """
         data = data.take(self.tree.rows_inside(cell, data.samples))
         before, n_leaves, n_splits = self._error(cell), self.tree.n_leaves, 0

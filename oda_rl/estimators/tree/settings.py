@@ -105,10 +105,7 @@ class TreeSettings(NamedTuple):
     def of(cls, model: Any) -> "TreeSettings":
         """Read the parameters of a `MultiResolutionODA` and of the estimator that it is built over.
 
-        Raises
-        ------
-        ValueError, TypeError
-            For those outside their range, and for those of the estimator that a tree cannot follow.
+        Raises a ValueError or TypeError for those outside their range or that a tree cannot follow.
         """
         estimator = model._template
         kind = kind_of(estimator)

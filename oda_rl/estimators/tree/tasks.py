@@ -92,12 +92,7 @@ class Partition:
 class Classes(Partition):
     """Classification: a cell stands for the class with most of its weight.
 
-    Parameters
-    ----------
-    n_classes : int
-        Classes.
-    rule : {"bayes", "nearest"}
-        By which classes are predicted: all codevectors that share a region, or the cell alone.
+    Classes are predicted by the `rule`: all codevectors that share a region, or the cell alone.
     """
 
     by_labels = True
@@ -174,20 +169,9 @@ class Outputs(Partition):
     """Regression: local models, constant or linear, by least squares of the samples in a cell.
 
     The slopes of a cell are drawn towards those of the cell above, as if it had `ridge` samples more
-    with these. Tallies are sums of products, so that cells learn from samples one by one, too.
-
-    Parameters
-    ----------
-    n_outputs : int
-        Outputs.
-    linear : bool
-        Whether models have slopes.
-    output_weight : float
-        What outputs count in the distance while cells are learned.
-    ridge : float or None
-        See above; None for as many as a model has numbers.
-    n_features : int
-        Of the resolution with most.
+    with these (None: as many as a model has numbers). Tallies are sums of products, so that cells learn
+    from samples one by one, too. While cells are learned, outputs count `output_weight` in the distance;
+    `n_features` are those of the resolution with most.
     """
 
     def __init__(

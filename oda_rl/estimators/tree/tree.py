@@ -52,10 +52,7 @@ class Tree:
     def adopt(self, depth: int, found: Children, parents: Labels) -> Labels:
         """Make the children of some cells of a layer part of the tree.
 
-        Returns
-        -------
-        ndarray of shape (n_cells,), int64
-            Where those cells now are in the next layer, -1 for those that are not.
+        Returns where those cells now are in the next layer, -1 for those that are not.
         """
         moved = np.full(len(found.cells) + 1, -1)  # one more, so that -1 stays -1
         if len(parents) == 0:
@@ -115,13 +112,7 @@ class Tree:
     # -- places and names ------------------------------------------------------------------------
 
     def leaf_places(self) -> list[Labels]:
-        """Where leaves stand among all, by their names; of other cells, the first leaf below them.
-
-        Returns
-        -------
-        list of ndarray of shape (n_cells,), int64
-            Of every layer.
-        """
+        """Layer by layer, where leaves stand among all by name; of other cells, the first leaf below."""
         sizes = [len(cells) for cells in self.layers]  # change with every split
         if self._places is None or self._places[0] != sizes:
             self._places = sizes, self._find_leaf_places()
