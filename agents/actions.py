@@ -13,27 +13,11 @@ MAX_COMBINATIONS = 1024
 class ActionCodec:
     """The actions of an environment as a learner knows them: numbered from 0, or points of a box.
 
-    Parameters
-    ----------
-    space : gymnasium.spaces.Discrete, MultiDiscrete, MultiBinary or Box
-        The combinations of a MultiDiscrete or MultiBinary space are numbered. A Box must be bounded.
+    The combinations of a MultiDiscrete or MultiBinary space are numbered, `n_actions` of them (1 of a
+    Box, which must be bounded). `commands` (n_actions, size) has each as `CompiledEnv.encode_action`
+    gives it, (0, size) for a Box, of which `centre` and `scale` (n_joint,) are the middle and half the
+    range. A ValueError says which spaces are supported.
 
-    Attributes
-    ----------
-    n_actions : int
-        Numbered actions; 1 if there are none.
-    commands : ndarray of shape (n_actions, size), float64
-        Each numbered action as `CompiledEnv.encode_action` gives it; of shape (0, size) for a Box.
-    centre, scale : ndarray of shape (n_joint,)
-        Middle and half range of each coordinate of a Box; empty otherwise.
-
-    Raises
-    ------
-    ValueError
-        If the space is not supported; the message says what is.
-
-    Examples
-    --------
     >>> codec = ActionCodec(spaces.MultiDiscrete([2, 3]))
     >>> codec.n_actions
     6

@@ -110,13 +110,10 @@ class ObserveFunction(types.WrapperAddressProtocol):
 
     Compiled code receives it by its signature and address: the loop is compiled once for all agents.
 
-    Parameters
-    ----------
-    function : callable
-        A kernel `observe(state, env, observation, reward, terminated, ended, event, draws)`, which
-        returns the next action or one of the codes above. `state` is a table of `oda_rl._structs`, the
-        index `env` is that of the environment, `observation` and `draws` (uniform in [0, 1), for the
-        choice of an action) are float64 vectors. What Python calls is this kernel itself.
+    It is a kernel `observe(state, env, observation, reward, terminated, ended, event, draws)`, which
+    returns the next action or one of the codes above. `state` is a table of `oda_rl._structs`, the index
+    `env` is that of the environment, `observation` and `draws` (uniform in [0, 1), for the choice of an
+    action) are float64 vectors. What Python calls is this kernel itself.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

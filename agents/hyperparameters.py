@@ -43,18 +43,10 @@ device : str, default="cpu"
 
 
 def setting(default: Any, doc: str, within: str = "", group: str = "") -> Any:
-    """A field of a `Config`.
+    """A field of a `Config`, with its default and what it is.
 
-    Parameters
-    ----------
-    default : object
-        Its default.
-    doc : str
-        What it is.
-    within : str, default=""
-        The interval that its numbers lie in, such as "[0, 1)".
-    group : str, default=""
-        Begins a group of fields in the documentation, and is its title.
+    Its numbers lie `within` an interval such as "[0, 1)". A `group` is the title of the group of fields
+    that it begins in the documentation.
     """
     return field(default=default, metadata={"doc": doc, "within": within, "group": group})
 
@@ -94,23 +86,9 @@ class Config:
 
 
 def override(config: Any, given: Mapping[str, Any], owner: str) -> Any:
-    """The configuration with other values for some of its fields.
+    """The configuration with the values `given` for some of its fields, which are the `owner`'s.
 
-    Parameters
-    ----------
-    config : Config
-        The configuration.
-    given : mapping of str to object
-        By name.
-    owner : str
-        Whose hyperparameters they are, for the message.
-
-    Raises
-    ------
-    TypeError
-        If there is no such field.
-    ValueError
-        If a value is not accepted.
+    Raises a TypeError if there is no such field, a ValueError if a value is not accepted.
     """
     names = [one.name for one in fields(config)]
     for name in given:
@@ -193,18 +171,7 @@ def describe_fields(config_class: Any) -> str:
 
 
 def add_parameters(doc: str | None, entries: str) -> str | None:
-    """A docstring with a section "Parameters" of these entries, before all other sections.
-
-    Examples
-    --------
-    >>> print(add_parameters("What it is.", "size : int"))
-    What it is.
-    <BLANKLINE>
-    Parameters
-    ----------
-    size : int
-    <BLANKLINE>
-    """
+    """A docstring with a section "Parameters" of these entries, before all other sections."""
     if doc is None or not entries:  # Python may have been told to leave docstrings out
         return doc
     text = inspect.cleandoc(doc)
@@ -215,15 +182,7 @@ def add_parameters(doc: str | None, entries: str) -> str | None:
 
 
 def show_hyperparameters(agent: Any, signature: inspect.Signature) -> None:
-    """Put the fields of an agent's `config_class` into its signature and its docstring.
-
-    Parameters
-    ----------
-    agent : type
-        With `config_class` and `policy_aliases`, whose first is the default policy.
-    signature : inspect.Signature
-        Of its constructor, which takes hyperparameters by any name.
-    """
+    """Put the fields of an agent's `config_class` into its signature and docstring."""
     config_class, policy = agent.config_class, next(iter(agent.policy_aliases))
     common = PARAMETERS.format(policy=policy, config=config_class.__name__)
     agent.__doc__ = add_parameters(agent.__doc__, common + describe_fields(config_class))

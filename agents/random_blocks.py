@@ -10,24 +10,11 @@ BLOCK = 8192
 
 
 class RandomBlocks:
-    """Uniform numbers in [0, 1), drawn ahead: one row for each choice of an action.
+    """Uniform numbers in [0, 1), drawn ahead from `rng`: a row of `width` for each choice of an action.
 
-    The step-by-step loop takes row after row; a compiled loop is given the block and tells how far it
-    came. So both use the same numbers.
-
-    Parameters
-    ----------
-    rng : Generator
-        Where the numbers come from.
-    width : int
-        Numbers that one choice uses.
-
-    Attributes
-    ----------
-    block : ndarray of shape (BLOCK, width)
-        The numbers; one array, which is filled again and again.
-    row : int
-        The row to be used next.
+    The step-by-step loop takes row after row; a compiled loop is given the `block` (BLOCK, width), one
+    array that is filled again and again, and tells how far it came: `row` is to be used next. So both
+    use the same numbers.
     """
 
     def __init__(self, rng: np.random.Generator, width: int) -> None:

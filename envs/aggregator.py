@@ -23,23 +23,10 @@ CHUNK = 64
 
 
 class Aggregator:
-    """Finds the cell of every observation, and learns from observations if it is to.
+    """Finds the cell of every observation, and learns from observations while `learn` is True.
 
-    Parameters
-    ----------
-    space : gymnasium.spaces.Box
-        The space of one observation.
-    partition, learn, max_states, warmup_steps
-        As for `StateAggregation`.
-    n_at_once : int, default=1
-        Observations that come at a time.
-
-    Attributes
-    ----------
-    learn : bool
-        Whether it learns; may be changed.
-    max_states : int
-        Numbers of cells are below this.
+    There come `n_at_once` at a time. `space` is that of one observation; the other parameters are as for
+    `StateAggregation`. Numbers of cells are below `max_states`.
     """
 
     def __init__(

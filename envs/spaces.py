@@ -89,20 +89,9 @@ def check_discrete_action_space(space: spaces.Space) -> spaces.Discrete:
 def natural_scale(seen: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
     """Half the range of each coordinate: of the space, or of what was seen where that has no bounds.
 
-    Parameters
-    ----------
-    seen : ndarray of shape (n, n_features)
-        Observations.
-    low, high : ndarray of shape (n_features,)
-        Bounds of the observation space; may be infinite.
+    From observations (n, n_features) and the bounds (n_features,) of their space. 0 for an unbounded
+    coordinate that never moved.
 
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        In the units of the observations; 0 for an unbounded coordinate that never moved.
-
-    Examples
-    --------
     >>> natural_scale(np.array([[0.0, 1.0], [0.0, 5.0]]), np.array([-2, -np.inf]), np.array([2, np.inf]))
     array([2., 4.])
     """

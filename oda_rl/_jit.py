@@ -73,18 +73,9 @@ def _warn_of_broken_cache(folder: str, reason: str) -> None:
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a free function on its first call and keep the machine code on disk.
+    """Compile a function over arrays and numbers on its first call, and keep the machine code on disk.
 
-    Parameters
-    ----------
-    function : callable
-        A function over arrays and numbers, without validation.
-
-    Returns
-    -------
-    callable
-        The compiled function. Nothing is compiled until it is called. Where no folder for the cache can
-        be written, it is compiled anew in every process instead.
+    Where no folder for the cache can be written, it is compiled anew in every process instead.
     """
     return _compile(function)
 
@@ -93,16 +84,6 @@ def lean_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `kernel` that makes no arrays, and does not count references to those that it is given.
 
     A loop that runs a million times a second over a dozen arrays would spend most of its time counting.
-
-    Parameters
-    ----------
-    function : callable
-        As for `kernel`.
-
-    Returns
-    -------
-    callable
-        The compiled function.
     """
     return _compile(function, _nrt=False)
 
@@ -112,16 +93,6 @@ def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     For the large pieces of a step, which would otherwise be compiled by themselves and then once more
     inside of every caller; what takes named tuples of arrays would spend its time handing them over.
-
-    Parameters
-    ----------
-    function : callable
-        As for `kernel`.
-
-    Returns
-    -------
-    callable
-        The compiled function.
     """
     return _compile(function, _nrt=False, inline="always")
 
@@ -130,34 +101,15 @@ def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `lean_kernel` whose sums may be taken in any order, and whose numbers are all finite.
 
     Loops with sums or minima become vector code only if the order is free.
-
-    Parameters
-    ----------
-    function : callable
-        As for `kernel`.
-
-    Returns
-    -------
-    callable
-        The compiled function.
     """
     return _compile(function, _nrt=False, fastmath=FREE_ORDER)
 
 
 def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
-    """Zeros that begin at a line of the processor's cache.
+    """Zeros that begin at a line of the processor's cache, as all rows whose length is a multiple of 8.
 
     NumPy's own begin at any multiple of 16 bytes. Then, by chance, the vectors that a compiled loop
     reads lie across two lines, and a step takes up to a fifth longer in one process than in another.
-
-    Parameters
-    ----------
-    shape : int or tuple of int
-        The shape. Every row is aligned where the last axis is a multiple of 8.
-
-    Returns
-    -------
-    ndarray of shape `shape`
     """
     n_bytes = 8 * int(np.prod(shape))
     buffer = np.zeros(n_bytes + CACHE_LINE, dtype=np.uint8)

@@ -24,21 +24,9 @@ DEEPEST = 64
 
 
 def pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
-    """A value as JSON knows it.
+    """A value as JSON knows it; its arrays go into `arrays` by their places, such as "book/weight".
 
-    Parameters
-    ----------
-    value : object
-        As for `oda_rl.storage.save`.
-    place : str
-        Where in the state it is, such as "codebook/location".
-    arrays : dict of str to ndarray
-        Takes the arrays, by their places.
-
-    Raises
-    ------
-    TypeError
-        If it holds something that cannot be stored; the message names its place.
+    Raises a TypeError that names the place of what cannot be stored; for what can, see `storage.save`.
     """
     if _is_plain(value):
         return value.item() if isinstance(value, np.generic) else value
@@ -64,23 +52,10 @@ def pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
 
 
 def unpack(value: Any, place: str, array_at: Callable[[str, Any], Any], depth: int = 0) -> Any:
-    """What `pack` was given.
+    """What `pack` was given, from what it gave, or from a file that may be damaged, `depth` levels down.
 
-    Parameters
-    ----------
-    value : object
-        From `pack`, or from a file that may be damaged.
-    place : str
-        As for `pack`.
-    array_at : callable
-        Gives the array of a place, with what the header tells of it.
-    depth : int, default=0
-        How deep the value is.
-
-    Raises
-    ------
-    RefusedError
-        If it is not from `pack`.
+    `array_at` gives the array of a place, with what the header tells of it. Raises a RefusedError for
+    what is not from `pack`.
     """
     expect(depth <= DEEPEST, place, "is nested deeper", f"a depth of {DEEPEST}")
     if isinstance(value, list):

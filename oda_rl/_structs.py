@@ -56,21 +56,9 @@ def count_slots(*groups: type[NamedTuple]) -> int:
 
 
 def slots(group: Any) -> NDArray[np.int64]:
-    """The addresses and shapes of a named tuple's arrays.
+    """The addresses and shapes (4 * n_fields,) of the arrays of a named tuple, declared as above.
 
-    Parameters
-    ----------
-    group : NamedTuple
-        Of a class whose fields are declared as above.
-
-    Returns
-    -------
-    ndarray of shape (4 * n_fields,), int64
-
-    Raises
-    ------
-    TypeError
-        If an array is not what its field says, or not C-contiguous.
+    Raises a TypeError if an array is not what its field says, or not C-contiguous.
     """
     table = np.zeros((len(group), WIDTH), dtype=np.int64)
     for row, name, array, declared in zip(
@@ -135,19 +123,9 @@ def _load(builder, pointer, place):
 
 
 def make_opener(group: type[Any], first: int) -> Any:
-    """A function for compiled code: the named tuple `group` of a table.
+    """A function `open(table) -> group` for kernels: the named tuple `group` of a table.
 
-    Parameters
-    ----------
-    group : type
-        A NamedTuple class.
-    first : int
-        Where its slots begin in the table.
-
-    Returns
-    -------
-    callable
-        `open(table) -> group`, for kernels only.
+    Its slots begin at `first` in the table.
     """
     made = _Group(group)
 

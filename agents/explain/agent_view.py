@@ -23,20 +23,10 @@ def view_of_agent(
 ) -> View:
     """The cells of an agent with their greedy actions, its values and its greedy policy.
 
-    Parameters
-    ----------
-    model : OnlineAlgorithm
-        With two-timescale learning the cells are weighted by their visits; a grid's or a map's have
-        their centres; tile coding and Fourier basis have none, and nor have grids with angles.
-    learner : Learner, optional
-        What it had learned at another time.
-    num_timesteps : int, optional
-        When that was.
-
-    Returns
-    -------
-    View
-        In the environment's own units. Its functions ask the model as it is, now and later.
+    With two-timescale learning the cells are weighted by their visits; a grid's or a map's have their
+    centres; tile coding and Fourier basis have none, and nor have grids with angles. `learner` and
+    `num_timesteps` tell what the model had learned at another time. All is in the environment's own
+    units; functions ask the model as it is, now and later.
     """
     learner = model.learner if learner is None else learner
     steps = model.num_timesteps if num_timesteps is None else num_timesteps
@@ -94,15 +84,7 @@ def _coordinates(model: "OnlineAlgorithm", n: int) -> tuple[list[str], list[str]
 def learning_curve(model: "OnlineAlgorithm") -> tuple[Array, Array]:
     """Steps at the ends of the episodes that the environments' Monitors remember, and their returns.
 
-    Parameters
-    ----------
-    model : OnlineAlgorithm
-        Of several environments each makes its share of the steps.
-
-    Returns
-    -------
-    steps, returns : ndarray of shape (n_episodes,)
-        Empty without an environment or a Monitor.
+    Of several environments each makes its share of the steps. Empty without a Monitor.
     """
     env: Any = model.get_env()
     if env is None or not all(env.has_attr(name) for name in ("episode_returns", "episode_lengths")):

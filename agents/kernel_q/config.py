@@ -12,11 +12,6 @@ class KernelQConfig(RangeConfig):
     """Hyperparameters of `KernelQ`; each is a keyword argument of it.
 
     The defaults were chosen by trials on CartPole with seeds 100 to 103.
-
-    Raises
-    ------
-    ValueError
-        If a value is not accepted; the message names the field, the value and what is accepted.
     """
 
     gamma: float = with_default(RangeConfig, "gamma", 0.98)

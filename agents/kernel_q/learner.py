@@ -56,27 +56,8 @@ def _rules(config: KernelQConfig) -> Rules:
 class KernelLearner(Learner):
     """Q(x, a) as the outputs of one kernel machine over observations in [0, 1].
 
-    Parameters
-    ----------
-    n_features, n_envs : int
-        Size of an observation, and the number of environments that take turns.
-    actions : ActionCodec
-        The actions, which must be numbered.
-    low, high : ndarray of shape (n_features,)
-        Bounds of the observations; may be infinite.
-    config : KernelQConfig
-        The hyperparameters.
-    seed : int or None
-        Seeds the generator.
-
-    Attributes
-    ----------
-    machine : KernelMachine
-        Q(x, a), over observations scaled to [0, 1].
-    range : ObservationRange
-        What they are scaled by.
-    n_learned : int
-        Steps from which values were learned, or will be with their mini-batch.
+    Parameters are as for `LinearLearner`. `machine` is Q(x, a), over observations that are scaled by
+    `range`; `n_learned` are the steps from which values were learned, or will be with their mini-batch.
     """
 
     remedy = "lower stepsize, or raise regularization"

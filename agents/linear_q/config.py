@@ -15,13 +15,7 @@ from oda_rl.agents.hyperparameters import documented, setting, with_default
 @documented
 @dataclass(frozen=True)
 class LinearConfig(RangeConfig):
-    """Hyperparameters that all baselines share; each is a keyword argument of them.
-
-    Raises
-    ------
-    ValueError
-        If a value is not accepted; the message names the field, the value and what is accepted.
-    """
+    """Hyperparameters that all baselines share; each is a keyword argument of them."""
 
     trace_decay: float = setting(
         0.9, "Lambda: how far back an error reaches.", "[0, 1]", group="Learning values"
@@ -219,22 +213,10 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def preset(algorithm: str, env_id: str) -> dict[str, Any]:
-    """The hyperparameters found for an environment.
+    """The hyperparameters found for an environment, of any version and namespace, as keyword arguments.
 
-    Parameters
-    ----------
-    algorithm : str
-        Name of a baseline.
-    env_id : str
-        Id of an environment, of any version and namespace.
+    Empty for what is not known here, which leaves the defaults.
 
-    Returns
-    -------
-    dict
-        Keyword arguments; empty for what is not known here, which leaves the defaults.
-
-    Examples
-    --------
     >>> preset("FourierSarsa", "oda_rl/MountainCar-v0")
     {'order': 5}
     """

@@ -75,18 +75,10 @@ class Scratch(NamedTuple):
 
 @dataclass
 class Features:
-    """Tables of the kernels; see `Encoder`.
+    """Tables of the kernels, see `Encoder`, of the kind `TILES`, `MAP` or `FOURIER`.
 
-    Attributes
-    ----------
-    kind : int
-        One of `TILES`, `MAP` and `FOURIER`.
-    n_features, n_active : int
-        Features in all, and how many of them are not 0 at a time.
-    norm : float
-        Sum of their squares, each with its share of the stepsize; the mean of it if it varies.
-    gain : ndarray of shape (n_features,) or (1,)
-        Shares of the stepsize.
+    `n_active` of the `n_features` are not 0 at a time. `gain` (n_features,) or (1,) are shares of the
+    stepsize; `norm` is the sum of their squares, each with its share, or its mean if it varies.
     """
 
     kind: int
@@ -117,19 +109,8 @@ def make_features(
 ) -> Features:
     """The features that a configuration asks for.
 
-    Parameters
-    ----------
-    config : LinearConfig
-        Of one of the baselines.
-    periodic : ndarray of bool, shape (n_coordinates,)
-        Which coordinates are angles.
-    rng : Generator
-        Places the cells of a map.
-
-    Raises
-    ------
-    ValueError
-        If there would be too many, or a count is not given for each coordinate.
+    `periodic` (n_coordinates,) tells which coordinates are angles; `rng` places the cells of a map.
+    Raises a ValueError if there would be too many, or a count is not given for each coordinate.
     """
     if isinstance(config, UniformGridConfig):
         bins = _per_coordinate("bins", config.bins, _usual_bins(len(periodic)), len(periodic))

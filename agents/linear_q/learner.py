@@ -21,27 +21,9 @@ OBSERVE = ObserveFunction(kernels.observe)
 class LinearLearner(Learner):
     """Q(x, a) = w_a . phi(x), one step for all features phi.
 
-    Parameters
-    ----------
-    n_features, n_envs : int
-        Size of an observation, and the number of environments that take turns.
-    actions : ActionCodec
-        The actions, which must be numbered.
-    low, high : ndarray of shape (n_features,)
-        Bounds of the observations; may be infinite.
-    config : LinearConfig
-        The hyperparameters of one of the baselines.
-    seed : int or None
-        Seeds the generator.
-
-    Attributes
-    ----------
-    features : Features
-        The features, and the tables behind them.
-    range : ObservationRange
-        The range that they divide up.
-    weights : ndarray of shape (n_cells, n_actions)
-        A view; for every feature its weight in the value of each action.
+    Parameters are as for `Learner`, with the bounds of the observations, `low` and `high` (n_features,),
+    which may be infinite. `range` is the range that the `features` divide up; `weights` (n_cells,
+    n_actions), a view, has for every feature its weight in the value of each action.
     """
 
     remedy = "lower learning_rate or trace_decay"
@@ -179,18 +161,10 @@ class LinearLearner(Learner):
         }
 
     def encode(self, observation: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """The coordinates of an observation in [0, 1], and its features.
+        """The coordinates of an observation in [0, 1], (n_coordinates,), and its features.
 
-        Parameters
-        ----------
-        observation : ndarray of shape (n_features,)
-            In the environment's own units. The warm-up must be over.
-
-        Returns
-        -------
-        coordinates : ndarray of shape (n_coordinates,)
-        features : ndarray of shape (n_active,), int64, or (n_cells,), float64
-            The features that are 1, or all of the Fourier basis.
+        These are the numbers (n_active,) of the features that are 1, or all (n_cells,) of the Fourier
+        basis. The warm-up must be over.
         """
         scratch = self._scratch
         encode(np.asarray(observation, dtype=float), self.features.kind, self._encoder, scratch)

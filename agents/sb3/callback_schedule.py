@@ -18,19 +18,9 @@ ALWAYS, NEVER = 0, 10**18
 
 
 def calls_until_due(callback: BaseCallback, num_timesteps: int) -> int:
-    """Calls until the next one at which a callback, or one of a list, may do something.
+    """Calls, from 1, until a callback, or one of a list, may do something; or `ALWAYS`, or `NEVER`.
 
-    Parameters
-    ----------
-    callback : BaseCallback
-        What is not known here is always due.
-    num_timesteps : int
-        Steps made; of a single environment, so that every call is one step.
-
-    Returns
-    -------
-    int
-        From 1; or `ALWAYS`, or `NEVER`.
+    What is not known here is always due. There is a single environment, so that a call is one step.
     """
     if type(callback) is CallbackList:
         return min((calls_until_due(c, num_timesteps) for c in callback.callbacks), default=NEVER)

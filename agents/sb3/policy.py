@@ -10,17 +10,7 @@ from oda_rl.agents.actions import ActionCodec
 
 
 class CodebookPolicy:
-    """The greedy policy of a learner, or its epsilon-greedy one.
-
-    Parameters
-    ----------
-    learner : Learner
-        Tells the greedy actions and the exploration rate.
-    observation_space : gymnasium.spaces.Box
-        Of shape (n_features,).
-    actions : ActionCodec
-        The actions of the environment.
-    """
+    """The greedy policy of a learner, or its epsilon-greedy one."""
 
     def __init__(self, learner: Any, observation_space: spaces.Box, actions: ActionCodec) -> None:
         self.learner = learner

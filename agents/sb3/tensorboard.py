@@ -24,16 +24,9 @@ SIZE, DPI, INSIDE = (4.8, 3.8), 80, (0.16, 0.14, 0.82, 0.77)
 
 
 class Board:
-    """The TensorBoard of a run.
+    """The TensorBoard of a run, for SB3's writer.
 
-    Parameters
-    ----------
-    model : OnlineAlgorithm
-        What learns.
-    writer : TensorBoardOutputFormat
-        SB3's.
-    dimensions : (int, int) or None
-        Of the picture; those that tell most when it is first drawn, if None.
+    `dimensions` are those of the picture; if None, those that tell most when it is first drawn.
     """
 
     def __init__(
@@ -121,14 +114,11 @@ def cell_figures(learner: Any) -> dict[str, NDArray[np.float64]]:
 def codebook_table(
     model: "OnlineAlgorithm",
 ) -> tuple[NDArray[np.float64], list[str], list[list[str]]] | None:
-    """The codevectors in scaled units, of shape (n_cells, at least 3), and a row of words for each.
+    """The codevectors in scaled units (n_cells, at least 3), a header, and a row of words for each.
 
-    Returns
-    -------
-    points, header, rows
-        A row has the greedy action, visits, value and level of a cell; None without a codebook. The
-        level is the number of the temperature since which there have been so many cells; on a tree the
-        branch takes its place.
+    A row has the greedy action, visits, value and level of a cell; None without a codebook. The level is
+    the number of the temperature since which there have been so many cells; on a tree the branch takes
+    its place.
     """
     learner: Any = model.learner
     if not isinstance(learner, TwoTimescaleLearner) or not learner.is_scaled:

@@ -157,16 +157,9 @@ def finish_episodes(
 
 
 class CompiledRun:
-    """A learner on a compiled environment, from where the environment and the learner stand.
+    """A learner past its warm-up on a compiled environment, from where both stand.
 
-    Parameters
-    ----------
-    model : OnlineAlgorithm
-        Its learner must be past its warm-up.
-    env : gymnasium.Env
-        The environment, in which `reset` has been called.
-    dynamics : CompiledDynamics
-        What `find_dynamics` found in it.
+    In the environment `reset` has been called; `dynamics` is what `find_dynamics` found in it.
     """
 
     def __init__(self, model: "OnlineAlgorithm", env: gym.Env, dynamics: CompiledDynamics) -> None:

@@ -114,24 +114,10 @@ class Projection(BaseMap):
 
 
 def principal(n_components: Any, whiten: bool = False) -> PCA:
-    """scikit-learn's PCA, the same at every fit.
+    """scikit-learn's PCA, not fitted, the same at every fit.
 
-    Parameters
-    ----------
-    n_components : int or float
-        How many components, or the share of the variance that they are to keep, in (0, 1).
-    whiten : bool, default=False
-        Whether components are scaled to unit variance.
-
-    Returns
-    -------
-    PCA
-        Not fitted.
-
-    Raises
-    ------
-    ValueError
-        If `n_components` is neither.
+    `n_components` is their number, or the share of the variance that they are to keep, in (0, 1); a
+    ValueError is raised for anything else. `whiten` scales them to unit variance.
     """
     if isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
         if n_components >= 1:

@@ -239,23 +239,8 @@ def wavelet_pyramid(
 def signal_shape(shape: int | Sequence[int] | None, channels: int, n_features: int) -> tuple[int, ...]:
     """The shape of one signal or image that is stored in a row of `n_features`.
 
-    Parameters
-    ----------
-    shape : int, (length,), (height, width) or None
-        As the user gives it; None is a signal as long as the row.
-    channels : int
-        Numbers per point.
-    n_features : int
-        Length of the rows.
-
-    Returns
-    -------
-    tuple of one or two ints
-
-    Raises
-    ------
-    ValueError
-        If they do not go together.
+    `shape` is an int, (length,), (height, width) or None, a signal as long as the row; a point has
+    `channels` numbers. Raises a ValueError if they do not go together.
     """
     check_at_least(1, channels=channels)
     if shape is None:

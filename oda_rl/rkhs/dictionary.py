@@ -44,18 +44,9 @@ class Dictionary(NamedTuple):
 
     @classmethod
     def of(cls, capacity: int, points: Any, weights: Any, inverse: Any) -> "Dictionary":
-        """A dictionary of a capacity, with copies of the parts in use.
+        """A dictionary of a capacity, at least m points, with copies of the parts in use.
 
-        Parameters
-        ----------
-        capacity : int
-            Points that there can be, at least m.
-        points, weights, inverse : ndarray of shape (n_features, m), (m, columns) and (m, m)
-            The points in use, as above.
-
-        Returns
-        -------
-        Dictionary
+        These are points (n_features, m), weights (m, columns) and inverse (m, m), as above.
         """
         (n_features, m), columns = points.shape, weights.shape[1]
         made = cls(

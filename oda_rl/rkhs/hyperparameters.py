@@ -46,12 +46,7 @@ class Rules:
     """What a kernel machine goes by; the estimators explain the fields.
 
     `kind` is one of the losses of `functional_sgd`; the others have the names of the estimators'
-    parameters.
-
-    Raises
-    ------
-    ValueError
-        If one is outside its range; the message names it.
+    parameters. Raises a ValueError that names the one outside its range.
     """
 
     kind: int
@@ -130,19 +125,7 @@ KEPT = ("state", "fitness", "size", "n_fitness", "stay", "past")
 
 
 def make_chains(rules: Rules, n_features: int) -> Chains:
-    """The chains as they begin: each in the middle of its set, at the value given.
-
-    Parameters
-    ----------
-    rules : Rules
-        The first values, how far and finely the sets reach, and what adapts.
-    n_features : int
-        Of a sample.
-
-    Returns
-    -------
-    Chains
-    """
+    """The chains as they begin: each in the middle of its set, at the value given."""
     half = int(np.ceil(np.log(rules.reach) / np.log(rules.ratio)))
     powers = rules.ratio ** np.arange(-half, half + 1.0)
     given = np.array([[getattr(rules, name)] for name in HYPERPARAMETERS])
@@ -216,16 +199,9 @@ def credit(x, bandwidth, shrinkage, slope, rate, dictionary, chains, batch, n_la
     hyperparameter, for stepsize and regularisation through the last step alone. By the likelihood, one
     sample in a few is held against the past ones, which it then joins.
 
-    Parameters
-    ----------
-    x : (n_features,)
-        The sample, of which `dictionary.similarity` has the similarities.
-    bandwidth, shrinkage : float
-        At present; shrinkage is the stepsize times the regularisation.
-    slope : (n_outputs,)
-        Gradient of the loss at the outputs `batch.values`.
-    n_last : int
-        Samples of the mini-batch before this one; 0 if there was none.
+    `x` (n_features,) is the sample, of which `dictionary.similarity` has the similarities; `shrinkage`
+    is the stepsize times the regularisation; `slope` (n_outputs,) the gradient of the loss at the
+    outputs `batch.values`; `n_last` the samples of the mini-batch before this one, 0 if there was none.
     """
     fitness, size, counts = 0.0, 0.0, False
     for u in range(chains.state.shape[0]):

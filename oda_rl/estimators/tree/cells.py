@@ -29,13 +29,13 @@ class Cells:
     - `location` (n_features, n_cells), codevectors, scaled, in the resolution of the layer.
     - `parent`, `first` and `count`, the cell above; the first child in the layer below, and how many.
     - `mass` and `support`, weight and number of the samples in the cell.
-    - `total` (n_cells, n_raw), the weighted sum of these samples as they came: over `mass`, the codevector
-      in the data's units.
+    - `total` (n_cells, n_raw), the weighted sum of these samples as they came: over `mass`, the
+      codevector in the data's units.
     - `tally` (n_cells, n_tally), what the task has added up; `loss`, the sum of the samples' errors.
     - `label`, the class that the cell stands for; `model` (n_cells, n_model), its local model.
-    - `own` and `share`, the class of the codevector, and its probability among those that share a region.
-    - `width` and `temperature`, of the mixture that the children form, and of the end of their annealing; 0
-      without children.
+    - `own` and `share`, the class of the codevector, and its probability among those of its region.
+    - `width` and `temperature`, of the mixture of the children, and of the end of their annealing;
+      0 without children.
     - `closed`, cells that are not to be split: the children would all be of one class, or no better.
     """
 
