@@ -20,24 +20,11 @@ MOST_CHUNKS, MOST_RECORDS = 1000, 50_000
 class KernelMachine:
     """A function for any number of outputs, one dictionary for all, that learns from samples.
 
-    It learns from whole mini-batches: the samples of one that is not full yet wait for the others, so that
-    it makes no difference how a stream is cut into chunks.
+    It learns from whole mini-batches: the samples of one that is not full yet wait for the others, so
+    that it makes no difference how a stream is cut into chunks.
 
-    Parameters
-    ----------
-    n_features, n_outputs : int
-        Sizes of a sample and of f(x).
-    rules : Rules
-        Losses, stepsizes and all that.
-    rng : Generator
-        Draws the moves of the hyperparameters.
-
-    Attributes
-    ----------
-    points : ndarray of shape (n_points, n_features)
-        The dictionary.
-    weights : ndarray of shape (n_points, n_outputs)
-        Of the last function, or of the average of the functions so far.
+    `points` (n_points, n_features) are the dictionary, `weights` (n_points, n_outputs) those of the last
+    function, or of the average of the functions so far. `rng` draws the moves of the hyperparameters.
     """
 
     def __init__(self, n_features: int, n_outputs: int, rules: Rules, rng: np.random.Generator) -> None:
@@ -105,7 +92,7 @@ class KernelMachine:
 
     @property
     def finished(self) -> Self:
-        """What to predict with: itself, or before the first mini-batch is full, a copy that has learned it."""
+        """What to predict with: itself; before a first mini-batch is full, a copy that learned it."""
         if self.counters[sgd.N_BATCHES] > 0:
             return self
         made = deepcopy(self)
@@ -119,16 +106,10 @@ class KernelMachine:
         self._learn(*waiting)
 
     def learn(self, x: Array, y: Array, weight: Array) -> None:
-        """Learn from samples in their order, as far as they fill mini-batches.
+        """Learn from samples (n, n_features) in their order, as far as they fill mini-batches.
 
-        Parameters
-        ----------
-        x : ndarray of shape (n, n_features)
-            Samples, C-contiguous and writeable, as the others.
-        y : ndarray of shape (n, 1) or (n, n_outputs)
-            Numbers of classes, or outputs.
-        weight : ndarray of shape (n,)
-            Positive.
+        `y` (n, 1) or (n, n_outputs) are numbers of classes, or outputs, `weight` (n,) is positive; all
+        of them are C-contiguous and writeable.
         """
         if len(self.waiting[0]) > 0:
             x, y, weight = map(np.concatenate, zip(self.waiting, (x, y, weight), strict=True))
@@ -158,7 +139,7 @@ class KernelMachine:
             self._records = [kept[::2] if len(kept) > MOST_RECORDS else kept]
 
     def set_outputs(self, kept: NDArray[np.int64], n_outputs: int) -> None:
-        """Have more classes: old class i becomes number `kept[i]`, the outputs of new ones begin at zero."""
+        """Have more classes: old class i becomes number `kept[i]`; outputs of new ones begin at zero."""
         x, classes, weight = self.waiting
         self._wait(x, kept[classes.astype(np.int64)].astype(np.float64), weight)
         points, old, inverse = self._used()
