@@ -3,7 +3,7 @@
 """Temperatures and stepsizes, what falls and how fast; the records of temperatures."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,10 +93,19 @@ class Stepsize:
     b: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.a < 1.0:
+        if not 1.0 <= self.a < np.inf:
             raise ValueError(f"a must be at least 1, got {self.a}.")
-        if self.b < 0.0:
+        if not 0.0 <= self.b < np.inf:
             raise ValueError(f"b must not be negative, got {self.b}.")
+
+    @classmethod
+    def of(cls, given: Any) -> "Stepsize":
+        """Stepsizes from a pair (a, b); raises a ValueError that calls it `stepsize`."""
+        try:
+            a, b = map(float, given)
+            return cls(a, b)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"stepsize must be two numbers (a, b), got {given!r}: {error}") from error
 
     def __call__(self, n: float) -> float:
         """The stepsize at update `n`; the first update is n = 1."""

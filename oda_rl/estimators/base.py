@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
@@ -20,13 +19,14 @@ from oda_rl._types import Array
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
+from oda_rl.estimators.constraints import Checked
 from oda_rl.estimators.density import log_density
 from oda_rl.estimators.parameters import FORM, restored, stored
 from oda_rl.estimators.targets import check_data, check_samples
 from oda_rl.inspect.model import InspectMixin
 
 
-class Estimator(InspectMixin, BaseEstimator):
+class Estimator(InspectMixin, Checked):
     """Learns from samples in the domain of a divergence, and is stored in a model file."""
 
     divergence: str | Divergence = "squared_euclidean"
@@ -107,6 +107,7 @@ class Estimator(InspectMixin, BaseEstimator):
 
     def _stored(self) -> dict[str, Any]:
         """Parameters and the form of the data, for a model file."""
+        self._settings(begin=False)
         return stored(self)
 
     def _get_state(self) -> dict[str, Any]:

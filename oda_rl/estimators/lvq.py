@@ -1,17 +1,18 @@
 """Learning vector quantization, K given: the papers' baseline for classification."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from oda_rl._types import Array, Labels
-from oda_rl._validation import check_at_least
+from oda_rl._validation import numbers_of
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
-from oda_rl.estimators.classification.fine_tuning import STEP, check_variant, learn
+from oda_rl.estimators.classification.fine_tuning import STEP, VARIANTS, check_variant, learn
+from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.feature_scaling import NO_SCALING
 from oda_rl.estimators.targets import Data, make_place
 
@@ -76,6 +77,7 @@ class LVQ(CodebookClassifier):
     array(['low', 'high'], dtype='<U4')
     """
 
+    _own_constraints: ClassVar = {"variant": [choice(*VARIANTS)]}
     rule = "nearest"
     reject = None
     reject_label = None
@@ -124,13 +126,11 @@ class LVQ(CodebookClassifier):
     def _set_state(self, state: dict[str, Any]) -> None:
         for name in STATE:
             setattr(self, name, state[name])
+        self._settings(begin=True)
         self._publish()
 
-    def _settings(self) -> None:
-        check_at_least(1, n_codevectors=self.n_codevectors, n_passes=self.n_passes)
-        check_variant(self.variant, self._divergence, "variant", none=False)
-        if isinstance(self.init, str) and self.init != "random":
-            raise ValueError(f"init must be 'random' or an array, got {self.init!r}.")
+    def _read_parameters(self) -> None:
+        check_variant(self.variant, self._divergence, "variant")
         if not self._is_random() and self.init_labels is None:
             raise ValueError("init_labels must be given with the codevectors of init.")
 
@@ -146,7 +146,7 @@ class LVQ(CodebookClassifier):
         self.n_samples_seen_ = 0
         if self._is_random():
             return data
-        codevectors = np.array(self.init, dtype=np.float64, ndmin=2)
+        codevectors = np.atleast_2d(numbers_of(self.init, "init"))
         labels = np.asarray(self.init_labels)
         if codevectors.shape != (len(labels), d):
             raise ValueError(f"init must have shape {(len(labels), d)}, got {codevectors.shape}.")

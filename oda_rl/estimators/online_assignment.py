@@ -9,7 +9,6 @@ from oda_rl._types import Array
 from oda_rl.codebook.association import number_cells
 from oda_rl.codebook.identities import Birth, Identities
 from oda_rl.estimators.partition import ODAPartition
-from oda_rl.estimators.settings import Settings
 
 
 class LiveCells:
@@ -94,7 +93,7 @@ class LiveCells:
         """Learn from rows that `find` has scaled, in their order."""
         run = self.partition._run
         if not self._resumed:
-            run.resume(Settings.of(self.partition))
+            run.resume(self.partition._settings(begin=False))
             self._resumed = True
         run.observe(scaled, np.ones(len(scaled)))
         self._stale = True

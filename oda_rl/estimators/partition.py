@@ -190,7 +190,7 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
         self, X: ArrayLike, sample_weight: ArrayLike | None, begin: bool
     ) -> tuple[Array, Array]:
         """Samples and weights, for a new run to `begin` or for the one there is."""
-        settings = Settings.of(self)
+        settings = self._settings(begin)
         samples, weight = self._check_weighted(X, sample_weight, reset=begin)
         if begin:
             self._begin(settings, samples.shape[1], self._generator())
@@ -232,12 +232,15 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
 
     # -- inside ----------------------------------------------------------------------------------
 
+    def _read_parameters(self) -> Settings:
+        return Settings.of(self)
+
     def _get_state(self) -> dict[str, Any]:
         return super()._get_state() | {"run": self._run.get_state()}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
-        self._begin(Settings.of(self), self.n_features_in_, np.random.default_rng())
+        self._begin(self._settings(begin=True), self.n_features_in_, np.random.default_rng())
         self._run.set_state(state["run"])
         self._publish()
 

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oda_rl._types import Array
-from oda_rl._validation import check_at_least, check_non_negative, check_positive
+from oda_rl._validation import numbers_of
 from oda_rl.codebook.batch_annealing import anneal_batch
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import quantize
 from oda_rl.codebook.schedule import Cooling, PathPoint, Stepsize
 from oda_rl.estimators.base import CodebookEstimator, StreamEstimator
 from oda_rl.estimators.lvq import LVQ
-from oda_rl.estimators.settings import check_temperatures
+from oda_rl.estimators.settings import check_order
 
 __all__ = ["LVQ", "DeterministicAnnealing", "Pass", "StochasticVQ"]
 
@@ -93,7 +93,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
     random_state: Any = None
 
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
-        self._check_parameters()
+        self._settings(begin=True)
         samples, weight = self._check_weighted(X, sample_weight, reset=True)
         weight = weight / weight.mean()
         rng = self._generator()
@@ -112,8 +112,8 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         self._set_codebook(self._location.T.copy(), samples, weight)
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
-        self._check_parameters()
         first = not hasattr(self, "_location")
+        self._settings(begin=first)
         samples, weight = self._check_weighted(X, sample_weight, reset=first)
         if first:
             self._start(samples[:0])
@@ -135,24 +135,21 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
+        self._settings(begin=True)
         self.history_ = [Pass(*record) for record in state["history"]]
         self._location, self._count, self._spread = (state[n] for n in ("location", "count", "spread"))
 
-    def _check_parameters(self) -> None:
-        check_at_least(1, n_codevectors=self.n_codevectors, max_passes=self.max_passes)
-        check_non_negative(tol=self.tol)
-        Stepsize(*self.stepsize)
+    def _read_parameters(self) -> Stepsize:
+        return Stepsize.of(self.stepsize)
 
     def _is_random(self) -> bool:
-        if isinstance(self.init, str) and self.init != "random":
-            raise ValueError(f"init must be 'random' or an array, got {self.init!r}.")
         return isinstance(self.init, str)
 
     def _start(self, chosen: Array) -> None:
         """Begin with the chosen samples or with those given as `init`."""
         codevectors = chosen
         if not self._is_random():
-            codevectors = np.array(self.init, dtype=np.float64, ndmin=2)
+            codevectors = np.atleast_2d(numbers_of(self.init, "init"))
             shape = (self.n_codevectors, self.n_features_in_)
             if codevectors.shape != shape:
                 raise ValueError(f"init must have shape {shape}, got {codevectors.shape}.")
@@ -253,11 +250,7 @@ class DeterministicAnnealing(CodebookEstimator):
     divergence: str | Divergence = "squared_euclidean"
 
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
-        check_at_least(1, max_codevectors=self.max_codevectors, max_iter=self.max_iter)
-        check_non_negative(tol_converge=self.tol_converge, tol_merge=self.tol_merge)
-        check_positive(perturbation=self.perturbation)
-        check_temperatures(t_max=self.t_max, t_min=self.t_min)
-        cooling = Cooling(self.cooling, self.schedule)
+        cooling = self._settings(begin=True)
         samples, weight = self._check_weighted(X, sample_weight, reset=True)
         codevectors, self.history_ = anneal_batch(
             samples,
@@ -279,6 +272,11 @@ class DeterministicAnnealing(CodebookEstimator):
         self.n_samples_seen_ = last.n_samples_seen
         self.n_iter_ = self.n_samples_seen_ // len(samples)
 
+    def _read_parameters(self) -> Cooling:
+        check_order(self.t_max, self.t_min)
+        return Cooling(self.cooling, self.schedule)
+
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
+        self._settings(begin=True)
         self.history_ = [PathPoint(*record) for record in state["history"]]

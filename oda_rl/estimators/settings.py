@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import Divergence, get_divergence
@@ -44,22 +43,16 @@ class Settings(NamedTuple):
     def of(cls, estimator: Any, **instead: Any) -> "Settings":
         """The settings of an estimator with the parameters as attributes; `USUAL` are those it may lack.
 
-        `instead` are values in place of the estimator's. Raises a ValueError for one that is out of its
-        range; the annealer checks some itself.
+        `instead` are values in place of the estimator's. Raises a ValueError for a stepsize that is none,
+        or temperatures in the wrong order.
         """
         given = USUAL | vars(estimator) | instead
         settings = cls(**{name: given[name] for name in cls._fields})._replace(
             cooling=Cooling(given["cooling"], given["schedule"]),
-            stepsize=Stepsize(*given["stepsize"]),
+            stepsize=Stepsize.of(given["stepsize"]),
             divergence=get_divergence(given["divergence"]),
         )
-        check_at_least(1, max_codevectors=settings.max_codevectors, n_warmup=settings.n_warmup)
-        check_at_least(2, samples_per_cell=settings.samples_per_cell)
-        if settings.max_samples is not None:
-            check_at_least(1, max_samples=settings.max_samples)
-        if settings.target_distortion is not None:
-            check_non_negative(target_distortion=settings.target_distortion)
-        check_temperatures(t_max=settings.t_max, t_min=settings.t_min)
+        check_order(settings.t_max, settings.t_min)
         return settings
 
     def annealer(
@@ -101,8 +94,7 @@ class Settings(NamedTuple):
         )
 
 
-def check_temperatures(**values: float | str) -> None:
-    """Raise a ValueError for a temperature that is neither positive nor "auto"."""
-    for name, value in values.items():
-        if not (value == "auto" or (not isinstance(value, str) and 0.0 < value < np.inf)):
-            raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}.")
+def check_order(t_max: float | str, t_min: float | str) -> None:
+    """Raise a ValueError for a last temperature above the first."""
+    if t_max != "auto" and t_min != "auto" and float(t_min) > float(t_max):
+        raise ValueError(f"t_min must be at most t_max, got t_min={t_min} and t_max={t_max}.")

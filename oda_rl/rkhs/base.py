@@ -6,21 +6,20 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from oda_rl import storage
 from oda_rl._schema import anything
-from oda_rl._validation import check_at_least
+from oda_rl.estimators.constraints import POSITIVE, Checked, choice
 from oda_rl.estimators.parameters import restored, stored
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
-from oda_rl.rkhs.hyperparameters import HYPERPARAMETERS, Rules
+from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
 from oda_rl.rkhs.machine import Array, KernelMachine
 
 
 @dataclass(eq=False, repr=False)
-class KernelSGD(BaseEstimator):
+class KernelSGD(Checked):
     """A function in a reproducing kernel Hilbert space that learns from samples.
 
     The fields are the parameters that `KernelSGDClassifier` explains.
@@ -74,7 +73,7 @@ class KernelSGD(BaseEstimator):
         ValueError
             If a parameter is outside its range, samples are not numbers, or there is one class only.
         """
-        rules = self._rules()
+        rules = self._settings(begin=True)
         samples, targets = self._check(X, y, reset=True)
         weight = self._weights_of(samples, sample_weight)
         n_outputs = self._begin(targets[weight > 0.0])
@@ -111,11 +110,8 @@ class KernelSGD(BaseEstimator):
     def _go_on(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
     ) -> Self:
-        first, rules = self._machine is None, self._rules()
-        for name, now in vars(rules).items():
-            before = now if first else getattr(self._machine.rules, name)
-            if now != before:
-                raise ValueError(f"{name} must stay {before!r} while learning goes on, got {now!r}.")
+        first = self._machine is None
+        rules = self._settings(begin=first)
         samples, targets = self._check(X, y, reset=first)
         weight = self._weights_of(samples, sample_weight)
         n_outputs = self._extend(targets[:0], classes)
@@ -150,11 +146,13 @@ class KernelSGD(BaseEstimator):
         self.n_samples_seen_ = machine.n_samples_seen
         return self
 
-    def _rules(self) -> Rules:
-        """The parameters, checked."""
-        if self.loss not in self.losses:
-            raise ValueError(f"loss must be one of {tuple(self.losses)}, got {self.loss!r}.")
-        check_at_least(1, n_passes=self.n_passes)
+    @property
+    def _parameter_constraints(self) -> dict[str, Any]:
+        own = {"loss": [choice(*self.losses)], "stepsize": [POSITIVE]}
+        own |= {"fitness": [choice(*FITNESSES)], "transfer": [choice(*TRANSFERS)]}
+        return super()._parameter_constraints | own
+
+    def _read_parameters(self) -> Rules:
         names = {field.name for field in fields(Rules)}
         given = {k: v for k, v in self.get_params(deep=False).items() if k in names}
         given["adapt"] = (self.adapt,) if isinstance(self.adapt, str) else tuple(self.adapt or ())
@@ -244,6 +242,7 @@ class KernelSGD(BaseEstimator):
         """
         check_is_fitted(self, "dictionary_")
         machine = {"n_outputs": self._machine.n_outputs, **self._machine.get_state()}
+        self._settings(begin=False)
         state = stored(self) | {"outputs": self._outputs_state(), "machine": machine}
         return storage.save(path, type(self).__name__, state)
 
@@ -269,7 +268,7 @@ class KernelSGD(BaseEstimator):
         model: Self = restored(cls, state)
         model._set_outputs_state(state["outputs"])
         machine = state["machine"]
-        rules, rng = model._rules(), np.random.default_rng()
+        rules, rng = model._settings(begin=True), np.random.default_rng()
         model._machine = KernelMachine(model.n_features_in_, machine["n_outputs"], rules, rng)
         model._machine.set_state(machine)
         return model._publish()

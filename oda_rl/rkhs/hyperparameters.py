@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oda_rl._jit import lean_kernel, vector_kernel
-from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.rkhs.dictionary import similarities
 
 BANDWIDTH, STEPSIZE, REGULARIZATION = 0, 1, 2
@@ -46,7 +45,8 @@ class Rules:
     """What a kernel machine goes by; the estimators explain the fields.
 
     `kind` is one of the losses of `functional_sgd`; the others have the names of the estimators'
-    parameters. Raises a ValueError that names the one outside its range.
+    parameters, which check their ranges. Raises a ValueError if `adapt` has another name, or stepsize
+    times regularization is 1 or more.
     """
 
     kind: int
@@ -70,34 +70,13 @@ class Rules:
     transfer: str = "keep"
 
     def __post_init__(self) -> None:
-        for name, known in (("transfer", TRANSFERS), ("fitness", FITNESSES)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}.")
         if any(name not in HYPERPARAMETERS for name in self.adapt):
             raise ValueError(f"adapt must be some of {tuple(HYPERPARAMETERS)}, got {self.adapt!r}.")
-        check_at_least(1, **self._some("batch_size", "window", "max_points"))
-        scales = self._some("bandwidth", "stepsize", "huber_width")
-        if self.stepsize_halving is not None:
-            scales["stepsize_halving"] = self.stepsize_halving
-        check_positive(**scales)
-        check_non_negative(**scales, **self._some("regularization", "parsimony", "slowing"))
-        for name, low, high in (
-            ("fitness_rate", 0.0, 1.0),
-            ("move_probability", 0.5, 1.0),
-            ("ratio", 1.0, 10.0),
-        ):
-            if not low < getattr(self, name) <= high:
-                raise ValueError(
-                    f"{name} must be above {low:g} and at most {high:g}, got {getattr(self, name)}."
-                )
         if not self.stepsize * self.regularization < 1.0:
             raise ValueError(
                 "stepsize times regularization must be below 1, got "
                 f"{self.stepsize} and {self.regularization}."
             )
-
-    def _some(self, *names: str) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in names}
 
 
 class Chains(NamedTuple):

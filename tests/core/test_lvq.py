@@ -170,7 +170,6 @@ def test_a_file_goes_on_where_it_was(variant):
         ({"variant": "gmlvq"}, r"variant must be one of \('lvq1', 'glvq'\), got 'gmlvq'"),
         ({"variant": "glvq", "divergence": "kl"}, "needs divergence='squared_euclidean', got 'kl'"),
         ({"init": [[0.0]]}, "init_labels must be given"),
-        ({"n_codevectors": 0}, "n_codevectors must be at least 1"),
     ],
 )
 def test_errors_name_the_parameter(options, message):

@@ -291,20 +291,8 @@ def test_outside_the_domain():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_codevectors": 0}, "max_codevectors must be at least 1, got 0"),
-        ({"t_max": -1.0}, "t_max must be a positive number or 'auto', got -1.0"),
-        ({"t_min": "low"}, "t_min must be a positive number or 'auto', got 'low'"),
-        ({"t_max": 1.0, "t_min": 2.0}, "t_min <= t_max"),
-        ({"cooling": 1.0}, r"in \(0, 1\), got 1.0"),
-        ({"schedule": "linear"}, "must be 'temperature' or 'lambda', got 'linear'"),
-        ({"bifurcation": "chance"}, "bifurcation must be one of"),
+        ({"t_max": 1.0, "t_min": 2.0}, "t_min must be at most t_max"),
         ({"divergence": "l1"}, "divergence must be one of"),
-        ({"target_distortion": -1.0}, "target_distortion must be a non-negative number"),
-        ({"max_samples": 0}, "max_samples must be at least 1"),
-        ({"samples_per_cell": 1}, "samples_per_cell must be at least 2"),
-        ({"n_warmup": 0}, "n_warmup must be at least 1"),
-        ({"tol_merge": -1.0}, "tol_merge must be a non-negative number"),
-        ({"perturbation": 0.0}, "perturbation must be positive"),
         ({"stepsize": (0.5, 1.0)}, "a must be at least 1"),
     ],
 )
@@ -384,7 +372,7 @@ def test_a_scale_is_as_if_the_data_were_divided_by_it(tmp_path):
     )
 
 
-@pytest.mark.parametrize("scale", [[1.0], [1.0, 0.0], [1.0, np.nan], 2.0])
+@pytest.mark.parametrize("scale", [[1.0], [1.0, 0.0], [1.0, np.nan]])
 def test_a_bad_scale_is_refused(scale):
     with pytest.raises(ValueError, match="scale must be 2 positive numbers"):
         ODAPartition(3, scale=scale).fit(blobs())

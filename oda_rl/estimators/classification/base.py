@@ -11,7 +11,6 @@ from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.book import ClassBook, probabilities
-from oda_rl.estimators.classification.settings import check_part
 from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.targets import Data, check_data, number_classes, number_next_classes
 
@@ -29,7 +28,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     # -- learning --------------------------------------------------------------------------------
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
-        settings = self._settings()
+        settings = self._settings(begin=True)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
         self.classes_, data = number_classes(data, self.class_weight)
         self._fit_classes(settings, data)
@@ -65,16 +64,13 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
-        settings, first = self._settings(), not hasattr(self, "codevectors_")
+        first = not hasattr(self, "codevectors_")
+        settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
         known = None if first else self.classes_
         self.classes_, data, new = number_next_classes(known, data, self.class_weight, classes)
         self._go_on(settings, data, new, first)
         return self
-
-    def _settings(self) -> Any:
-        """The parameters, checked."""
-        raise NotImplementedError
 
     def _fit_classes(self, settings: Any, data: Data) -> None:
         """Learn anew from samples with numbers of classes, of mean weight one."""
@@ -171,7 +167,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         part = self.reject if quantile is None else quantile
         if part is None:
             raise ValueError("quantile must be given where the parameter reject is None.")
-        check_part(quantile=part)
+        if not 0.0 < part < 1.0:
+            raise ValueError(f"quantile must be in (0, 1), got {part}.")
         return self._is_far(self._distance(X), part)
 
     # -- for the classifiers ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassPoint, fit_classes, history
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.classification.settings import ClassSettings
+from oda_rl.estimators.classification.settings import CONSTRAINTS, ClassSettings
 from oda_rl.estimators.targets import Data
 
 
@@ -163,9 +163,11 @@ class ODAClassifier(CodebookClassifier):
     n_warmup: int = 100
     random_state: Any = None
 
+    _own_constraints = CONSTRAINTS
+
     # -- learning --------------------------------------------------------------------------------
 
-    def _settings(self) -> ClassSettings:
+    def _read_parameters(self) -> ClassSettings:
         return ClassSettings.of(self)
 
     def _fit_classes(self, settings: ClassSettings, data: Data) -> None:
@@ -216,7 +218,7 @@ class ODAClassifier(CodebookClassifier):
 
     def _set_state(self, state: dict[str, Any]) -> None:
         rng = np.random.default_rng()
-        session = ClassSession(ClassSettings.of(self), self.n_features_in_, rng)
+        session = ClassSession(self._settings(begin=True), self.n_features_in_, rng)
         session.set_state(state["session"])
         self._publish(session)
 

@@ -16,11 +16,8 @@ STEP = 0.05
 COOLING = 0.7
 
 
-def check_variant(variant: str | None, divergence: Divergence, name: str, none: bool = True) -> None:
-    """Raise a ValueError for a variant that does not exist, or not for this divergence."""
-    known = (None, *VARIANTS) if none else VARIANTS
-    if variant not in known:
-        raise ValueError(f"{name} must be one of {known}, got {variant!r}.")
+def check_variant(variant: str | None, divergence: Divergence, name: str) -> None:
+    """Raise a ValueError for a variant that does not exist for this divergence."""
     if variant == "glvq" and divergence.name != "squared_euclidean":
         raise ValueError(
             f"{name}={variant!r} needs divergence='squared_euclidean', got {divergence.name!r}; "

@@ -1,7 +1,7 @@
 """Progressive regression: a scikit-learn estimator with local models in cells."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from oda_rl import storage
 from oda_rl._schema import anything
 from oda_rl.estimators.base import StreamEstimator
+from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.parameters import restored
-from oda_rl.estimators.regression.local_models import LocalModel
+from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
 from oda_rl.estimators.regression.session import ModelSettings, RegressionPoint, RegressionRun
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import check_data
@@ -166,6 +167,8 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     n_warmup: int = 200
     random_state: Any = None
 
+    _own_constraints: ClassVar = {"local_model": [choice(*KNOWN), LocalModel]}
+
     # -- learning --------------------------------------------------------------------------------
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
@@ -182,7 +185,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, begin: bool
     ) -> tuple[RegressionRun, Array, Array]:
         """The run, a new one to `begin`; inputs and outputs side by side; weights."""
-        settings, models = Settings.of(self), ModelSettings.of(self)
+        settings, models = self._settings(begin)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, targets="outputs")
         outputs = data.targets.reshape(len(data.weight), -1).astype(np.float64)
         n_outputs = outputs.shape[1]
@@ -287,6 +290,9 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
 
     # -- inside ----------------------------------------------------------------------------------
 
+    def _read_parameters(self) -> tuple[Settings, ModelSettings]:
+        return Settings.of(self), ModelSettings.of(self)
+
     def _geometry(self) -> Any:
         scaling, relevance = self._run.scaling, self.relevance_
         if scaling is None:
@@ -305,7 +311,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     def _set_state(self, state: dict[str, Any]) -> None:
         self._flat = state["flat"]
         sizes = self.n_features_in_, state["n_outputs"]
-        settings, models = Settings.of(self), ModelSettings.of(self)
+        settings, models = self._settings(begin=True)
         self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
         self._run.set_state(state["run"])
         self._publish()

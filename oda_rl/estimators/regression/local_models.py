@@ -92,18 +92,6 @@ class Quadratic:
         return np.column_stack([np.ones(len(X)), X, X[:, i] * X[:, j]])
 
 
-def check_local_model(model: Any) -> str | LocalModel:
-    """The model; raises a ValueError if it is neither a known name nor has the three functions."""
-    if isinstance(model, str) and model in KNOWN:
-        return model
-    if not isinstance(model, str) and isinstance(model, LocalModel):
-        return model
-    raise ValueError(
-        f"local_model must be one of {KNOWN} or an object with init, predict and update "
-        f"(oda_rl.estimators.regression.local_models.LocalModel), got {model!r}."
-    )
-
-
 class ModelAnnealer(Annealer):
     """Moves cells and trains their models, sample by sample.
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.regression import mixture
@@ -16,7 +15,6 @@ from oda_rl.estimators.regression.local_models import (
     RIDGE,
     LocalModel,
     ModelAnnealer,
-    check_local_model,
 )
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
 from oda_rl.estimators.session import HardPath, Run
@@ -56,16 +54,8 @@ class ModelSettings(NamedTuple):
 
     @classmethod
     def of(cls, estimator: Any) -> "ModelSettings":
-        """Those of an estimator; raises a ValueError for one out of its range."""
-        settings = cls(*(getattr(estimator, name) for name in cls._fields))
-        check_local_model(settings.local_model)
-        check_non_negative(output_weight=settings.output_weight)
-        check_at_least(0, pilot_rounds=settings.pilot_rounds)
-        for name in ("softness", "ridge"):
-            value = getattr(settings, name)
-            if value != "auto" and (isinstance(value, str) or not 0.0 <= value < np.inf):
-                raise ValueError(f"{name} must be a non-negative number or 'auto', got {value!r}.")
-        return settings
+        """Those of an estimator."""
+        return cls(*(getattr(estimator, name) for name in cls._fields))
 
 
 class RegressionRun(Run):

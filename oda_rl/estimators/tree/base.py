@@ -296,6 +296,7 @@ class TreeEstimator(Estimator):
         layers = self.layers
         if not isinstance(layers, int):
             layers = [Layer.of(layer)._asdict() for layer in layers]
+        self._settings(begin=False)
         return stored(self, estimator=None, layers=layers, resolutions=None) | {
             "estimator": [self._session.settings.kind, stored(self._template)["parameters"]],
             "has_resolutions": self.resolutions is not None,
@@ -327,8 +328,16 @@ class TreeEstimator(Estimator):
             self._rng.bit_generator.state = state["waiting"]["rng"]
         n_outputs = 1 if self._units is None else len(self._units.mean)
         sizes = self._n_classes, n_outputs
-        self._session = TreeSession(TreeSettings.of(self), features, *sizes, np.random.default_rng())
+        settings = self._settings(begin=True)
+        self._session = TreeSession(settings, features, *sizes, np.random.default_rng())
         self._session.set_state(state["session"])
+
+    def _values(self) -> list[Any]:
+        template = self._template
+        return super()._values() + (template._values() if isinstance(template, Estimator) else [])
+
+    def _read_parameters(self) -> TreeSettings:
+        return TreeSettings.of(self)
 
     def _generator(self) -> np.random.Generator:
         seed = self.random_state

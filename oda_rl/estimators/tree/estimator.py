@@ -19,7 +19,7 @@ from oda_rl.estimators.targets import (
 from oda_rl.estimators.tree.base import TreeEstimator
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.session import Refinement, TreeSession
-from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
+from oda_rl.estimators.tree.settings import KINDS, Layer
 
 
 @dataclass(eq=False, repr=False)
@@ -142,7 +142,7 @@ class MultiResolutionODA(TreeEstimator):
     # -- learning --------------------------------------------------------------------------------
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
-        settings = TreeSettings.of(self)
+        settings = self._settings(begin=True)
         data = self._check(settings, X, y, sample_weight, reset=True)
         if settings.kind == "classifier":
             self.classes_, data = number_classes(data, settings.class_weight)
@@ -189,7 +189,8 @@ class MultiResolutionODA(TreeEstimator):
         ValueError
             As for `fit`.
         """
-        settings, first = TreeSettings.of(self), not hasattr(self, "n_samples_seen_")
+        first = not hasattr(self, "n_samples_seen_")
+        settings = self._settings(begin=first)
         data = self._check(settings, X, y, sample_weight, reset=first)
         new: list[int] = []
         if settings.kind == "classifier":
@@ -274,7 +275,7 @@ class MultiResolutionODA(TreeEstimator):
         >>> model.refine("0", X, y, target_error=0.01).error <= 0.01
         True
         """
-        settings = TreeSettings.of(self)
+        settings = self._settings(begin=False)
         check_non_negative(target_error=target_error)
         check_at_least(1, max_splits=max_splits)
         session = self._fitted

@@ -5,14 +5,14 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from sklearn.utils._param_validation import validate_parameter_constraints
 
-from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl._validation import check_at_least
 from oda_rl.estimators.classification import ODAClassifier
-from oda_rl.estimators.classification.settings import ClassSettings
+from oda_rl.estimators.constraints import CONSTRAINTS
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.regression import ODARegressor
-from oda_rl.estimators.regression.session import ModelSettings
-from oda_rl.estimators.settings import Settings, check_temperatures
+from oda_rl.estimators.settings import Settings
 
 KINDS = {"clusterer": ODAPartition, "classifier": ODAClassifier, "regressor": ODARegressor}
 TARGETS: dict[str, Literal["classes", "outputs", "none"]] = {
@@ -74,10 +74,7 @@ class Layer(NamedTuple):
                 f"layers must be a number of layers or a list of dicts or Layers, got {given!r} in it."
             )
         found = {name: value for name, value in given._asdict().items() if value is not None}
-        counts = ("max_codevectors", "max_samples", "min_support")
-        check_at_least(1, **{name: found[name] for name in counts if name in found})
-        check_temperatures(**{name: found[name] for name in ("t_min",) if name in found})
-        check_non_negative(**{name: found[name] for name in ("min_improvement",) if name in found})
+        validate_parameter_constraints(CONSTRAINTS, found, "a Layer")
         return given
 
     def filled(self, other: "Layer") -> "Layer":
@@ -110,14 +107,8 @@ class TreeSettings(NamedTuple):
         estimator = model._template
         kind = kind_of(estimator)
         _check_unused(estimator, kind)
-        if kind == "classifier":
-            annealing = ClassSettings.of(estimator).annealing
-        else:
-            annealing = Settings.of(estimator)
-        check_at_least(1, max_children=model.max_children, min_support=model.min_support)
-        check_non_negative(min_improvement=model.min_improvement)
-        if model.max_leaves is not None:
-            check_at_least(1, max_leaves=model.max_leaves)
+        estimator._validate_params()
+        annealing = Settings.of(estimator, max_codevectors=model.max_children)
         own = vars(estimator)
         usual = Layer(
             model.max_children,
@@ -178,10 +169,8 @@ def _check_unused(estimator: Any, kind: str) -> None:
                 f"the estimator's {name} must be left at {default!r}, got {given!r}: "
                 "it means nothing in a tree."
             )
-    if kind == "regressor":
-        ModelSettings.of(estimator)
-        if not isinstance(estimator.local_model, str):
-            raise ValueError(
-                f"the estimator's local_model must be 'linear' or 'constant' in a tree, "
-                f"got {estimator.local_model!r}."
-            )
+    if kind == "regressor" and not isinstance(estimator.local_model, str):
+        raise ValueError(
+            f"the estimator's local_model must be 'linear' or 'constant' in a tree, "
+            f"got {estimator.local_model!r}."
+        )

@@ -1,0 +1,89 @@
+"""Every parameter of every estimator with values that it may not have."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+import oda_rl
+from oda_rl.estimators import quantization
+
+NAMED = [oda_rl, quantization]
+CLASSES = {getattr(module, name) for module in NAMED for name in module.__all__}
+ESTIMATORS = sorted(
+    (c for c in CLASSES if isinstance(c, type) and issubclass(c, BaseEstimator)),
+    key=lambda c: c.__name__,
+)
+HOSTILE = [0, -1, 2.5, 150.25, float("nan"), float("inf"), "nonsense", None, [], {}]
+X = np.random.default_rng(0).normal(size=(24, 2)) + np.repeat([[0.0, 0.0], [4.0, 0.0]], 12, axis=0)
+Y = np.repeat([0, 1], 12)
+
+
+def small(cls):
+    names = cls._get_param_names()
+    size = {"max_codevectors": 3, "max_leaves": 3, "max_samples": 400, "random_state": 0}
+    return cls(**{name: value for name, value in size.items() if name in names})
+
+
+@pytest.mark.parametrize(
+    ("cls", "name"),
+    [pytest.param(c, n, id=f"{c.__name__}-{n}") for c in ESTIMATORS for n in c._get_param_names()],
+)
+def test_a_parameter_is_refused_by_name_or_works(cls, name):
+    for value in HOSTILE:
+        for learn in {"fit", "partial_fit"} & set(dir(cls)):
+            model = small(cls).set_params(**{name: value})
+            try:
+                getattr(model, learn)(X, Y)
+            except (ValueError, TypeError) as error:
+                refused = str(error)
+            else:
+                refused = None
+            if refused is not None:
+                assert name in refused, (value, refused)
+                continue
+            found = np.asarray(model.predict(X))
+            assert found.dtype.kind != "f" or np.isfinite(found).all(), value
+            assert np.isfinite(getattr(model, "codevectors_", 0.0)).all(), value
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "value"),
+    [
+        (oda_rl.ODAPartition, "samples_per_cell", 1),
+        (oda_rl.ODAPartition, "min_weight", 1.0),
+        (oda_rl.ODAPartition, "cooling", 1.0),
+        (oda_rl.ODAPartition, "t_max", 0.0),
+        (oda_rl.ODAPartition, "random_state", -1),
+        (oda_rl.ODAClassifier, "reject", 1.0),
+        (oda_rl.ODAClassifier, "validation", 1),
+        (oda_rl.ODAClassifier, "fine_tune", "gmlvq"),
+        (oda_rl.KernelSGDClassifier, "ratio", 1.0),
+        (oda_rl.KernelSGDClassifier, "move_probability", 0.4),
+        (oda_rl.KernelSGDClassifier, "loss", "squared"),
+    ],
+)
+def test_limits(cls, name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of {cls.__name__} must be"):
+        small(cls).set_params(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize("cls", [c for c in ESTIMATORS if hasattr(c, "partial_fit")])
+def test_what_has_shaped_a_model_stays(cls, tmp_path):
+    other = {"divergence": "kl", "loss": "logistic", "mode": "lvq", "stepsize": (2.0, 1.0)}
+    other |= {"local_model": "constant", "variant": "glvq", "estimator": oda_rl.ODAClassifier()}
+    names = [name for name in other if name in cls._get_param_names()]
+    assert names
+    positive = abs(X)
+    for name in names:
+        value = 2.0 if cls.__name__.startswith("Kernel") and name == "stepsize" else other[name]
+        if name == "loss" and "loss" in cls._get_param_names() and value not in cls.losses:
+            value = "huber"
+        model = small(cls).partial_fit(positive, Y)
+        before = model.get_params()[name]
+        model.set_params(**{name: value})
+        for change in (lambda m: m.partial_fit(positive, Y), lambda m: m.save(tmp_path / "model")):
+            with pytest.raises(ValueError, match=f"{name} must stay"):
+                change(model)
+        model.set_params(**{name: before}).partial_fit(positive, Y)
+        model.set_params(**{name: value}).fit(positive, Y)
+        assert clone(model).get_params().keys() == model.get_params().keys()
