@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 def check_at_least(lower: int, **values: int) -> None:
     """Raise a ValueError if a value is no whole number, or below `lower`."""
     for name, value in values.items():
-        if not isinstance(value, Integral) or value < lower:
-            raise ValueError(f"{name} must be at least {lower}, a whole number, got {value!r}.")
+        if not isinstance(value, Integral):
+            raise ValueError(f"{name} must be a whole number, got {value!r}.")
+        if value < lower:
+            raise ValueError(f"{name} must be at least {lower}, got {value}.")
 
 
 def check_non_negative(**values: float) -> None:

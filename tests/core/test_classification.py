@@ -187,7 +187,6 @@ def test_the_callers_arrays_are_left_alone():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fine_tune": "gmlvq"}, r"fine_tune must be one of \(None, 'lvq1', 'glvq'\), got 'gmlvq'"),
         ({"fine_tune": "glvq", "divergence": "kl"}, "needs divergence='squared_euclidean'"),
         ({"fine_tune": "glvq", "mode": "majority"}, "not mode='majority'"),
     ],

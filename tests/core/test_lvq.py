@@ -167,7 +167,6 @@ def test_a_file_goes_on_where_it_was(variant):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"variant": "gmlvq"}, r"variant must be one of \('lvq1', 'glvq'\), got 'gmlvq'"),
         ({"variant": "glvq", "divergence": "kl"}, "needs divergence='squared_euclidean', got 'kl'"),
         ({"init": [[0.0]]}, "init_labels must be given"),
     ],
