@@ -43,8 +43,8 @@ class Settings(NamedTuple):
     def of(cls, estimator: Any, **instead: Any) -> "Settings":
         """The settings of an estimator with the parameters as attributes; `USUAL` are those it may lack.
 
-        `instead` are values in place of the estimator's. Raises a ValueError for a stepsize that is none,
-        or temperatures in the wrong order.
+        `instead` are values in place of its own. Raises a ValueError for a stepsize that is none, or
+        temperatures in the wrong order.
         """
         given = USUAL | vars(estimator) | instead
         settings = cls(**{name: given[name] for name in cls._fields})._replace(
