@@ -5,7 +5,7 @@
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import choose_numbered
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
-from oda_rl.agents.codebook_rl.rules.q_lambda import forget
+from oda_rl.agents.codebook_rl.rules.traces import forget
 from oda_rl.agents.codebook_rl.state import (
     GROWTH_HOLD,
     LEARNING,

@@ -7,7 +7,7 @@ import numpy as np
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
 from oda_rl.agents.codebook_rl.association import shares_of_all, value_temperature
-from oda_rl.agents.codebook_rl.rules.q_lambda import read_block
+from oda_rl.agents.codebook_rl.rules.traces import read_block
 from oda_rl.agents.codebook_rl.state import (
     EPSILON_END,
     EPSILON_START,

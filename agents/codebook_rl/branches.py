@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oda_rl._jit import aligned_zeros
 from oda_rl.agents.codebook_rl.arrays import Sizes
-from oda_rl.agents.codebook_rl.rules import q_lambda
+from oda_rl.agents.codebook_rl.rules import traces
 from oda_rl.agents.codebook_rl.search import route
 from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH, NOWHERE, Branches, Ledger, Planes
 from oda_rl.codebook.book import Codebook
@@ -278,7 +278,7 @@ class BranchStorage:
             return
         n, place = len(book), (self.branch, ..., self._place)
         payload = self.branches.payload.copy()
-        q_lambda.pay_all(payload, self.ledger, self.sizes)
+        traces.pay_all(payload, self.ledger, self.sizes)
         book.location[:, :n] = self.branches.location[place].T
         book.weight[:n] = self.branches.weight[place]
         book.axis[:, :n] = self.branches.axis[place].T

@@ -40,7 +40,8 @@ from oda_rl.agents.codebook_rl.behaviour import (
     take_joint,
 )
 from oda_rl.agents.codebook_rl.codebook_update import update_codebook
-from oda_rl.agents.codebook_rl.rules.q_lambda import catch_up, forget, learn, read_block
+from oda_rl.agents.codebook_rl.rules.q_lambda import learn
+from oda_rl.agents.codebook_rl.rules.traces import catch_up, forget, read_block
 from oda_rl.agents.codebook_rl.search import find_near, measure
 from oda_rl.agents.codebook_rl.state import (
     BEST_ENDING,

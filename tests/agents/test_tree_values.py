@@ -7,7 +7,7 @@ import pytest
 from tree_learners import give_values, kept_cells, make_learner, make_points, scaled, shares
 
 from oda_rl.agents.codebook_rl import state as layout
-from oda_rl.agents.codebook_rl.rules import q_lambda
+from oda_rl.agents.codebook_rl.rules import q_lambda, traces
 
 
 def features(learner, x):
@@ -70,7 +70,7 @@ def test_steps_follow_watkins_q_lambda(local_model, rate_by):
         np.testing.assert_allclose(found["q"], q.reshape(3 * m, k), rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(found["visits"], visits, rtol=1e-9)
     assert cuts > 1
-    assert (config.gamma * config.trace_decay) ** longest < q_lambda.SMALLEST_SCALE_OF_BRANCHES
+    assert (config.gamma * config.trace_decay) ** longest < traces.SMALLEST_SCALE_OF_BRANCHES
 
 
 def test_environments_have_traces_of_their_own():

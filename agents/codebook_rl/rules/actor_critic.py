@@ -41,14 +41,10 @@ from oda_rl.agents.codebook_rl.rules.q_lambda import (
     MONITORED_EVERY,
     add_feature,
     add_features,
-    enliven,
     find_value,
-    first_trace,
-    let_decay,
-    move_along,
     note_errors,
-    pay,
 )
+from oda_rl.agents.codebook_rl.rules.traces import enliven, first_trace, let_decay, move_along, pay
 from oda_rl.agents.codebook_rl.state import (
     ACTOR_RATE,
     ACTOR_UNIT,
