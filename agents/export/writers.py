@@ -1,0 +1,257 @@
+"""A policy program as a source file: Python of the standard library, C99, ONNX."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.export.program import PolicyProgram, policy_program
+from oda_rl.storage import written_whole
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+PYTHON = '''"""{name}
+
+{n_cells} cells, {n_numbers} numbers. `decide(observation)` is the action for one observation:
+{features}
+"""
+
+from math import exp, inf
+
+ACTIONS = {actions}  # {action_names}
+LOW = {low}
+HIGH = {high}
+SCALE = {scale}
+TEMPERATURE = {temperature}
+REACH = {reach}
+# For each cell: where it is; for each action its value there{slope_words}.
+CELLS = (
+{cells}
+)
+
+
+def values(observation):
+    """The value of each action."""
+    observation = [min(max(x, low), high) for x, low, high in zip(observation, LOW, HIGH)]
+    away = [[x - m for x, m in zip(observation, at)] for at, _ in CELLS]
+    apart = [sum((a / s) ** 2 for a, s in zip(row, SCALE)) for row in away]
+    nearest = min(apart)
+    if TEMPERATURE > 0.0:
+        limit = REACH * TEMPERATURE
+        shares = [exp((nearest - d) / TEMPERATURE) if d - nearest <= limit else 0.0 for d in apart]
+    else:
+        first = apart.index(nearest)
+        shares = [1.0 if i == first else 0.0 for i in range(len(CELLS))]
+    total = sum(shares)
+    found = [0.0] * len(ACTIONS)
+    for share, row, (_, rates) in zip(shares, away, CELLS):
+        if share > 0.0:
+            for a, (value, *slopes) in enumerate(rates):
+                found[a] += share * (value + sum(w * x for w, x in zip(slopes, row)))
+    return [value / total for value in found]
+
+
+def decide(observation):
+    """The action for an observation."""
+    found = values(observation)
+    return ACTIONS[found.index(max(found))]
+'''
+
+C99 = """/* {name}
+
+   {n_cells} cells, {n_numbers} numbers. policy_decide is the number of the action, in 0 to
+   N_ACTIONS - 1 ({action_names}), for one observation:
+{features}
+   policy_actions holds what the environment takes. Compile with -std=c99 and link with -lm;
+   -DREAL=float for single precision. No memory is allocated. */
+
+#include <math.h>
+
+#ifndef REAL
+#define REAL double
+#endif
+#define N_CELLS {n_cells}
+#define N_FEATURES {n_features}
+#define N_ACTIONS {n_actions}
+#define N_SLOPES {n_slopes}
+#define TEMPERATURE ((REAL){temperature})
+#define REACH ((REAL){reach})
+
+const long policy_actions[N_ACTIONS][{action_size}] = {actions};
+static const REAL low[N_FEATURES] = {low};
+static const REAL high[N_FEATURES] = {high};
+static const REAL scale[N_FEATURES] = {scale};
+/* For each cell: where it is; for each action its value there{slope_words}. */
+static const struct {{ REAL at[N_FEATURES]; REAL rates[N_ACTIONS][1 + N_SLOPES]; }} cells[N_CELLS] = {{
+{cells}
+}};
+
+int policy_decide(const REAL observation[N_FEATURES])
+{{
+    REAL x[N_FEATURES], apart[N_CELLS], value[N_ACTIONS] = {{0}}, share, own, away;
+    int i, j, a, best = 0, nearest = 0;
+    for (j = 0; j < N_FEATURES; j++) {{
+        x[j] = observation[j] < low[j] ? low[j] : observation[j];
+        x[j] = x[j] > high[j] ? high[j] : x[j];
+    }}
+    for (i = 0; i < N_CELLS; i++) {{
+        apart[i] = 0;
+        for (j = 0; j < N_FEATURES; j++) {{
+            away = (x[j] - cells[i].at[j]) / scale[j];
+            apart[i] += away * away;
+        }}
+        if (apart[i] < apart[nearest]) nearest = i;
+    }}
+    for (i = 0; i < N_CELLS; i++) {{
+        away = apart[i] - apart[nearest];
+        if (i != nearest && !(away <= REACH * TEMPERATURE && TEMPERATURE > 0)) continue;
+        share = i == nearest ? 1 : (REAL)exp(-away / TEMPERATURE);
+        for (a = 0; a < N_ACTIONS; a++) {{
+            own = cells[i].rates[a][0];
+            for (j = 0; j < N_SLOPES; j++)
+                own += cells[i].rates[a][1 + j] * (x[j] - cells[i].at[j]);
+            value[a] += share * own;
+        }}
+    }}
+    for (a = 1; a < N_ACTIONS; a++) if (value[a] > value[best]) best = a;
+    return best;
+}}
+"""
+
+
+def python_source(program: PolicyProgram) -> str:
+    """A Python module with `decide` and `values`, of the standard library alone."""
+    actions = _nested(program.actions.tolist(), "()")
+    rows = (_nested([at, rates], "()") for at, rates in _cells(program))
+    return PYTHON.format(
+        **_common(program, "    ", "# "),
+        actions=actions,
+        **{name: _nested(getattr(program, name).tolist(), "()") for name in ("low", "high", "scale")},
+        cells="\n".join(f"    {row}," for row in rows),
+    )
+
+
+def c_source(program: PolicyProgram) -> str:
+    """A C99 file with `policy_decide` and `policy_actions`."""
+    actions = program.actions.reshape(len(program.actions), -1)
+    rows = (_nested([at, rates], "{}") for at, rates in _cells(program))
+    return C99.format(
+        **_common(program, "     ", ""),
+        n_features=len(program.scale),
+        n_actions=len(actions),
+        n_slopes=program.slopes.shape[2],
+        action_size=actions.shape[1],
+        actions=_nested(actions.tolist(), "{}"),
+        **{name: _nested(getattr(program, name).tolist(), "{}") for name in ("low", "high", "scale")},
+        cells=",\n".join(f"    {row}" for row in rows),
+    )
+
+
+def onnx_bytes(program: PolicyProgram) -> bytes:
+    """An ONNX model, from `observation` (n, d), double, to `action` (n,) or (n, size) and `values`.
+
+    `values` are those of the actions, of shape (n, n_actions).
+
+    Raises
+    ------
+    ImportError
+        Without the package onnx.
+    """
+    from oda_rl.agents.export.onnx_graph import onnx_model
+
+    found: bytes = onnx_model(program).SerializeToString()
+    return found
+
+
+# Endings of files, and who writes them
+FORMATS: dict[str, Callable[[PolicyProgram], Any]] = {
+    ".py": python_source,
+    ".c": c_source,
+    ".onnx": onnx_bytes,
+}
+
+
+def export_policy(
+    policy: "OnlineAlgorithm | PolicyProgram", path: str | os.PathLike[str], digits: int | None = None
+) -> PolicyProgram:
+    """Write the greedy policy of an agent as a file that needs no package to decide.
+
+    Parameters
+    ----------
+    policy : OnlineAlgorithm or PolicyProgram
+        An agent that `policy_program` accepts, or what that made of it.
+    path : str or path
+        Ends with .py (the standard library alone), .c (C99) or .onnx (opset 18, double precision). The
+        file is written whole or not at all.
+    digits : int, optional
+        Significant digits of the numbers; by default all, so that it decides as the agent does.
+
+    Returns
+    -------
+    PolicyProgram
+        What was written.
+
+    Raises
+    ------
+    ValueError
+        If the path has another ending, `digits` is not between 1 and 17, or the agent's policy is no
+        table of cells.
+    ImportError
+        For .onnx, without the package onnx.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from oda_rl.agents import SOMQ
+    >>> model = SOMQ(env="CartPole-v1", n_cells=4, seed=0).learn(3_000)
+    >>> path = Path(tempfile.mkdtemp(), "policy.py")
+    >>> program = export_policy(model, path, digits=4)
+    >>> namespace = {}
+    >>> exec(path.read_text(), namespace)
+    >>> bool(namespace["decide"]([0.0, 0.0, 0.05, 0.0]) == program.decide([[0.0, 0.0, 0.05, 0.0]])[0])
+    True
+    """
+    path = Path(path)
+    if path.suffix not in FORMATS:
+        raise ValueError(f"path ends with {path.suffix!r}; {', '.join(FORMATS)} are accepted.")
+    if digits is not None and not 1 <= digits <= 17:
+        raise ValueError(f"digits is {digits}; 1 to 17 are accepted.")
+    program = policy if isinstance(policy, PolicyProgram) else policy_program(policy)
+    if digits is not None:
+        program = program.rounded(digits)
+    found = FORMATS[path.suffix](program)
+    with written_whole(path) as temporary:
+        temporary.write_bytes(found if isinstance(found, bytes) else found.encode())
+    return program
+
+
+def _common(program: PolicyProgram, indent: str, mark: str) -> dict[str, Any]:
+    """What stands in the heads of files."""
+    names = [f"{number}: {name}" for number, name in enumerate(program.features)]
+    return {
+        "name": program.name,
+        "n_cells": len(program.values),
+        "n_numbers": program.n_numbers,
+        "features": "\n".join(indent + name for name in names),
+        "action_names": ", ".join(program.action_names),
+        "temperature": program.temperature,
+        "reach": program.reach,
+        "slope_words": ", and its change along each coordinate" if program.slopes.size else "",
+    }
+
+
+def _cells(program: PolicyProgram) -> Iterator[tuple[list[float], list[list[float]]]]:
+    rates: NDArray[np.float64] = np.concatenate([program.values[:, :, None], program.slopes], axis=2)
+    yield from zip(program.codevectors.tolist(), rates.tolist(), strict=True)
+
+
+def _nested(numbers: Any, brackets: str) -> str:
+    """Numbers and lists of them as Python or C write them."""
+    if not isinstance(numbers, list):
+        return repr(numbers).replace("inf", "inf" if brackets == "()" else "INFINITY")
+    inner = ", ".join(_nested(number, brackets) for number in numbers)
+    return f"{brackets[0]}{inner}{',' if brackets == '()' and len(numbers) == 1 else ''}{brackets[1]}"

@@ -1,0 +1,71 @@
+"""Write a trained policy as a source file that needs no package: Python, C or ONNX.
+
+python scripts/export.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
+python scripts/export.py MODEL --to policy.c --digits 5
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+
+from oda_rl.agents.export import PolicyProgram, export_policy
+from oda_rl.agents.models import load_model
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+STATES = 10_000
+# What to type next
+NEXT = {
+    ".py": "cd {folder} && python -i {name}.py   # then decide([...])",
+    ".c": "cc -std=c99 -O2 -c {path}   # int policy_decide(const double *observation)",
+    ".onnx": "onnxruntime.InferenceSession('{path}').run(None, {{'observation': observations}})",
+}
+
+
+@dataclass
+class Args:
+    """Write the greedy policy of TwoTimescaleAC, TwoTimescaleQ, UniformGridQ or SOMQ as a source."""
+
+    model: Annotated[Path, tyro.conf.Positional]
+    """The model file."""
+    to: Path | None = None
+    """The file to write: .py (standard library), .c (C99) or .onnx; by default policy.py beside it."""
+    digits: int | None = None
+    """Significant digits of the numbers, 1 to 17; by default all of them."""
+
+
+def agreement(model: OnlineAlgorithm, program: PolicyProgram) -> float:
+    """The share of states about the cells in which the program decides as the agent does."""
+    rng = np.random.default_rng(0)
+    about = program.codevectors[rng.integers(len(program.codevectors), size=STATES)]
+    states = about + 0.5 * program.scale * rng.standard_normal(about.shape)
+    states = states.astype(model.observation_space.dtype)
+    found = program.actions[program.decide(states)]
+    decided = model.predict(states, deterministic=True)[0].reshape(found.shape)
+    return float((found == decided).reshape(STATES, -1).all(axis=1).mean())
+
+
+def main(args: Args) -> int:
+    """Load, write, compare, print."""
+    path = args.to or args.model.with_name("policy.py")
+    try:
+        model = load_model(args.model)
+        program = export_policy(model, path, args.digits)
+    except (FileNotFoundError, ImportError, ValueError) as error:
+        print(f"Cannot export the model: {error}")
+        return 1
+    print(
+        f"{path}: {len(program.values)} cells, {program.n_numbers:,} numbers, "
+        f"{path.stat().st_size / 1000:.1f} kB; the same action as the agent's in "
+        f"{agreement(model, program):.2%} of {STATES:,} states about its cells."
+    )
+    command = NEXT[path.suffix].format(path=path, folder=path.parent, name=path.stem)
+    print(f"To decide with it:\n  {command}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Args)))

@@ -1,0 +1,147 @@
+"""Policies as source files: they decide as the agent does."""
+
+import importlib.util
+import shutil
+import subprocess
+from ctypes import CDLL, c_double
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import oda_rl.envs
+from oda_rl.agents import SOMQ, FourierSarsa, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.export import export_policy, policy_program
+
+assert oda_rl.envs
+SMALL = {"max_cells": 20, "growth_cells": 12, "growth_steps": 2_000, "warmup_steps": 500}
+AGENTS = {
+    "actor": lambda env: TwoTimescaleAC(env=env, seed=0, **SMALL).learn(8_000),
+    "linear": lambda env: TwoTimescaleQ(env=env, seed=0, **SMALL).learn(8_000),
+    "constant": lambda env: TwoTimescaleQ(env=env, seed=0, local_model="constant", **SMALL).learn(8_000),
+    "nearest": lambda env: TwoTimescaleQ(env=env, seed=0, softness=0.0, **SMALL).learn(8_000),
+    "map": lambda env: SOMQ(env=env, n_cells=9, seed=0).learn(6_000),
+    "grid": lambda env: UniformGridQ(env=env, bins=3, seed=0).learn(6_000),
+}
+
+
+@pytest.fixture(scope="module", params=AGENTS)
+def model(request):
+    return AGENTS[request.param]("oda_rl/CartPole-v1")
+
+
+def states_of(model, n=10_000):
+    """States about the cells, far ones too."""
+    program = policy_program(model)
+    rng = np.random.default_rng(0)
+    near = program.codevectors[rng.integers(len(program.codevectors), size=n)]
+    found = near + 0.5 * program.scale * rng.standard_normal(near.shape)
+    return found.astype(np.float32).astype(np.float64)
+
+
+def wanted(model, states):
+    return model.predict(states.astype(np.float32), deterministic=True)[0]
+
+
+def load_python(path):
+    spec = importlib.util.spec_from_file_location("exported", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_program_has_the_values_of_the_agent(model):
+    states = states_of(model, 500)
+    program = policy_program(model)
+    np.testing.assert_allclose(
+        program.action_values(states), model.learner.action_values(states), rtol=1e-7, atol=1e-7
+    )
+
+
+def test_the_python_file_decides_as_the_agent(model, tmp_path):
+    states = states_of(model, 2_000)  # the slowest of the three
+    export_policy(model, tmp_path / "policy.py")
+    decide = load_python(tmp_path / "policy.py").decide
+    np.testing.assert_array_equal([decide(row) for row in states.tolist()], wanted(model, states))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_c_file_decides_as_the_agent(model, tmp_path):
+    states = states_of(model)
+    export_policy(model, tmp_path / "policy.c")
+    library = tmp_path / "policy.so"
+    flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC", "-lm"]
+    command = ["cc", tmp_path / "policy.c", "-o", library, *flags]
+    subprocess.run(command, check=True)
+    decide = CDLL(str(library)).policy_decide
+    found = [decide((c_double * 4)(*row)) for row in states.tolist()]
+    np.testing.assert_array_equal(found, wanted(model, states))
+    subprocess.run([*command, "-DREAL=float"], check=True)
+
+
+def test_the_onnx_model_decides_as_the_agent(model, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    states = states_of(model)
+    export_policy(model, tmp_path / "policy.onnx")
+    onnx.checker.check_model(str(tmp_path / "policy.onnx"), full_check=True)
+    session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"))
+    found, values = session.run(None, {"observation": states})
+    np.testing.assert_array_equal(found, wanted(model, states))
+    np.testing.assert_allclose(values, policy_program(model).action_values(states), rtol=1e-9, atol=1e-9)
+
+
+def test_few_digits_make_a_smaller_file_that_decides_nearly_the_same(model, tmp_path):
+    states = states_of(model)
+    whole = export_policy(model, tmp_path / "whole.py")
+    short = export_policy(model, tmp_path / "short.py", digits=4)
+    assert (tmp_path / "short.py").stat().st_size < (tmp_path / "whole.py").stat().st_size
+    assert (whole.decide(states) == short.decide(states)).mean() > 0.98
+    module = load_python(tmp_path / "short.py")
+    np.testing.assert_array_equal(
+        [module.decide(row) for row in states[:500].tolist()], short.decide(states[:500])
+    )
+
+
+def test_actions_are_what_the_environment_takes(tmp_path):
+    class Odd(gym.Env):
+        observation_space = gym.spaces.Box(-1.0, 1.0, (1,))
+        action_space = gym.spaces.MultiDiscrete([2, 3], start=[1, 5])
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.np_random.uniform(-1.0, 1.0, 1).astype(np.float32), {}
+
+        def step(self, action):
+            state = self.np_random.uniform(-1.0, 1.0, 1).astype(np.float32)
+            return state, float(action[1]), False, False, {}
+
+    model = TwoTimescaleAC(env=Odd(), seed=0, **SMALL).learn(4_000)
+    export_policy(model, tmp_path / "policy.py")
+    states = np.linspace(-1.0, 1.0, 50, dtype=np.float32)[:, None]
+    decide = load_python(tmp_path / "policy.py").decide
+    found = [decide(row) for row in states.astype(float).tolist()]
+    np.testing.assert_array_equal(found, model.predict(states, deterministic=True)[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: TwoTimescaleQ(env="Pendulum-v1", seed=0), "actions in Box"),
+        (lambda: FourierSarsa(env="CartPole-v1", seed=0), "table of cells"),
+        (lambda: TwoTimescaleAC(env="CartPole-v1", seed=0), "call learn first"),
+        (lambda: TwoTimescaleQ(env="CartPole-v1", tree=True, seed=0, **SMALL).learn(4_000), "a tree"),
+    ],
+)
+def test_what_is_no_table_is_refused(make, word, tmp_path):
+    with pytest.raises(ValueError, match=word):
+        export_policy(make(), tmp_path / "policy.py")
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_arguments_are_refused(tmp_path):
+    model = SOMQ(env="CartPole-v1", n_cells=4, seed=0).learn(2_000)
+    with pytest.raises(ValueError, match=r"ends with '\.java'; \.py, \.c, \.onnx are accepted"):
+        export_policy(model, tmp_path / "policy.java")
+    with pytest.raises(ValueError, match="digits is 0"):
+        export_policy(model, tmp_path / "policy.c", digits=0)

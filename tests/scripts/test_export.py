@@ -1,0 +1,24 @@
+"""`scripts/export.py`: a model file becomes a source file."""
+
+import pytest
+
+from oda_rl.agents import SOMQ, FourierSarsa
+
+
+@pytest.mark.parametrize(("ending", "word"), [(".py", "then decide"), (".c", "cc -std=c99")])
+def test_it_says_what_was_written_and_what_to_type_next(ending, word, run, tmp_path):
+    SOMQ(env="CartPole-v1", n_cells=4, seed=0).learn(2_000).save(tmp_path / "model.npz")
+    path = tmp_path / f"policy{ending}"
+    code, said = run("export", tmp_path / "model.npz", "--to", path)
+    assert code == 0
+    assert "4 cells" in said
+    assert "100.00% of 10,000 states" in said
+    assert word in said
+    assert path.exists()
+
+
+def test_what_cannot_be_exported_is_said_in_a_line(run, tmp_path):
+    FourierSarsa(env="CartPole-v1", seed=0).save(tmp_path / "model.npz")
+    code, said = run("export", tmp_path / "model.npz")
+    assert code == 1
+    assert said.startswith("Cannot export the model: A FourierSarsa")
