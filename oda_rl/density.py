@@ -1,5 +1,74 @@
-"""The public path of densities over cells."""
+"""The histogram over the cells of a codebook, as a density estimator (Theorem 4)."""
 
-from oda_rl.estimators.density import log_density, log_volumes
+from math import lgamma, log, pi
 
-__all__ = ["log_density", "log_volumes"]
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# A cell narrower along one feature than this part of the data's width is taken to be that wide.
+RELATIVE_WIDTH = 1e-6
+
+
+def log_volumes(spreads: Array, weights: Array) -> Array:
+    """Logarithms of the volumes of cells with given variances.
+
+    A cell is taken to be the axis-parallel ellipsoid that has the cell's variances when it is filled
+    uniformly: its half axes are sqrt((d + 2) variance). In one dimension this is the interval itself.
+    Volumes of Voronoi cells are not to be had in many dimensions, and those at the border have none.
+
+    Parameters
+    ----------
+    spreads : ndarray of shape (n_codevectors, n_features)
+        The variance of every cell along every feature.
+    weights : ndarray of shape (n_codevectors,)
+        The cells' probabilities.
+
+    Returns
+    -------
+    ndarray of shape (n_codevectors,)
+        In the units of the features, multiplied.
+    """
+    d = spreads.shape[1]
+    unit_ball = 0.5 * d * log(pi) - lgamma(0.5 * d + 1.0)
+    return unit_ball + 0.5 * np.sum(np.log((d + 2.0) * floored(spreads, weights)), axis=1)
+
+
+def floored(spreads: Array, weights: Array) -> Array:
+    """The variances, none of them below a tiny part of the mean variance along its feature."""
+    typical = np.average(spreads, axis=0, weights=weights)
+    typical[typical <= 0.0] = 1.0
+    return np.maximum(spreads, RELATIVE_WIDTH**2 * typical)
+
+
+def log_density(
+    samples: Array, nearest: NDArray[np.int64], codevectors: Array, spreads: Array, weights: Array
+) -> Array:
+    """Logarithm of the density at every sample: log(p(mu_i) / Vol(S_i)) for the cell it is in.
+
+    A histogram ends where its cells end. So that samples beyond can be told apart, the density falls
+    like a Gaussian outside the cell's ellipsoid: by half of what the squared distance from the
+    codevector, in variances, exceeds d + 2.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n_samples, n_features)
+        Where.
+    nearest : ndarray of shape (n_samples,)
+        Their cells.
+    codevectors, spreads : ndarray of shape (n_codevectors, n_features)
+        The cells' codevectors and variances.
+    weights : ndarray of shape (n_codevectors,)
+        Their probabilities.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+    """
+    d = samples.shape[1]
+    with np.errstate(divide="ignore"):
+        inside = np.log(weights) - log_volumes(spreads, weights)
+    difference = samples - codevectors[nearest]
+    scaled = np.sum(difference**2 / floored(spreads, weights)[nearest], axis=1)
+    return inside[nearest] - 0.5 * np.maximum(0.0, scaled - (d + 2.0))

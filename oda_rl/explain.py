@@ -5,8 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from oda_rl.inspect.contributions import Contribution, Explanation, PathExplanation, Step, explain
-from oda_rl.inspect.counterfactuals import Counterfactual
+from oda_rl.inspect.contributions import (
+    Contribution,
+    Counterfactual,
+    Explanation,
+    PathExplanation,
+    Step,
+    explain,
+)
 from oda_rl.inspect.table import Table
 from oda_rl.inspect.text import rules, rules_text, tree_text
 from oda_rl.inspect.trees import CellReport, errors, report

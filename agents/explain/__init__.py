@@ -15,8 +15,7 @@ from oda_rl.agents.explain.reports import (
     policy_summary,
     to_markdown,
 )
-from oda_rl.inspect.contributions import Contribution, Explanation
-from oda_rl.inspect.counterfactuals import Counterfactual
+from oda_rl.inspect.contributions import Contribution, Counterfactual, Explanation
 
 __all__ = [
     "Contribution",

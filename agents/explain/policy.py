@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.agents.explain.cells import Active, kind_of_cells
 from oda_rl.envs.names import action_names, observation_names
-from oda_rl.inspect.contributions import Contribution, Explanation
-from oda_rl.inspect.counterfactuals import find_counterfactuals
+from oda_rl.inspect.contributions import Contribution, Explanation, find_counterfactuals
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm

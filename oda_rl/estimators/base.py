@@ -19,8 +19,8 @@ from oda_rl._types import Array
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
+from oda_rl.density import log_density
 from oda_rl.estimators.constraints import Checked
-from oda_rl.estimators.density import log_density
 from oda_rl.estimators.parameters import FORM, restored, stored
 from oda_rl.estimators.targets import check_data, check_samples
 from oda_rl.inspect.model import InspectMixin

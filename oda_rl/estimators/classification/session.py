@@ -1,6 +1,6 @@
 """What an `ODAClassifier` keeps between its calls: an annealer for each class, in learned features."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,11 +9,13 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import Choice, min_level_samples
 from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, cells_of, with_votes
 from oda_rl.estimators.classification.fine_tuning import repel, tune
-from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.classification.estimator import ClassSettings
 
 # A class begins to anneal after so many of its samples, as a part of `n_warmup`.
 CLASS_WARMUP = 0.2
@@ -24,7 +26,7 @@ STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts")
 class ClassSession:
     """Classes that are learned from a stream of samples with `n_features`, or after a fit."""
 
-    def __init__(self, settings: ClassSettings, n_features: int, rng: np.random.Generator) -> None:
+    def __init__(self, settings: "ClassSettings", n_features: int, rng: np.random.Generator) -> None:
         self.settings, self.rng = settings, rng
         self.n_features = n_features
         self.moments = Moments(n_features)
@@ -53,7 +55,7 @@ class ClassSession:
         """Whether the annealing has begun."""
         return self.rescale_at > self.settings.annealing.n_warmup
 
-    def resume(self, settings: ClassSettings) -> None:
+    def resume(self, settings: "ClassSettings") -> None:
         """Take over parameters that have changed."""
         self.settings = settings
         self._share_capacity()
