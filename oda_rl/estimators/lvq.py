@@ -1,6 +1,6 @@
 """Learning vector quantization, K given: the papers' baseline for classification."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -91,6 +91,10 @@ class LVQ(CodebookClassifier):
     divergence: str | Divergence = "squared_euclidean"
     random_state: Any = None
 
+    n_samples_seen_: int = field(init=False)
+    _location: Array = field(init=False)
+    _labels: Labels = field(init=False)
+
     def _fit_classes(self, settings: Any, data: Data) -> None:
         rng, data = self._generator(), self._begin(data)
         if self._is_random():
@@ -140,8 +144,8 @@ class LVQ(CodebookClassifier):
     def _begin(self, data: Data) -> Data:
         """Given codevectors, or none; returns the data, numbered with the classes of both."""
         d = data.samples.shape[1]
-        self._location: Array = np.empty((d, 0))
-        self._labels: Labels = np.empty(0, dtype=np.int64)
+        self._location = np.empty((d, 0))
+        self._labels = np.empty(0, dtype=np.int64)
         self._count = np.empty(0)
         self.n_samples_seen_ = 0
         if self._is_random():
