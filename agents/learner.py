@@ -24,23 +24,9 @@ class DivergenceError(ArithmeticError):
 class Learner(ABC):
     """Learns from one transition at a time; knows nothing of environments or of Stable-Baselines3.
 
-    Every learner begins with a warm-up: random actions, held for a few steps, tell what is to be known
-    about the observations. After it, `_advance` learns from a transition and chooses the next action.
-
-    Parameters
-    ----------
-    actions : ActionCodec
-        The actions.
-    warm_up : WarmUp
-        What is learned from the observations of the warm-up.
-    warm_up_hold : int
-        In the warm-up a random action is held for 1 to this many steps.
-    config : Config
-        The hyperparameters.
-    n_draws : int
-        Uniform numbers that one choice of an action uses.
-    seed : int or None
-        Seeds the generator.
+    Every learner begins with a warm-up: random actions, held for 1 to `warm_up_hold` steps, tell what is
+    to be known about the observations. After it, `_advance` learns from a transition and chooses the
+    next action, with `n_draws` uniform numbers.
 
     Attributes
     ----------
@@ -49,10 +35,8 @@ class Learner(ABC):
     memory : namedtuple
         What is remembered of each environment, as compiled code takes it; among it `action` and `held`
         of shape (n_envs,): the action that was chosen, and for how many more steps it is held.
-    draws : RandomBlocks
-        The random numbers of the behaviour.
-    rng : Generator
-        Where they come from.
+    draws, rng : RandomBlocks, Generator
+        The random numbers of the behaviour, and where they come from.
     horizon : int
         Steps of the run.
     max_reward : float

@@ -172,19 +172,9 @@ class TwoTimescaleAC(OnlineAlgorithm):
 class LinearAlgorithm(OnlineAlgorithm):
     """What the baselines have in common: Q(x, a) = w_a . phi(x), one kernel for all features phi.
 
-    For flat Box observations and Discrete actions. The features divide up a range of each coordinate:
-    `observation_low` and `observation_high`, the bounds of the space, or what a warm-up has seen.
-
-    Attributes
-    ----------
-    config_class : type
-        The hyperparameters.
-    n_cells : int
-        Cells, tiles of all tilings, or functions of the basis.
-    n_parameters : int
-        Numbers stored to act.
-    learner : LinearLearner
-        What has been learned: `learner.weights`, `learner.features`, `learner.range`.
+    For flat Box observations and Discrete actions. The features, `n_cells` of them, divide up a range of
+    each coordinate: `observation_low` and `observation_high`, the bounds of the space, or what a warm-up
+    has seen. `learner` has the `weights`, the `features` and the `range`.
 
     Raises
     ------

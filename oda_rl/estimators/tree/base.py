@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
@@ -89,27 +89,7 @@ class TreeEstimator(Estimator):
         return probabilities(found) if self._session.settings.rule == "bayes" else found
 
     predict_log_proba = _only("classifier")(CodebookClassifier.predict_log_proba)
-
-    @_only("clusterer")
-    def fit_predict(
-        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
-    ) -> NDArray[np.int64]:
-        """Fit, and give the leaves of the samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-        """
-        return np.asarray(self.fit(X, None, sample_weight).labels_)
+    fit_predict = _only("clusterer")(ClusterMixin.fit_predict)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int64]:
         """The leaf of every sample.
