@@ -3,16 +3,18 @@
 A schema mirrors what it describes:
 
 - a dictionary: exactly these entries, checked in this order; one called `"name?"` may be missing;
-- `[schema]`: a list of any length; a tuple of schemas: a list of exactly these;
+- `[schema]`: a list of any length; a tuple of schemas: a list of exactly these; either may be a tuple;
 - a text: a number, a text or an array, see below; None: None; a set: one of its values;
 - `Either(schema, ...)`: one of them; `Rules(schema, ...)`: besides, these rules must hold;
+- `Sized(schema, n="d+1")`: with sizes that follow from others;
 - a function of the entries around it and the sizes: returns the schema to go by.
 
 A text is `kind[sizes] in interval, property as name`, of which all but the kind may be left out:
 
-- kind: `int` and `float` (64 bits), `bool`, `text`; with sizes an array of these, without a single one;
-- sizes: numbers and names such as `d, K` or `K+1`. A name that is not known yet stands, from then on,
-  for what is found; inside of a list, until the end of its entry;
+- kind: `int` and `float` (64 bits), `count` (an int of 0 to `MOST`), `bool`, `text`; with sizes an array
+  of these, without a single one; `label`, always an array, is of any of them;
+- sizes: numbers, names, and what they add up to, such as `d, K+1` or `q*q+m`. A name that is not known
+  yet stands, from then on, for what is found; inside of a list, until the end of its entry;
 - interval: `[0, 1)`, `[0, K)`. Without, and at an open end `inf`, numbers are finite and no larger than
   `LARGEST`; a closed end `inf` lets infinity in, and all below it. `any` in place of it lets NaN in;
 - property: `rising`, `unique` or `sums to 1`, along the last axis;
@@ -24,7 +26,8 @@ A rule is a function of the value and the sizes that calls `expect`.
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from math import prod
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -32,6 +35,8 @@ Schema = Any
 Sizes = dict[str, int]
 # The square of a larger number, times a dimension, may not be a number any more.
 LARGEST = 1e150
+# Counters, and what is reckoned from them, stay far from 2^63.
+MOST = 2**48
 SUM_TOLERANCE = 1e-6
 # The state of a generator of random numbers.
 _WIDE = f"int in [0, {2**128 - 1}]"
@@ -41,8 +46,10 @@ GENERATOR = {
     "has_uint32": {0, 1},
     "uinteger": f"int in [0, {2**32 - 1}]",
 }
-DTYPES = {"float": "<f8", "int": "<i8", "bool": "|b1", "text": "<U"}
-TYPES = {"float": (int, float), "int": (int,), "bool": (bool,), "text": (str,)}
+DTYPES: dict[str, Any] = {"float": "<f8", "int": "<i8", "count": "<i8", "bool": "|b1", "text": "<U"}
+DTYPES["label"] = ("|b", "|i", "<i", "|u", "<u", "<f", "<U", "|O")
+TYPES = {"float": (int, float), "int": (int,), "count": (int,), "bool": (bool,), "text": (str,)}
+NUMBERS = {"float": LARGEST, "int": 2**63 - 1, "count": MOST}
 _FORM = re.compile(
     r"(?P<kind>\w+)(?:\[(?P<shape>[^\]]*)\])?(?: in (?P<within>any|[\[(][^\])]+[\])]))?"
     r"(?:, (?P<property>rising|unique|sums to 1))?(?: as (?P<name>\w+))?"
@@ -86,6 +93,13 @@ class Rules:
         self.schema, self.rules = schema, rules
 
 
+class Sized:
+    """A schema with sizes that are numbers, or follow from those that are known."""
+
+    def __init__(self, schema: Schema, **sizes: int | str) -> None:
+        self.schema, self.sizes = schema, sizes
+
+
 def maybe(schema: Schema) -> Either:
     """The schema, or None."""
     return Either(None, schema)
@@ -102,14 +116,17 @@ def expect(holds: Any, place: str, found: str, accepted: str) -> None:
         raise RefusedError(place, found, accepted)
 
 
+def some(value: Any, sizes: Sizes) -> None:
+    """A rule: there is something in it."""
+    expect(len(value) > 0, "", "is empty", "at least one")
+
+
 def inside(place: str, key: object) -> str:
     """The place of an entry within another."""
     return f"{place}/{key}" if place and key != "" else place or str(key)
 
 
-def check(
-    schema: Schema, value: Any, sizes: Sizes, place: str = "", around: Any = None, whole: bool = True
-) -> None:
+def check(schema: Schema, value: Any, sizes: Sizes, whole: bool = True) -> None:
     """Refuse a value that is not as declared.
 
     Parameters
@@ -120,10 +137,6 @@ def check(
         From a file.
     sizes : dict of str to int
         Those that are known; takes those that are found.
-    place : str
-        Where the value is in the file.
-    around : object
-        The dictionary that the value is in.
     whole : bool, default=True
         Whether there are arrays, and not `Told` in their places; rules are checked only then.
 
@@ -131,82 +144,99 @@ def check(
     ------
     RefusedError
     """
-    if callable(schema):
-        made = schema(around, sizes)
-        if made is not anything:
-            check(made, value, sizes, place, around, whole)
-    elif isinstance(schema, str):
-        _check_text(schema, value, sizes, place)
-    elif isinstance(schema, Either):
-        _check_either(schema, value, sizes, place, around, whole)
-    elif isinstance(schema, Rules):
-        check(schema.schema, value, sizes, place, around, whole)
-        for rule in schema.rules if whole else ():
-            try:
-                rule(value, sizes)
-            except RefusedError as error:
-                raise RefusedError(inside(place, error.place), error.found, error.accepted) from None
-    elif isinstance(schema, Mapping):
-        _check_entries(schema, value, sizes, place, whole)
-    elif isinstance(schema, list | tuple):
-        _check_list(schema, value, sizes, place, around, whole)
-    else:
-        values = schema if isinstance(schema, set | frozenset) else {schema}
-        known = any(type(value) is type(one) and value == one for one in values)
-        expect(known, place, f"is {_shown(value)}", " or ".join(sorted(map(repr, values))))
+    _Check(whole).entry(schema, value, sizes, "", None)
 
 
-def _check_either(
-    schema: Either, value: Any, sizes: Sizes, place: str, around: Any, whole: bool
-) -> None:
-    errors = []
-    for one in schema.schemas:
-        try:
-            found = dict(sizes)
-            check(one, value, found, place, around, whole)
-            sizes.update(found)
+class _Check:
+    """One walk through a schema and a value: every method takes a part of both.
+
+    `place` is where the value is in the file, `around` the dictionary that it is in.
+    """
+
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
+
+    def entry(self, schema: Schema, value: Any, sizes: Sizes, place: str, around: Any) -> None:
+        """Any value."""
+        if schema is anything:
             return
-        except RefusedError as error:
-            errors.append(error)
-    # The most particular of them: what is wrong inside, before what is wrong as a whole.
-    deepest = max(errors, key=lambda error: error.place.count("/"))
-    accepted = " or ".join(e.accepted for e in errors if e.place == deepest.place)
-    raise RefusedError(deepest.place, deepest.found, accepted)
-
-
-def _check_entries(
-    schema: Mapping[str, Schema], value: Any, sizes: Sizes, place: str, whole: bool
-) -> None:
-    expect(isinstance(value, dict), place, f"is {_shown(value)}", "a dictionary")
-    names = {name.removesuffix("?") for name in schema}
-    for name in value:
-        expect(name in names, inside(place, name), "is not known there", ", ".join(sorted(names)))
-    for name, own in schema.items():
-        key = name.removesuffix("?")
-        if key in value:
-            check(own, value[key], sizes, inside(place, key), value, whole)
+        if isinstance(schema, str):
+            _check_text(schema, value, sizes, place)
+        elif isinstance(schema, Mapping):
+            self.entries(schema, value, sizes, place)
+        elif isinstance(schema, list | tuple):
+            self.list(schema, value, sizes, place, around)
+        elif isinstance(schema, Either):
+            self.either(schema, value, sizes, place, around)
+        elif isinstance(schema, Sized):
+            sizes |= {name: int(_size(str(text), sizes)) for name, text in schema.sizes.items()}
+            self.entry(schema.schema, value, sizes, place, around)
+        elif isinstance(schema, Rules):
+            self.entry(schema.schema, value, sizes, place, around)
+            for rule in schema.rules if self.whole else ():
+                _own(place, rule, value, sizes)
+        elif callable(schema):
+            self.entry(_own(place, schema, around, sizes), value, sizes, place, around)
         else:
-            expect(name != key, inside(place, key), "is missing", "a file that has it")
+            values = schema if isinstance(schema, set | frozenset) else {schema}
+            if not any(type(value) is type(one) and value == one for one in values):
+                _refuse(place, value, " or ".join(sorted(map(repr, values))))
+
+    def either(self, schema: Either, value: Any, sizes: Sizes, place: str, around: Any) -> None:
+        """The first alternative that fits; else what is wrong innermost."""
+        errors = []
+        for one in schema.schemas:
+            try:
+                found = dict(sizes)
+                self.entry(one, value, found, place, around)
+                sizes |= found
+                return
+            except RefusedError as error:
+                errors.append(error)
+        deepest = max(errors, key=lambda error: error.place.count("/"))
+        accepted = " or ".join(e.accepted for e in errors if e.place == deepest.place)
+        raise RefusedError(deepest.place, deepest.found, accepted)
+
+    def entries(self, schema: Mapping[str, Schema], value: Any, sizes: Sizes, place: str) -> None:
+        """A dictionary."""
+        if not isinstance(value, dict):
+            _refuse(place, value, "a dictionary")
+        names = {name.removesuffix("?") for name in schema}
+        for name in value:
+            if name not in names:
+                accepted = ", ".join(sorted(names)) or "nothing"
+                raise RefusedError(inside(place, name), "is not known there", accepted)
+        for name, own in schema.items():
+            key = name.removesuffix("?")
+            if key in value:
+                self.entry(own, value[key], sizes, inside(place, key), value)
+            elif key == name:
+                raise RefusedError(inside(place, key), "is missing", "a file that has it")
+
+    def list(self, schema: Any, value: Any, sizes: Sizes, place: str, around: Any) -> None:
+        """A list of one schema, or of as many as there are."""
+        if not isinstance(value, list | tuple):
+            _refuse(place, value, "a list")
+        if isinstance(schema, tuple) and len(schema) != len(value):
+            _refuse(place, value, f"a list of {len(schema)}")
+        schemas = schema if isinstance(schema, tuple) else schema * len(value)
+        for i, (own, part) in enumerate(zip(schemas, value, strict=True)):
+            self.entry(own, part, dict(sizes), inside(place, i), around)
 
 
-def _check_list(
-    schema: list[Schema] | tuple[Schema, ...],
-    value: Any,
-    sizes: Sizes,
-    place: str,
-    around: Any,
-    whole: bool,
-) -> None:
-    listed = isinstance(value, list | tuple)
-    if isinstance(schema, list):
-        expect(listed, place, f"is {_shown(value)}", "a list")
-        for i, part in enumerate(value):
-            check(schema[0], part, dict(sizes), inside(place, i), around, whole)
-        return
-    right = listed and len(value) == len(schema)
-    expect(right, place, f"is {_shown(value)}", f"a list of {len(schema)}")
-    for i, (own, part) in enumerate(zip(schema, value, strict=True)):
-        check(own, part, sizes, inside(place, i), around, whole)
+def _own(place: str, function: Callable[[Any, Sizes], Any], value: Any, sizes: Sizes) -> Any:
+    """A function of a part, which may stumble over what it is given."""
+    try:
+        return function(value, sizes)
+    except RefusedError as error:
+        raise RefusedError(inside(place, error.place), error.found, error.accepted) from None
+    except Exception as error:
+        found = f"does not go with the rest ({type(error).__name__}: {error})"
+        raise RefusedError(place, found, "what `save` writes") from error
+
+
+def _refuse(place: str, value: Any, accepted: str) -> NoReturn:
+    raise RefusedError(place, f"is {_shown(value)}", accepted)
 
 
 # -- numbers, texts, arrays --------------------------------------------------------------------------
@@ -228,7 +258,7 @@ def _read(text: str) -> _Form:
     if found is None or found["kind"] not in DTYPES:
         raise TypeError(f"{text!r} declares nothing; see oda_rl._schema.")
     shape = None if found["shape"] is None else tuple(re.split(r",\s*", found["shape"]))
-    within = found["within"] or "(-inf, inf)"
+    within = found["within"] or ("[0, inf)" if found["kind"] == "count" else "(-inf, inf)")
     ends = (within,)
     if within != "any":
         ends = (within[0], *re.split(r",\s*", within[1:-1]), within[-1])
@@ -237,60 +267,82 @@ def _read(text: str) -> _Form:
 
 def _check_text(text: str, value: Any, sizes: Sizes, place: str) -> None:
     form = _read(text)
-    if form.shape is None:
-        right = type(value) in TYPES[form.kind]
-        expect(right, place, f"is {_shown(value)}", text)
-        numbers = np.array([value]) if form.kind in ("int", "float") else None
-    else:
-        numbers = _check_form(text, form, value, sizes, place)
-    if numbers is not None and form.kind in ("int", "float"):
-        _check_numbers(text, form, numbers, sizes, place)
+    if form.shape is not None:
+        _check_form(text, form, value, sizes, place)
+    elif type(value) not in TYPES[form.kind]:
+        _refuse(place, value, text)
+    if form.kind in NUMBERS and not isinstance(value, Told):
+        _check_numbers(text, form, value, sizes, place)
     if form.name is not None:
         sizes[form.name] = value
 
 
-def _check_form(text: str, form: _Form, value: Any, sizes: Sizes, place: str) -> Any:
-    """Dtype and shape; returns the array if it has been read."""
-    dtype = value.dtype if isinstance(value, Told) else getattr(value, "dtype", np.dtype(object)).str
-    expect(dtype.startswith(DTYPES[form.kind]), place, f"is {_shown(value)}", _accepted(text, sizes))
+def _check_form(text: str, form: _Form, value: Any, sizes: Sizes, place: str) -> None:
+    """Dtype and shape of an array."""
     assert form.shape is not None
-    shape = tuple(value.shape)
-    expect(len(shape) == len(form.shape), place, f"is {_shown(value)}", _accepted(text, sizes))
-    for name, n in zip(form.shape, shape, strict=True):
+    dtype = value.dtype.str if isinstance(value, np.ndarray) else getattr(value, "dtype", "")
+    right = dtype.startswith(DTYPES[form.kind]) and len(value.shape) == len(form.shape)
+    for name, n in zip(form.shape, value.shape, strict=True) if right else ():
         wanted = sizes.setdefault(name, n) if name.isidentifier() else _size(name, sizes)
-        expect(wanted == n, place, f"is {_shown(value)}", _accepted(text, sizes))
-    return None if isinstance(value, Told) else value
+        right = right and wanted == n
+    if not right:
+        _refuse(place, value, _accepted(text, sizes))
 
 
 def _check_numbers(text: str, form: _Form, numbers: Any, sizes: Sizes, place: str) -> None:
+    """The interval and the property of numbers, or of one."""
     if form.within != ("any",):
         opening, low, high, closing = form.within
-        lower, upper = _size(low, sizes), _size(high, sizes)
-        largest = 2**63 - 1 if form.kind == "int" else LARGEST
+        lower, upper, largest = _size(low, sizes), _size(high, sizes), NUMBERS[form.kind]
         lower = -largest if lower == -np.inf and opening == "(" else lower
         upper = largest if upper == np.inf and closing == ")" else upper
         above = numbers >= lower if opening == "[" or low == "-inf" else numbers > lower
         below = numbers <= upper if closing == "]" or high == "inf" else numbers < upper
         if not np.all(above & below):
-            at = np.unravel_index(int(np.argmin(above & below)), numbers.shape)
-            where = f" at {list(map(int, at))}" if form.shape is not None else ""
-            expect(False, place, f"is {_shown(numbers[at])}{where}", _accepted(text, sizes))
-    holds = {
-        None: lambda: True,
-        "rising": lambda: np.all(numbers[..., 1:] >= numbers[..., :-1]),
-        "unique": lambda: len(np.unique(numbers)) == numbers.size,
-        "sums to 1": lambda: np.all(np.abs(numbers.sum(axis=-1) - 1.0) <= SUM_TOLERANCE),
-    }[form.property]()
-    expect(holds, place, f"is {_shown(numbers.tolist())}", _accepted(text, sizes))
+            _refuse_one(text, numbers, above & below, sizes, place)
+    if form.property is not None and not _PROPERTIES[form.property](numbers):
+        _refuse(place, numbers.tolist(), _accepted(text, sizes))
+
+
+def _refuse_one(text: str, numbers: Any, right: Any, sizes: Sizes, place: str) -> NoReturn:
+    """Name the first of the numbers that is not right."""
+    if not isinstance(numbers, np.ndarray):
+        _refuse(place, numbers, _accepted(text, sizes))
+    at = np.unravel_index(int(np.argmin(right)), numbers.shape)
+    found = f"is {_shown(numbers[at])} at {list(map(int, at))}"
+    raise RefusedError(place, found, _accepted(text, sizes))
+
+
+_PROPERTIES: dict[str, Callable[[Any], Any]] = {
+    "rising": lambda x: np.all(x[..., 1:] >= x[..., :-1]),
+    "unique": lambda x: len(np.unique(x)) == x.size,
+    "sums to 1": lambda x: np.all(np.abs(x.sum(axis=-1) - 1.0) <= SUM_TOLERANCE),
+}
 
 
 def _size(text: str, sizes: Sizes) -> float:
-    """A number, or a size with a number added, such as K+1."""
+    """A number, or a sum of products of sizes and numbers."""
+    constant, terms = _terms(text)
+    return constant + sum(sign * prod(sizes[name] for name in names) for sign, names in terms)
+
+
+@lru_cache(maxsize=1000)
+def _terms(text: str) -> tuple[float, list[tuple[int, list[str]]]]:
+    """The number in a sum, and the products of sizes with their factors."""
     try:
-        return int(text) if text.lstrip("-").isdigit() else float(text)
+        return (int(text) if text.lstrip("-").isdigit() else float(text)), []
     except ValueError:
-        sign, name, rest = re.fullmatch(r"(-?)([A-Za-z_]\w*)([+-]\d+)?", text).groups()  # type: ignore[union-attr]
-        return (-1 if sign else 1) * sizes[name] + int(rest or 0)
+        pass
+    constant, terms = 0, []
+    for sign, term in re.findall(r"([+-]?)([\w*]+)", text):
+        factors = term.split("*")
+        factor = prod((int(f) for f in factors if f.isdigit()), start=-1 if sign == "-" else 1)
+        names = [f for f in factors if not f.isdigit()]
+        if names:
+            terms.append((factor, names))
+        else:
+            constant += factor
+    return constant, terms
 
 
 def _accepted(text: str, sizes: Sizes) -> str:

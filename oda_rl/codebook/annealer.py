@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._schema import GENERATOR
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.codebook import bifurcation as bifurcations
 from oda_rl.codebook.book import Codebook
@@ -15,6 +16,36 @@ from oda_rl.codebook.learning import Models, Pace, anneal
 from oda_rl.codebook.schedule import Cooling, Level, Stepsize
 
 BIFURCATIONS = ("perturb", "critical")
+# What `Annealer.get_state` gives, of a codebook with the sizes n and K.
+_LEVEL = (*("float in (0, inf)", "count", "float in [0, inf)"), *["count"] * 4, ["float in [0, inf)"])
+ANNEALER = {
+    "t_max": "float in (0, inf)",
+    "t_min": "float in (0, inf)",
+    "max_codevectors": "count in [1, inf)",
+    "tol_converge": "float in [0, inf)",
+    "tol_merge": "float in [0, inf)",
+    "min_weight": "float in [0, inf)",
+    "perturbation": "float in (0, inf)",
+    "check_every": "count in [1, inf)",
+    "max_samples": "count in [1, inf)",
+    "memory": "count",
+    "min_samples": "count in [1, inf)",
+    "harden": "bool",
+    "temperature": "float in (0, inf)",
+    "done": "bool",
+    "n": "count in [1, inf)",
+    "distortion": "float in [0, inf)",
+    "n_samples_seen": "count",
+    "n_splits": "count",
+    "n_merges": "count",
+    "level_begun": "count in [1, inf)",
+    "check_interval": "count in [1, inf)",
+    "level_length": "count in [1, inf)",
+    "history": [_LEVEL],
+    "pairs": bifurcations.PAIRS,
+    "rng": GENERATOR,
+    "reference": "float[n, K]",
+}
 
 
 @dataclass(eq=False, repr=False)

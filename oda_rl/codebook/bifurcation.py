@@ -15,8 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from oda_rl._schema import Rules, Sizes, expect
 from oda_rl._types import Array
 from oda_rl.codebook.book import Codebook
+
+
+def pairs_have_one_size(state: Any, sizes: Sizes) -> None:
+    """Every feature has a difference for each pair."""
+    lengths = {len(row) for row in state["differences"]}
+    right = len(state["differences"]) == sizes["n"] and len(lengths) == 1
+    expect(right, "differences", f"has rows of {lengths}", f"{sizes['n']} rows as long as one another")
+
+
+# What `Pairs.get_state` gives.
+PAIRS = Rules({"differences": [["float"]], "time": "float", "measured": "bool"}, pairs_have_one_size)
 
 
 def random_directions(n: int, n_features: int, rng: np.random.Generator) -> Array:

@@ -10,6 +10,14 @@ from oda_rl._types import Array
 from oda_rl.codebook import events
 from oda_rl.codebook.divergences import Divergence, get_divergence
 
+# What `Codebook.get_state` gives: n features, K cells, `labels` labels, P rows of the payload.
+BOOK = {
+    "location": "float[n, K]",
+    "weight": "float[K] in [0, inf)",
+    "label": "int[K] in [0, labels)",
+    "axis": "float[n, K]",
+    "payload": "float[P, K]",
+}
 KINDS = {"mean": events.MEAN, "count": events.COUNT, "identity": events.IDENTITY}
 
 
@@ -323,9 +331,12 @@ class Codebook:
         Raises
         ------
         ValueError
-            If an array does not fit this codebook.
+            If an array does not fit this codebook, or there is nothing in it.
         """
         k = len(state["weight"])
+        if k == 0 or not state["weight"].sum() > 0.0:
+            raise ValueError("a stored codebook has cells, and not all of them without weight.")
+        self.divergence.check(state["location"].T, "the stored codebook")
         for name, own in zip(events.BookArrays._fields, self._columns, strict=False):
             shape, found = (*own.shape[:-1], k), state[name].shape
             if found != shape:

@@ -10,6 +10,9 @@ from oda_rl.codebook.book import Codebook
 # The field of the payload that holds them; `oda_rl.codebook.events` says what becomes of it.
 FIELD = {"identity": (1, "identity")}
 
+# What `Identities.get_state` gives.
+IDENTITIES = {"limit": "count in [1, inf)", "next": "count", "living": ["count"], "free": ["count"]}
+
 
 class Birth(NamedTuple):
     """A cell that has got a number, and the number of the cell that it split off from."""

@@ -14,16 +14,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl import storage
-from oda_rl._schema import anything
+from oda_rl._schema import Rules, Schema, some
 from oda_rl._types import Array
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
 from oda_rl.density import log_density
 from oda_rl.estimators.constraints import Checked
-from oda_rl.estimators.parameters import FORM, restored, stored
+from oda_rl.estimators.parameters import FORM, declared, restored, stored
 from oda_rl.estimators.targets import check_data, check_samples
 from oda_rl.inspect.model import InspectMixin
+
+# What `CodebookEstimator._get_state` calls "fitted".
+FITTED = {
+    "codevectors_": Rules("float[K, d]", some),
+    "weights_": "float[K] in [0, inf)",
+    "spreads_": "float[K, d] in [0, inf)",
+    "labels_?": "int[samples] in [0, K)",
+    "n_codevectors_": "count in [K, K]",
+    "n_samples_seen_": "count",
+}
 
 
 class Estimator(InspectMixin, Checked):
@@ -100,15 +110,21 @@ class Estimator(InspectMixin, Checked):
         ValueError
             If the file is damaged or holds something else, or its divergence is not known.
         """
-        state = storage.load(path, cls.__name__, anything)
-        model: Self = restored(cls, state, divergence=divergence)
-        model._set_state(state)
+        state = storage.load(path, cls.__name__, cls._schema())
+        with storage.restoring(path):
+            model: Self = restored(cls, state, divergence=divergence)
+            model._set_state(state)
         return model
 
     def _stored(self) -> dict[str, Any]:
         """Parameters and the form of the data, for a model file."""
         self._settings(begin=False)
         return stored(self)
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        """What a model file holds: what `_stored` and `_get_state` give."""
+        return declared(cls)
 
     def _get_state(self) -> dict[str, Any]:
         """What has been learned, for a model file."""

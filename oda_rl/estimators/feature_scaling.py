@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._jit import lean_kernel
+from oda_rl._schema import Either
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 
@@ -19,6 +20,18 @@ FLOOR = 0.02
 # Features stay as they are where so many more samples then have a nearest neighbour of their class, in
 # standard errors of the difference, and no more samples than that are tried.
 BETTER, N_TRIED = 2.0, 1000
+
+# A `Scaling` of d features in a file, and what `Moments` keep of C classes.
+SCALING = Either(
+    {"shift": "float[0]", "matrix": "float[0, 0]", "inverse": "float[0, 0]"},
+    {"shift": "float[d]", "matrix": "float[d, d]", "inverse": "float[d, d]"},
+)
+MOMENTS = {
+    "count": "float[C] in [0, inf)",
+    "mean": "float[C, d]",
+    "scatter": "float[d, d]",
+    "bounds": "float[2, d] in [-inf, inf]",
+}
 
 
 class Scaling(NamedTuple):

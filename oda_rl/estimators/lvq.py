@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from oda_rl._schema import Rules, Schema, some
 from oda_rl._types import Array, Labels
 from oda_rl._validation import numbers_of
 from oda_rl.codebook.divergences import Divergence
@@ -14,6 +15,7 @@ from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, VARIANTS, check_variant, learn
 from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.feature_scaling import NO_SCALING
+from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.targets import Data, make_place
 
 STATE = ("_location", "_labels", "_count", "n_samples_seen_")
@@ -124,6 +126,15 @@ class LVQ(CodebookClassifier):
 
     # -- inside ----------------------------------------------------------------------------------
 
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        return declared(cls) | {
+            "_location": "float[d, K]",
+            "_labels": Rules("int[K] in [0, C)", some),
+            "_count": "float[K] in (0, inf)",
+            "n_samples_seen_": "count",
+        }
+
     def _get_state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in STATE}
 
@@ -131,6 +142,7 @@ class LVQ(CodebookClassifier):
         for name in STATE:
             setattr(self, name, state[name])
         self._settings(begin=True)
+        self._divergence.check(self._location.T, "the codebook")
         self._publish()
 
     def _read_parameters(self) -> None:

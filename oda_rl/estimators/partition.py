@@ -7,14 +7,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from oda_rl._schema import Rules, Schema, Sizes, expect
 from oda_rl._types import Array
 from oda_rl._validation import check_scale
 from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.divergences import Divergence
+from oda_rl.codebook.identities import IDENTITIES
 from oda_rl.codebook.schedule import PathPoint
-from oda_rl.estimators.base import CodebookEstimator, StreamEstimator
-from oda_rl.estimators.session import Run
+from oda_rl.estimators.base import FITTED, CodebookEstimator, StreamEstimator
+from oda_rl.estimators.parameters import declared
+from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
+
+
+def _are_numbered(run: Any, sizes: Sizes) -> None:
+    """Cells have whole numbers below the limit, or the marks of those that have just split."""
+    if run["codebook"] is not None:
+        numbers, limit = run["codebook"]["payload"][-1], run["identities"]["limit"]
+        own = np.maximum(numbers, -1.0 - numbers)
+        right = np.all((own == np.round(own)) & (own < limit))
+        expect(right, "codebook/payload", f"has the numbers {own}", f"whole numbers below {limit}")
 
 
 @dataclass(eq=False, repr=False)
@@ -234,6 +246,19 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
 
     def _read_parameters(self) -> Settings:
         return Settings.of(self)
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        fitted = {
+            **FITTED,
+            "scale_?": "float[d] in (0, inf)",
+            "cell_ids_": "count[K]",
+            "codevector_labels_": "int[K] in [0, 0]",
+            "temperature_": "float in (0, inf]",
+            "converged_": "bool",
+        }
+        run = Rules(run_schema("d", "1", identities=IDENTITIES), _are_numbered)
+        return declared(cls) | {"fitted": fitted, "history": (), "run": run}
 
     def _get_state(self) -> dict[str, Any]:
         return super()._get_state() | {"run": self._run.get_state()}

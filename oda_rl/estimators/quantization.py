@@ -7,14 +7,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl._validation import numbers_of
 from oda_rl.codebook.batch_annealing import anneal_batch
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import quantize
 from oda_rl.codebook.schedule import Cooling, PathPoint, Stepsize
-from oda_rl.estimators.base import CodebookEstimator, StreamEstimator
+from oda_rl.estimators.base import FITTED, CodebookEstimator, StreamEstimator
 from oda_rl.estimators.lvq import LVQ
+from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.settings import check_order
 
 __all__ = ["LVQ", "DeterministicAnnealing", "Pass", "StochasticVQ"]
@@ -128,6 +130,16 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         self.spreads_ = self._spread.T.copy()
         if hasattr(self, "labels_"):
             del self.labels_
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        return declared(cls) | {
+            "fitted": FITTED,
+            "history": [("float in [0, inf)", "count", "float in [0, inf)")],
+            "location": "float[d, K]",
+            "count": "float[K] in [0, inf)",
+            "spread": "float[d, K] in [0, inf)",
+        }
 
     def _get_state(self) -> dict[str, Any]:
         stream = {"location": self._location, "count": self._count, "spread": self._spread}
@@ -275,6 +287,13 @@ class DeterministicAnnealing(CodebookEstimator):
     def _read_parameters(self) -> Cooling:
         check_order(self.t_max, self.t_min)
         return Cooling(self.cooling, self.schedule)
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        number = "float in [0, inf)"
+        point = (number, "count", number, "count", number, [number], "float[k, d]")
+        more = {"temperature_": "float in (0, inf)", "n_iter_": "count"}
+        return declared(cls) | {"fitted": FITTED | more, "history": [point]}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._schema import GENERATOR, Rules, Schema, Sized, Sizes, expect, maybe
 from oda_rl._types import Array
-from oda_rl.codebook.annealer import Annealer
-from oda_rl.codebook.book import Codebook
+from oda_rl.codebook.annealer import ANNEALER, Annealer
+from oda_rl.codebook.book import BOOK, Codebook
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.lloyd import Quench
 from oda_rl.codebook.schedule import PathPoint
@@ -22,6 +23,34 @@ MIN_PATH_SAMPLES = 20_000
 # random walk only after many; a covariance is averaged over all temperatures of a single cell.
 MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000}
 MIN_ORDER = 200
+
+
+def _belong_together(run: Any, sizes: Sizes) -> None:
+    """An annealer and its codebook, of which there are variances; the path, as far as they have come."""
+    cells, found = run["codebook"], run["annealer"]
+    expect((cells is None) == (found is None), "annealer", "goes without the codebook", "both or none")
+    finished = 0 if found is None else len(found["history"])
+    expect(len(run["path"]) == finished, "path", f"has {len(run['path'])} records", f"{finished}")
+    if cells is not None:
+        least = cells["payload"][: sizes["n"]].min(initial=0.0)
+        expect(least >= 0.0, "codebook/payload", f"has a variance of {least}", "variances from 0 on")
+
+
+def run_schema(n: str, payload: str, **others: Schema) -> Schema:
+    """What `Run.get_state` gives, with n columns of samples and n + `payload` numbers in each cell."""
+    entries: dict[str, Schema] = {
+        "seconds": "float in [0, inf)",
+        "n_seen": "count",
+        "n_dropped": "count",
+        "rng": GENERATOR,
+        "path": [("float in [0, inf)", "float in [0, inf)", "float[k, n]")],
+        "buffer": "float[waiting, n]",
+        "buffer_weight": "float[waiting] in [0, inf)",
+        "codebook": maybe(BOOK),
+        "annealer": maybe(ANNEALER),
+        "identities": None,
+    }
+    return Sized(Rules(entries | others, _belong_together), n=n, P=f"{n}+{payload}", labels=1)
 
 
 class Run:

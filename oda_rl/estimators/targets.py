@@ -12,6 +12,12 @@ from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 
 
+def data_schema(targets: str) -> dict[str, str]:
+    """What a file may hold of `Data` with d features and targets such as "int[waiting] in [0, C)"."""
+    weight = "float[waiting] in [0, inf)"
+    return {"samples": "float[waiting, d]", "targets": targets, "weight": weight}
+
+
 class Data(NamedTuple):
     """Samples (n, n_features), their targets (n,) or (n, n_outputs), and their weights (n,)."""
 

@@ -10,12 +10,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from oda_rl import storage
-from oda_rl._schema import anything
+from oda_rl._schema import Either, Schema, Sizes
 from oda_rl.estimators.constraints import POSITIVE, Checked, choice
-from oda_rl.estimators.parameters import restored, stored
+from oda_rl.estimators.parameters import declared, restored, stored
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
 from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
-from oda_rl.rkhs.machine import Array, KernelMachine
+from oda_rl.rkhs.machine import Array, KernelMachine, machine_schema
 
 
 @dataclass(eq=False, repr=False)
@@ -47,6 +47,9 @@ class KernelSGD(Checked):
     random_state: Any = None
 
     losses: ClassVar[dict[str, int]]
+    # Whether targets are classes; what `_outputs_state` gives
+    _by_classes: ClassVar[bool] = False
+    _outputs_schema: ClassVar[Schema] = {}
     _machine = cast("Any", None)  # no parameter, hence without an annotation
 
     # -- learning --------------------------------------------------------------------------------
@@ -241,9 +244,10 @@ class KernelSGD(Checked):
             The file; None for a binary file.
         """
         check_is_fitted(self, "dictionary_")
-        machine = {"n_outputs": self._machine.n_outputs, **self._machine.get_state()}
         self._settings(begin=False)
-        state = stored(self) | {"outputs": self._outputs_state(), "machine": machine}
+        machine = self._machine
+        learned = {"n_outputs": machine.n_outputs, "machine": machine.get_state()}
+        state = stored(self) | {"outputs": self._outputs_state(), **learned}
         return storage.save(path, type(self).__name__, state)
 
     @classmethod
@@ -264,11 +268,24 @@ class KernelSGD(Checked):
         FileNotFoundError, ValueError
             If there is no such file, or it is damaged or holds something else.
         """
-        state = storage.load(path, cls.__name__, anything)
-        model: Self = restored(cls, state)
-        model._set_outputs_state(state["outputs"])
-        machine = state["machine"]
-        rules, rng = model._settings(begin=True), np.random.default_rng()
-        model._machine = KernelMachine(model.n_features_in_, machine["n_outputs"], rules, rng)
-        model._machine.set_state(machine)
-        return model._publish()
+        state = storage.load(path, cls.__name__, cls._schema())
+        with storage.restoring(path):
+            model: Self = restored(cls, state)
+            model._set_outputs_state(state["outputs"])
+            rules, rng = model._settings(begin=True), np.random.default_rng()
+            model._machine = KernelMachine(model.n_features_in_, state["n_outputs"], rules, rng)
+            model._machine.set_state(state["machine"])
+            return model._publish()
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        """What a model file holds."""
+
+        def machine(around: Any, sizes: Sizes) -> Schema:
+            return machine_schema(cls(**around["parameters"])._settings(begin=True), cls._by_classes)
+
+        return declared(cls, adapt=Either(None, "text", ["text"])) | {
+            "n_outputs": "count in [C, C] as m" if cls._by_classes else "count in [1, inf) as m",
+            "outputs": cls._outputs_schema,
+            "machine": machine,
+        }

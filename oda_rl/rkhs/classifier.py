@@ -141,6 +141,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     """
 
     losses: ClassVar[dict[str, int]] = {"hinge": HINGE, "logistic": LOGISTIC}
+    _by_classes: ClassVar[bool] = True
 
     def partial_fit(  # type: ignore[override]
         self,

@@ -78,6 +78,16 @@ class Rules:
                 f"{self.stepsize} and {self.regularization}."
             )
 
+    @property
+    def n_values(self) -> int:
+        """How many values a hyperparameter has."""
+        return 2 * int(np.ceil(np.log(self.reach) / np.log(self.ratio))) + 1
+
+    @property
+    def n_past(self) -> int:
+        """Past samples that the bandwidth is adapted by."""
+        return self.window if "bandwidth" in self.adapt and self.fitness == "likelihood" else 1
+
 
 class Chains(NamedTuple):
     """One row or entry for each of bandwidth, stepsize and regularisation.
@@ -105,7 +115,7 @@ KEPT = ("state", "fitness", "size", "n_fitness", "stay", "past")
 
 def make_chains(rules: Rules, n_features: int) -> Chains:
     """The chains as they begin: each in the middle of its set, at the value given."""
-    half = int(np.ceil(np.log(rules.reach) / np.log(rules.ratio)))
+    half = rules.n_values // 2
     powers = rules.ratio ** np.arange(-half, half + 1.0)
     given = np.array([[getattr(rules, name)] for name in HYPERPARAMETERS])
     sets = given * powers
@@ -118,7 +128,6 @@ def make_chains(rules: Rules, n_features: int) -> Chains:
     adapts = np.array([BY_LOSS if name in rules.adapt else FIXED for name in HYPERPARAMETERS])
     if rules.fitness == "likelihood" and adapts[BANDWIDTH] == BY_LOSS:
         adapts[BANDWIDTH] = BY_LIKELIHOOD
-    window = rules.window if adapts[BANDWIDTH] == BY_LIKELIHOOD else 1
     n = len(HYPERPARAMETERS)
     return Chains(
         sets=sets,
@@ -128,8 +137,8 @@ def make_chains(rules: Rules, n_features: int) -> Chains:
         size=np.zeros(n),
         n_fitness=np.zeros(n, dtype=np.int64),
         stay=np.zeros(3, dtype=np.int64),
-        past=np.zeros((n_features, window)),
-        distance=np.zeros(window),
+        past=np.zeros((n_features, rules.n_past)),
+        distance=np.zeros(rules.n_past),
     )
 
 

@@ -5,16 +5,58 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import rbf_kernel
 
+from oda_rl import _schema
+from oda_rl._schema import GENERATOR, Schema, Sized, Sizes, expect
 from oda_rl.rkhs import functional_sgd as sgd
 from oda_rl.rkhs.dictionary import Dictionary, evaluate
-from oda_rl.rkhs.hyperparameters import HYPERPARAMETERS, KEPT, Rules, make_chains
+from oda_rl.rkhs.hyperparameters import BANDWIDTH, HYPERPARAMETERS, KEPT, Rules, make_chains
 
 Array = NDArray[np.float64]
 # Points that there can be at first; the capacity doubles when it is used up.
 CAPACITY = 64
 # Records are put together when they come in more pieces, and thinned out when there are more.
 MOST_CHUNKS, MOST_RECORDS = 1000, 50_000
+# Of a file: values that a hyperparameter can have, and how far an inverse may be off.
+MOST_VALUES, WORST_RESIDUAL = 100_000, 0.01
+
+
+def machine_schema(rules: Rules, by_classes: bool) -> Schema:
+    """What `KernelMachine.get_state` gives, of d features and m outputs; targets may be classes."""
+    expect(rules.n_values <= MOST_VALUES, "", f"has {rules.n_values} values", f"up to {MOST_VALUES}")
+
+    def goes_together(state: Any, sizes: Sizes) -> None:
+        """Counters are within the arrays, classes are whole, and the inverse is that of the points."""
+        last, (x, targets, _) = int(state["counters"][sgd.N_LAST]), state["waiting"]
+        most = f"up to {rules.batch_size}"
+        expect(last <= rules.batch_size, "counters", f"tell of a mini-batch of {last}", most)
+        expect(len(x) < rules.batch_size, "waiting/0", f"are {len(x)} samples", f"less than {most[6:]}")
+        whole = not by_classes or np.all(targets == np.round(targets))
+        expect(whole, "waiting/1", "are no numbers of classes", "whole numbers")
+        bandwidth = make_chains(rules, 1).sets[BANDWIDTH, state["state"][BANDWIDTH]]
+        gram = rbf_kernel(state["points"].T, gamma=0.5 / bandwidth**2)
+        worst = np.abs(gram @ state["inverse"] - np.eye(len(gram))).max(initial=0.0)
+        right = worst <= WORST_RESIDUAL and bandwidth > 0.0
+        expect(right, "inverse", f"is off by {worst:.2g}", "the inverse of the points' Gram matrix")
+
+    entries = {
+        **{"state": "int[3] in [0, values)", "fitness": "float[3]", "size": "float[3]"},
+        **{"n_fitness": "count[3]", "stay": "count[3]", "past": "float[d, window]", "rng": GENERATOR},
+        **{"points": "float[d, M]", "weights": "float[M, columns]", "inverse": "float[M, M]"},
+        "counters": f"count[{sgd.N_COUNTERS}]",
+        "records": f"float[R, {sgd.N_COLUMNS}]",
+        "last": "float[d, batch]",
+        "steps": "float[batch, m]",
+        "waiting": (
+            "float[W, d]",
+            "float[W, 1] in [0, m)" if by_classes else "float[W, m]",
+            "float[W] in (0, inf)",
+        ),
+    }
+    sizes = {"values": rules.n_values, "window": rules.n_past, "batch": rules.batch_size}
+    columns = "m+m" if rules.average else "m"
+    return Sized(_schema.Rules(entries, goes_together), columns=columns, **sizes)
 
 
 class KernelMachine:
@@ -160,7 +202,6 @@ class KernelMachine:
         state = {name: getattr(self.chains, name) for name in KEPT}
         return state | {
             "rng": self.rng.bit_generator.state,
-            "capacity": len(self.dictionary.similarity),
             "points": points,
             "weights": weights,
             "inverse": inverse,
@@ -174,8 +215,9 @@ class KernelMachine:
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""
         self.rng.bit_generator.state = state["rng"]
-        parts = (state[name] for name in ("points", "weights", "inverse"))
-        self.dictionary = Dictionary.of(state["capacity"], *parts)
+        points, weights, inverse = (state[name] for name in ("points", "weights", "inverse"))
+        capacity = max(CAPACITY + self.rules.batch_size, 2 * len(weights))
+        self.dictionary = Dictionary.of(capacity, points, weights, inverse)
         self.counters[:] = state["counters"]
         self._records = [state["records"]]
         self.batch.last[:] = state["last"]

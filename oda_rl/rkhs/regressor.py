@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from oda_rl._schema import Schema
+from oda_rl.estimators.parameters import may_be_flat
 from oda_rl.rkhs.base import Array, KernelSGD
 from oda_rl.rkhs.functional_sgd import HUBER, SQUARED
 
@@ -72,6 +74,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     batch_size: int = 1
 
     losses: ClassVar[dict[str, int]] = {"squared": SQUARED, "huber": HUBER}
+    _outputs_schema: ClassVar[Schema] = {"flat": may_be_flat}
 
     def predict(self, X: ArrayLike) -> Array:
         """The function at every sample.

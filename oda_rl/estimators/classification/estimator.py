@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from oda_rl._schema import Schema
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassPoint, fit_classes, history
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS, check_variant
-from oda_rl.estimators.classification.session import ClassSession
+from oda_rl.estimators.classification.session import ClassSession, session_schema
 from oda_rl.estimators.constraints import AUTO, COUNT, choice
 from oda_rl.estimators.feature_scaling import SCALES
+from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
@@ -256,6 +258,10 @@ class ODAClassifier(CodebookClassifier):
         return history(session.runs, session.choice.losses, session.scaling, self.classes_)
 
     # -- inside ----------------------------------------------------------------------------------
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        return declared(cls) | {"session": session_schema}
 
     def _get_state(self) -> dict[str, Any]:
         return {"session": self._session.get_state()}

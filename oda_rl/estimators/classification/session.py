@@ -4,15 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, expect, some
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import Choice, min_level_samples
 from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, cells_of, with_votes
 from oda_rl.estimators.classification.fine_tuning import repel, tune
-from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
-from oda_rl.estimators.session import Run
+from oda_rl.estimators.feature_scaling import MOMENTS, NO_SCALING, SCALING, Moments, Scaling
+from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, make_place
+from oda_rl.estimators.targets import Data, data_schema, make_place
 
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.estimator import ClassSettings
@@ -21,6 +22,46 @@ if TYPE_CHECKING:
 CLASS_WARMUP = 0.2
 # Attributes that are stored as they are.
 STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts")
+
+
+def _classes_are_told(session: Any, sizes: Sizes) -> None:
+    """Something is known of the data, and every class has something in the codebook."""
+    known = session["moments"]["count"].sum() > 0.0 and session["mass"].sum() > 0.0
+    expect(known, "moments/count", "is of no sample", "one at least")
+    weights = session["book"]["weights"]
+    expect(weights.sum() > 0.0, "book/weights", "are all zero", "weights that are not")
+
+
+def session_schema(around: Any, sizes: Sizes) -> Schema:
+    """What `ClassSession.get_state` gives, with the parameters that stand beside it."""
+    shared = around["parameters"]["mode"] == "majority"
+    run = ("count in [1, inf)", run_schema("d", "C" if shared else "0"))
+    votes = "float[B, C] in [0, inf)" if shared else "float[0, 0]"
+    entries = {
+        "n_seen": "count",
+        "n_measured": "count",
+        "rescale_at": "count in [1, inf)",
+        "mass": "float[C] in [0, inf)",
+        "counts": "float[C] in [0, inf)",
+        "rng": GENERATOR,
+        "choice": {
+            **{"level": "count", "own": "float in [0, 1]", "factor": "float in (0, inf)"},
+            "losses": ["float in any"],
+        },
+        "moments": MOMENTS,
+        "scaling": SCALING,
+        "waiting": data_schema("int[waiting] in [0, C)"),
+        "book": {
+            "codevectors": "float[B, d]",
+            "labels": Rules("int[B] in [0, C)", some),
+            "weights": "float[B] in [0, 1]",
+            "widths": "float[C] in (0, inf)",
+            "spreads": "float[B, d] in [0, inf)",
+            "votes": Either("float[0, 0]", votes),
+        },
+        "runs": (run,) * (1 if shared else sizes["C"]),
+    }
+    return Rules(entries, _classes_are_told)
 
 
 class ClassSession:

@@ -9,12 +9,17 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
-from oda_rl._schema import anything
+from oda_rl._schema import Schema
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.constraints import choice
-from oda_rl.estimators.parameters import restored
+from oda_rl.estimators.parameters import declared, may_be_flat, restored
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
-from oda_rl.estimators.regression.session import ModelSettings, RegressionPoint, RegressionRun
+from oda_rl.estimators.regression.session import (
+    ModelSettings,
+    RegressionPoint,
+    RegressionRun,
+    regression_schema,
+)
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import check_data
 
@@ -277,15 +282,16 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         ValueError
             If the file is damaged or holds something else, or needs a local model that was not given.
         """
-        state = storage.load(path, cls.__name__, anything)
+        state = storage.load(path, cls.__name__, cls._schema())
         saved = state["parameters"]["local_model"]
         if (saved == OWN) != (local_model is not None):
             raise ValueError(
                 "local_model must be given to load if the file was saved with one of the user's own, "
                 f"which a file cannot hold, and else be left out; it was saved with {saved!r}."
             )
-        model: Self = restored(cls, state, local_model=local_model)
-        model._set_state(state)
+        with storage.restoring(path):
+            model: Self = restored(cls, state, local_model=local_model)
+            model._set_state(state)
         return model
 
     # -- inside ----------------------------------------------------------------------------------
@@ -304,6 +310,11 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         if self._run.own is not None:
             state["parameters"]["local_model"] = OWN
         return state
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        run = {"n_outputs": "count in [1, inf) as m", "flat": may_be_flat, "run": regression_schema}
+        return declared(cls) | run
 
     def _get_state(self) -> dict[str, Any]:
         return {"n_outputs": self._run.n_outputs, "flat": self._flat, "run": self._run.get_state()}

@@ -5,11 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._schema import Rules, Schema, Sizes, expect, maybe
 from oda_rl._types import Array
-from oda_rl.codebook.annealer import Annealer
-from oda_rl.codebook.learning import ERROR, INPUT_DISTORTION
+from oda_rl.codebook.annealer import ANNEALER, Annealer
+from oda_rl.codebook.book import BOOK
+from oda_rl.codebook.learning import ERROR, INPUT_DISTORTION, N_FIGURES
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
+    KNOWN,
     LEAST_SHARE,
     MEMORY,
     RIDGE,
@@ -17,7 +20,7 @@ from oda_rl.estimators.regression.local_models import (
     ModelAnnealer,
 )
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
-from oda_rl.estimators.session import HardPath, Run
+from oda_rl.estimators.session import HardPath, Run, run_schema
 from oda_rl.estimators.settings import Settings
 
 # Cells overlap by this where no cross-validation can tell.
@@ -56,6 +59,38 @@ class ModelSettings(NamedTuple):
     def of(cls, estimator: Any) -> "ModelSettings":
         """Those of an estimator."""
         return cls(*(getattr(estimator, name) for name in cls._fields))
+
+
+def _has_units(run: Any, sizes: Sizes) -> None:
+    """Cells have a scale and figures; without cells there are samples that wait."""
+    begun = run["annealer"] is not None
+    for name in ("scaling", "figures"):
+        expect(begun == (run[name] is not None), name, "goes without the annealer", "both or none")
+    expect(begun or run["buffer_weight"].sum() > 0.0, "buffer", "is empty", "samples that wait")
+    told = run["annealer"] or {"history": []}
+    right = len(run["unexplained"]) == len(told["history"])
+    expect(right, "unexplained", f"has {len(run['unexplained'])} numbers", "one for each temperature")
+
+
+def regression_schema(around: Any, sizes: Sizes) -> Schema:
+    """What `RegressionRun.get_state` gives, with the parameters that stand beside it."""
+    sizes["q"] = {"linear": sizes["d"] + 1}.get(around["parameters"]["local_model"], 1)
+    known = around["parameters"]["local_model"] in KNOWN
+    positive = "float[d+m] in (0, inf)"
+    own = {"n_inputs": "int in [d, d]", "softness": "float in [0, inf)"}
+    # Of models of the user's own the number of parameters is not known here.
+    cells = BOOK if known else BOOK | {"payload": "float[Q, K]"}
+    entries = run_schema(
+        "d+m",
+        "q*m+q*q+1",
+        codebook=maybe(cells),
+        annealer=maybe(ANNEALER | own),
+        scaling=maybe({"mean": "float[d+m]", "deviation": positive, "metric": "float[d+m] in [0, inf)"}),
+        softness="float in [0, inf)",
+        unexplained=["float in [0, inf]"],
+        figures=maybe(f"float[{N_FIGURES}] in [0, inf)"),
+    )
+    return Rules(entries, _has_units)
 
 
 class RegressionRun(Run):

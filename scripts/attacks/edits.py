@@ -1,0 +1,221 @@
+"""Edits of a model file that leave a valid archive: what a hostile or clumsy person may make of one."""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from oda_rl._archive import HEADER, write
+
+ARRAY = "__array__"
+NUMBERS = (
+    *(0, 1, -1, 2, 7, 62, 10**6, 2**31, 2**62, -(2**63), 2**63 - 1, 10**12, 10**30, -(10**9)),
+    *(0.5, -0.5, 1e-300, 1e-9, 1e9, 1e100, 1e150, 1e200, 1.7e308, -1e308),
+    *(float("nan"), float("inf"), float("-inf")),
+)
+VALUES = (None, True, False, "", "x", "auto", "ODAPartition", [], {}, [[]], [0], {"a": 1}, [None] * 3)
+TAGGED = (
+    {"__tuple__": [1]},
+    {"__pairs__": [[1, 2]]},
+    {"__slice__": [0, 1, None]},
+    {"__objects__": ["a", None]},
+)
+DTYPES = ("<f4", ">f8", "<i4", "<i8", "<f8", "|b1", "<c16", "<u8", "<U3", "|i1")
+
+
+class Opened:
+    """A model file as its header and its arrays, to be changed and written again."""
+
+    def __init__(self, content: bytes) -> None:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            self.header: Any = json.loads(archive.read(HEADER))
+            self.arrays = {
+                name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)))
+                for name in archive.namelist()
+                if name != HEADER
+            }
+
+    def written(self) -> bytes:
+        """The file, with a header that tells of the arrays as they are."""
+        for place, array in self.arrays.items():
+            node = self.at(place)
+            if isinstance(node, dict) and ARRAY in node:
+                node[ARRAY] = [array.dtype.str, list(array.shape)]
+        file = io.BytesIO()
+        write(file, json.dumps(self.header).encode(), self.arrays)
+        return file.getvalue()
+
+    def at(self, place: str) -> Any:
+        """What the header has at the place of an array; None if that is gone."""
+        node = self.header.get("state")
+        for key in place.split("/"):
+            node = _child(node, key)
+        return node
+
+    def leaves(self) -> list[tuple[Any, Any, str]]:
+        """Every entry of the state as (container, key, place); arrays are no entries of their own."""
+        return list(_leaves(self.header["state"], ""))
+
+
+def _child(node: Any, key: str) -> Any:
+    for tag in ("__tuple__", "__pairs__"):
+        if isinstance(node, dict) and tag in node:
+            node = node[tag]
+    if isinstance(node, list):
+        return node[int(key)] if key.isdigit() and int(key) < len(node) else None
+    return node.get(key) if isinstance(node, dict) else None
+
+
+def _leaves(node: Any, place: str) -> Iterator[tuple[Any, Any, str]]:
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in items:
+        yield node, key, f"{place}/{key}"
+        if isinstance(value, dict | list) and not (isinstance(value, dict) and ARRAY in value):
+            yield from _leaves(value, f"{place}/{key}")
+
+
+def edit(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
+    """The file with one thing changed, now and then two; and what was done, in words."""
+    opened, done = Opened(content), []
+    for _ in range(1 + int(rng.random() < 0.1)):
+        kinds = [_edit_array] * 5 * bool(opened.arrays) + [_edit_value] * 5 + [_edit_names] * 2
+        done.append(kinds[rng.integers(len(kinds))](opened, rng))
+    if rng.random() < 0.02:
+        done.append(_edit_header(opened, rng))
+    return opened.written(), "; ".join(done)
+
+
+def _edit_array(opened: Opened, rng: np.random.Generator) -> str:
+    place = str(rng.choice(list(opened.arrays)))
+    array = opened.arrays[place]
+    kind = str(
+        rng.choice(["fill", "fill", "one", "one", "one", "shape", "dtype", "swap", "shuffle", "list"])
+    )
+    told = kind
+    with np.errstate(all="ignore"):
+        if kind in ("fill", "one") and array.dtype.kind in "bif" and array.size:
+            value = NUMBERS[rng.integers(len(NUMBERS))]
+            array = array.copy()
+            index: Any = ... if kind == "fill" else tuple(int(rng.integers(n)) for n in array.shape)
+            if array.dtype.kind == "i":
+                value = 0 if not np.isfinite(value) else max(-(2**63), min(2**63 - 1, int(value)))
+            array[index] = value
+            told = f"{index} = {value}" if kind == "one" else f"all = {value}"
+        elif kind == "shape":
+            choices = [
+                array[:0],
+                array[:-1],
+                array[..., :0],
+                array[..., :-1],
+                array[None],
+                array.ravel(),
+                array.T,
+            ]
+            choices.append(np.concatenate([array, array]) if array.ndim else array[None])
+            choices.append(np.asfortranarray(array))
+            array = choices[rng.integers(len(choices))]
+            told = f"shape {array.shape}"
+        elif kind == "dtype":
+            dtype = DTYPES[rng.integers(len(DTYPES))]
+            told, array = f"dtype {dtype}", array.astype(dtype)
+        elif kind == "swap":
+            other = str(rng.choice(list(opened.arrays)))
+            opened.arrays[other], array = array, opened.arrays[other]
+            told = f"swapped with {other}"
+        elif kind == "shuffle":
+            array = rng.permutation(array.ravel()).reshape(array.shape)
+        elif kind == "list":
+            node = opened.at(place)
+            node.clear()
+            node["__objects__"] = [
+                str(x) if array.dtype.kind == "c" else x for x in array.ravel()[:50].tolist()
+            ]
+            del opened.arrays[place]
+            return f"{place}: as a list"
+    opened.arrays[place] = np.ascontiguousarray(array) if "shape" not in told else array
+    return f"{place}: {told}"
+
+
+def _edit_value(opened: Opened, rng: np.random.Generator) -> str:
+    found = [leaf for leaf in opened.leaves() if not _is_array(leaf[0][leaf[1]])]
+    node, key, place = found[rng.integers(len(found))]
+    kind = rng.random()
+    if kind < 0.55 and not isinstance(node[key], dict | list):
+        value: Any = NUMBERS[rng.integers(len(NUMBERS))]
+    elif kind < 0.7 and isinstance(node[key], int | float) and not isinstance(node[key], bool):
+        value = node[key] * float(rng.choice([0.5, 2.0, -1.0])) if rng.random() < 0.5 else node[key] + 1
+    elif kind < 0.9:
+        value = (*VALUES, *TAGGED)[rng.integers(len(VALUES) + len(TAGGED))]
+    else:
+        other, name, _ = found[rng.integers(len(found))]
+        value = json.loads(json.dumps(other[name]))
+    if isinstance(node[key], dict | list):
+        _forget(opened, place)
+    node[key] = json.loads(json.dumps(value))
+    return f"{place[1:]} = {json.dumps(value)[:60]}"
+
+
+def _edit_names(opened: Opened, rng: np.random.Generator) -> str:
+    """An entry more, less, twice, or by another name."""
+    found = [leaf for leaf in opened.leaves() if isinstance(leaf[0], dict)]
+    node, key, place = found[rng.integers(len(found))]
+    kind = str(rng.choice(["removed", "added", "renamed", "array added", "array lost"]))
+    if kind == "added":
+        node["more"] = 1
+    elif kind == "array added":
+        opened.arrays["more"] = np.zeros(3)
+        opened.header["state"]["more"] = {ARRAY: ["<f8", [3]]}
+        place = "/more"
+    elif kind == "array lost" and opened.arrays:
+        place = "/" + str(rng.choice(list(opened.arrays)))
+        del opened.arrays[place[1:]]
+    else:
+        _forget(opened, place)
+        value = node.pop(key)
+        if kind == "renamed" and not _has_array(value):
+            node[f"{key}_"] = value
+    return f"{place[1:]} {kind}"
+
+
+def _edit_header(opened: Opened, rng: np.random.Generator) -> str:
+    key = str(rng.choice(["format", "version", "kind", "state"]))
+    values = (*NUMBERS, *VALUES)
+    opened.header[key] = values[rng.integers(len(values))]
+    return f"header {key} = {opened.header[key]!r}"
+
+
+def _forget(opened: Opened, place: str) -> None:
+    """Drop the arrays of an entry that goes."""
+    inside = place[1:].replace("/__tuple__", "")
+    for name in [n for n in opened.arrays if n == inside or n.startswith(inside + "/")]:
+        del opened.arrays[name]
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, dict) and ARRAY in value
+
+
+def _has_array(value: Any) -> bool:
+    return '"__array__"' in json.dumps(value)
+
+
+def flip(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
+    """The file with one bit turned over."""
+    place = int(rng.integers(8 * len(content)))
+    changed = bytearray(content)
+    changed[place // 8] ^= 1 << place % 8
+    return bytes(changed), f"bit {place}"
+
+
+def cut(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
+    """The file without its end, with something behind it, or with a stretch of zeros."""
+    at, kind = int(rng.integers(len(content))), int(rng.integers(3))
+    if kind == 0:
+        return content[:at], f"cut at {at}"
+    if kind == 1:
+        return content + content[:at], f"{at} bytes appended"
+    n = min(int(rng.integers(1, 200)), len(content) - at)
+    return content[:at] + bytes(n) + content[at + n :], f"{n} zeros at {at}"

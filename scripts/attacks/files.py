@@ -1,0 +1,100 @@
+"""Attacks on model files: edited, damaged and cut ones are read, and what comes out is used."""
+
+import io
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+
+import numpy as np
+from attacks.edits import cut, edit, flip
+from attacks.models import MAKERS, model_bytes, use
+from attacks.trials import (
+    EQUAL,
+    GOOD,
+    LATE,
+    MEMORY,
+    MOST_MEMORY,
+    NAN,
+    NOISE,
+    RAW,
+    REFUSED,
+    VALID,
+    Attack,
+    Begin,
+    Memory,
+    describe,
+)
+
+from oda_rl.storage import ModelFileError
+
+MEMORY_USED = Memory()
+Change = Callable[[bytes, np.random.Generator], tuple[bytes, str]]
+
+
+@cache
+def honest(name: str) -> tuple[list[np.ndarray], int]:
+    """What the honest model of a name does, and the memory that its file takes to be read and used."""
+    kind, content = model_bytes(name)
+    use(kind.load(io.BytesIO(content)))  # compiles whatever is not compiled yet
+    MEMORY_USED.begin()
+    answers = use(kind.load(io.BytesIO(content)))
+    memory = MEMORY_USED.grown
+    again = _judge(kind, content, answers)
+    assert again[0] == EQUAL, (name, again)
+    return answers, memory
+
+
+def attack(
+    change: Change, names: list[str], number: int, rng: np.random.Generator, begin: Begin
+) -> tuple[str, str, float]:
+    """One trial: the model file of the number's turn, changed, read and used."""
+    name = names[number % len(names)]
+    kind, content = model_bytes(name)
+    answers, usual = honest(name)
+    changed, what = change(content, rng)
+    begin(name, what)
+    MEMORY_USED.begin()
+    verdict, detail = _judge(kind, changed, answers)
+    memory = MEMORY_USED.grown
+    if memory > MOST_MEMORY * usual + NOISE and verdict in GOOD:
+        verdict, detail = MEMORY, f"{memory} bytes"
+    return verdict, detail, (memory + NOISE) / (usual + NOISE)
+
+
+def _judge(kind: type, content: bytes, answers: list[np.ndarray]) -> tuple[str, str]:
+    try:
+        model = kind.load(io.BytesIO(content))
+    except ModelFileError as error:
+        return REFUSED, str(error)
+    except Exception as error:
+        return RAW, describe(error)
+    try:
+        found = use(model)
+    except Exception as error:
+        return LATE, describe(error)
+    for mine, usual in zip(found, answers, strict=True):
+        expected = np.isfinite(usual) if mine.shape == usual.shape else np.ones(mine.shape, dtype=bool)
+        if not np.isfinite(mine[expected]).all():
+            return NAN, ""
+    same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(found, answers, strict=True))
+    return (EQUAL if same else VALID), ""
+
+
+chosen = list(MAKERS)
+
+
+def choose(beginnings: Sequence[str]) -> None:
+    """Attack the models with these beginnings of their names alone; all if there are none."""
+    chosen[:] = [name for name in MAKERS if not beginnings or name.startswith(tuple(beginnings))]
+
+
+def prepare() -> None:
+    """Make the models, and have all code compiled before a child is forked."""
+    for name in chosen:
+        honest(name)
+
+
+ATTACKS: dict[str, Attack] = {
+    "edited files": partial(attack, edit, chosen),
+    "flipped bits": partial(attack, flip, chosen),
+    "cut files": partial(attack, cut, chosen),
+}

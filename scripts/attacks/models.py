@@ -1,0 +1,173 @@
+"""Small models of every kind that a file can hold, and the use that shows whether one is sound."""
+
+import io
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from sklearn.decomposition import PCA
+
+import oda_rl.envs  # noqa: F401  registers environments
+from oda_rl import (
+    KernelSGDClassifier,
+    KernelSGDRegressor,
+    MultiResolutionODA,
+    ODAClassifier,
+    ODAPartition,
+    ODARegressor,
+)
+from oda_rl import agents as agent_classes
+from oda_rl.quantization import LVQ, DeterministicAnnealing, StochasticVQ
+
+N_STEPS = 1500
+_rng = np.random.default_rng(0)
+LABELS = np.repeat([0, 1, 2], 80)
+X = np.ascontiguousarray(
+    np.repeat(_rng.uniform(-2, 2, (3, 4)), 80, axis=0) + 0.5 * _rng.normal(size=(240, 4))
+)
+Y = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
+AGENT = {
+    "warmup_steps": 200,
+    "growth_steps": 300,
+    "growth_cells": 8,
+    "max_cells": 12,
+    "samples_per_cell": 5,
+}
+
+
+def _stream(model: Any, *targets: Any) -> Any:
+    """After part of a stream, in the middle of the annealing."""
+    return model.partial_fit(X[:150], *(target[:150] for target in targets))
+
+
+def _tree(template: Any, resolutions: Any = None) -> Any:
+    return MultiResolutionODA(
+        template, layers=2, max_children=3, min_support=10, resolutions=resolutions, random_state=0
+    )
+
+
+def _agent(name: str, env_id: str = "oda_rl/CartPole-v1", steps: int = N_STEPS, **options: Any) -> Any:
+    kind = getattr(agent_classes, name)
+    return kind(env=gym.make(env_id), seed=0, **options).learn(steps)
+
+
+def _makers() -> dict[str, Callable[[], Any]]:
+    few = {"warmup_steps": 200}
+    return {
+        "ODAPartition": lambda: ODAPartition(6, finish=True, random_state=0).fit(X),
+        "ODAPartition, stream": lambda: _stream(
+            ODAPartition(8, n_warmup=40, scale=np.ones(4), random_state=0)
+        ),
+        "ODAPartition, waiting": lambda: _stream(ODAPartition(8, n_warmup=400, random_state=0)),
+        "ODAPartition, perturbed": lambda: _stream(
+            ODAPartition(8, n_warmup=40, bifurcation="perturb", random_state=0)
+        ),
+        "ODAClassifier": lambda: ODAClassifier(9, random_state=0).fit(X, LABELS),
+        "ODAClassifier, stream": lambda: _stream(
+            ODAClassifier(9, n_warmup=40, random_state=0), LABELS[::-1]
+        ),
+        "ODAClassifier, majority": lambda: ODAClassifier(9, mode="majority", random_state=0).fit(
+            X, LABELS
+        ),
+        "ODARegressor": lambda: ODARegressor(6, local_model="linear", random_state=0).fit(X, Y),
+        "ODARegressor, stream": lambda: _stream(ODARegressor(6, n_warmup=40, random_state=0), Y[:, 0]),
+        "ODARegressor, waiting": lambda: _stream(ODARegressor(6, n_warmup=400, random_state=0), Y),
+        "StochasticVQ": lambda: StochasticVQ(5, random_state=0).fit(X),
+        "DeterministicAnnealing": lambda: DeterministicAnnealing(5).fit(X),
+        "LVQ": lambda: LVQ(2, random_state=0).fit(X, LABELS),
+        "KernelSGDClassifier": lambda: KernelSGDClassifier(window=50, random_state=0).fit(X, LABELS),
+        "KernelSGDRegressor": lambda: KernelSGDRegressor(window=50, average=True, random_state=0).fit(
+            X, Y
+        ),
+        "Tree of clusters": lambda: _tree(ODAPartition(random_state=0)).fit(X),
+        "Tree of classes": lambda: _tree(ODAClassifier(random_state=0), [2, None]).fit(X, LABELS),
+        "Tree of classes, stream": lambda: _stream(
+            _tree(ODAClassifier(n_warmup=40, random_state=0)), LABELS[::-1]
+        ),
+        "Tree of outputs": lambda: _tree(
+            ODARegressor(local_model="linear", random_state=0), [PCA(2), None]
+        ).fit(X, Y),
+        "Tree, waiting": lambda: _stream(_tree(ODAPartition(n_warmup=400, random_state=0))),
+        "TwoTimescaleQ": lambda: _agent("TwoTimescaleQ", **AGENT),
+        "TwoTimescaleQ, warming up": lambda: _agent("TwoTimescaleQ", steps=100, **AGENT),
+        "TwoTimescaleQ, tree": lambda: _agent(
+            "TwoTimescaleQ",
+            tree=True,
+            **AGENT | {"max_cells": 60, "growth_cells": 50, "growth_steps": 1000},
+        ),
+        "TwoTimescaleQ, perturbed": lambda: _agent("TwoTimescaleQ", bifurcation="perturb", **AGENT),
+        "TwoTimescaleQ, per action": lambda: _agent("TwoTimescaleQ", codebook="per_action", **AGENT),
+        "TwoTimescaleQ, continuous": lambda: _agent("TwoTimescaleQ", "oda_rl/Pendulum-v1", **AGENT),
+        "TwoTimescaleAC": lambda: _agent("TwoTimescaleAC", **AGENT),
+        "UniformGridQ": lambda: _agent("UniformGridQ", bins=3, **few),
+        "SOMQ": lambda: _agent("SOMQ", n_cells=16, **few),
+        "TileCodingSarsa": lambda: _agent(
+            "TileCodingSarsa", tiles=2, tilings=4, learning_rate_by="visits", **few
+        ),
+        "FourierSarsa": lambda: _agent("FourierSarsa", order=2, coupled=1, **few),
+        "KernelQ": lambda: _agent("KernelQ", max_points=20, **few),
+    }
+
+
+MAKERS = _makers()
+
+
+@cache
+def model_bytes(name: str) -> tuple[type, bytes]:
+    """The class of one of `MAKERS`, and its file."""
+    model = MAKERS[name]()
+    file = io.BytesIO()
+    model.save(file)
+    return type(model), file.getvalue()
+
+
+def use(model: Any) -> list[np.ndarray]:
+    """All that a user does with a model, on the same data each time; what came out, as floats."""
+    found = _use_agent(model) if hasattr(model, "learner") else _use_estimator(model)
+    file = io.BytesIO()
+    model.save(file)
+    return [np.asarray(part, dtype=np.float64) for part in found]
+
+
+def _use_estimator(model: Any) -> list[Any]:
+    found = _answers(model)
+    if hasattr(model, "cells"):
+        model.cells()
+    list(getattr(model, "history_", []))
+    if hasattr(model, "partial_fit"):
+        y = LABELS if hasattr(model, "classes_") else Y[:, 0] if getattr(model, "_flat", False) else Y
+        labels = (
+            model.classes_[np.arange(60) % len(model.classes_)] if hasattr(model, "classes_") else y[:60]
+        )
+        model.partial_fit(X[:60], labels)
+        found += _answers(model)
+    return found
+
+
+def _answers(model: Any) -> list[Any]:
+    found = model.predict(X)
+    if hasattr(model, "classes_"):
+        found = np.searchsorted(model.classes_, found)
+    parts = [found]
+    for name in ("predict_proba", "transform", "decision_function", "score_samples"):
+        if hasattr(model, name):
+            parts.append(getattr(model, name)(X[:50]))
+    return parts
+
+
+def _use_agent(model: Any) -> list[Any]:
+    space = model.observation_space
+    points = np.random.default_rng(1).normal(size=(30, *space.shape)).astype(space.dtype)
+    found = [model.predict(points, deterministic=True)[0], model.learner.action_values(points)]
+    env = _environments()[model.env_id if model.env_id in _environments() else "oda_rl/CartPole-v1"]
+    model.set_env(model._make_env(env))
+    model.set_random_seed(0)
+    model.learn(300, reset_num_timesteps=False)
+    return [*found, model.predict(points, deterministic=True)[0], model.learner.action_values(points)]
+
+
+@lru_cache(maxsize=1)
+def _environments() -> dict[str, gym.Env]:
+    return {name: gym.make(name) for name in ("oda_rl/CartPole-v1", "oda_rl/Pendulum-v1")}

@@ -1,0 +1,160 @@
+"""Trials: what may crash runs in a forked child, one trial after the other, and comes to verdicts."""
+
+import json
+import os
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+# What may come out of a trial. The first three are as they should be: refused by the one exception that
+# names the file; the same as without the attack; another model, which acts as soundly as any.
+REFUSED, EQUAL, VALID = "refused", "equal", "valid"
+CRASH, NAN, RAW, LATE, RAN, MEMORY, HANG = (
+    *("crash", "NaN", "raw error", "late error"),
+    *("ran code", "memory", "hang"),
+)
+WRONG = "wrong"
+GOOD = (REFUSED, EQUAL, VALID)
+BAD = (CRASH, NAN, RAW, LATE, RAN, MEMORY, HANG, WRONG)
+SECONDS = 60
+# What the honest file takes, times this, is too much; smaller amounts are noise.
+MOST_MEMORY, NOISE = 1.2, 4 * 2**20
+# Events of the interpreter that a model file must not lead to.
+FORBIDDEN = ("pickle.", "os.system", "os.exec", "os.posix_spawn", "subprocess.", "socket.", "shutil.")
+
+
+class Outcome(NamedTuple):
+    """What came of one trial: its number, on what, the verdict, what was done and what came of it.
+
+    `memory` is what it took at most, as a multiple of what the same takes without an attack.
+    """
+
+    number: int
+    target: str
+    verdict: str
+    detail: str
+    memory: float = 0.0
+
+
+# Tells on what a trial is, and what is done, before anything can crash.
+Begin = Callable[[str, str], None]
+# One trial, by its number and a generator of its own: the verdict, details, and the memory.
+Attack = Callable[[int, np.random.Generator, Begin], tuple[str, str, float]]
+
+
+def run_trials(attack: Attack, numbers: range, seed: list[int]) -> Iterator[Outcome]:
+    """Run trials in a forked child, in which all code is compiled already; in another one after a crash.
+
+    Parameters
+    ----------
+    attack : callable
+        One trial.
+    numbers : range
+        Those of the trials.
+    seed : list of int
+        With its number it seeds every trial.
+
+    Yields
+    ------
+    Outcome
+        In the order of the numbers.
+    """
+    number = numbers.start
+    while number < numbers.stop:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _child(attack, range(number, numbers.stop), seed, writing)
+        os.close(writing)
+        at, timely = ("", ""), True
+        for message in _messages(reading):
+            if message is None:
+                timely = False
+                os.kill(pid, signal.SIGKILL)
+            elif len(message) == 2:
+                at = message
+            else:
+                verdict, detail, memory = message
+                yield Outcome(number, at[0], verdict, f"{at[1]}: {detail}"[:600], memory)
+                number += 1
+        os.close(reading)
+        _, status = os.waitpid(pid, 0)
+        if number < numbers.stop:
+            died = f"signal {status & 127}" if status & 127 else f"exit {status >> 8}"
+            verdict, how = (CRASH, died) if timely else (HANG, f"{SECONDS} s")
+            yield Outcome(number, at[0], verdict, f"{at[1]}: {how}")
+            number += 1
+
+
+def _messages(reading: int) -> Iterator[list | None]:
+    """Lines of JSON from a child; None if it takes too long, after which there are no more."""
+    text = b""
+    while True:
+        if not select.select([reading], [], [], SECONDS)[0]:
+            yield None
+            return
+        part = os.read(reading, 2**16)
+        if not part:
+            return
+        *lines, text = (text + part).split(b"\n")
+        yield from map(json.loads, lines)
+
+
+def _child(attack: Attack, numbers: range, seed: list[int], writing: int) -> None:
+    """The child: never returns."""
+    ran: set[str] = set()
+    sys.addaudithook(lambda event, _: ran.add(event) if event.startswith(FORBIDDEN) else None)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+
+    def send(*message: object) -> None:
+        os.write(writing, json.dumps(message).encode() + b"\n")
+
+    for number in numbers:
+        try:
+            outcome = attack(number, np.random.default_rng([*seed, number]), send)
+        except BaseException as error:
+            outcome = RAW, describe(error), 0.0
+        if ran:
+            outcome = RAN, ", ".join(sorted(ran)), 0.0
+            ran.clear()
+        send(*outcome)
+    os._exit(0)
+
+
+class Memory:
+    """How much this process has grown at most since `begin`, in bytes; 0 where Linux does not tell."""
+
+    def begin(self) -> None:
+        """Forget the peak so far."""
+        self._before = 0
+        with suppress(OSError):
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+            self._before = self._peak()
+
+    @property
+    def grown(self) -> int:
+        """Since then."""
+        return self._peak() - self._before if self._before else 0
+
+    @staticmethod
+    def _peak() -> int:
+        with open("/proc/self/status") as file:
+            line = next(line for line in file if line.startswith("VmHWM"))
+        return 1024 * int(line.split()[1])
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line, with where it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(last.filename)}:{last.lineno}"
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''} [{where}]"

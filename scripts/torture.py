@@ -1,0 +1,108 @@
+"""Attack the package as a hostile user would, and print what came of it.
+
+python scripts/torture.py --minutes 60 --seed 0
+python scripts/torture.py --only "edited files" --trials 20000
+python scripts/torture.py --only "edited files" --number 1234     # one trial again, in full
+"""
+
+import sys
+import time
+import zlib
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import tyro
+from attacks import files
+from attacks.trials import BAD, GOOD, Attack, Outcome, run_trials
+from rich.console import Console
+
+from common.tables import make_console, show_table
+
+# One trial each, by its number and a generator of its own. New attacks are entered here.
+ATTACKS: dict[str, Attack] = {**files.ATTACKS}
+# Trials for which a child is forked.
+BATCH = 50
+# Bad outcomes of one kind that are printed in full.
+SHOWN = 5
+
+
+@dataclass
+class Args:
+    """Attack files and more, each trial reproducible by the seed and its number."""
+
+    minutes: float = 60.0
+    """Minutes in all, divided among the attacks."""
+    trials: int | None = None
+    """Trials of each attack, in place of minutes."""
+    seed: int = 0
+    """Seeds every trial, together with its number."""
+    only: tuple[str, ...] = ()
+    """Names of attacks; all if not given."""
+    number: int | None = None
+    """This trial alone."""
+    models: tuple[str, ...] = ()
+    """Beginnings of the names of the models to attack; all if not given."""
+
+
+def run_attack(name: str, args: Args, seconds: float) -> list[Outcome]:
+    """Trials of one attack until the time, or their number, is over."""
+    attack, seed = ATTACKS[name], [args.seed, zlib.crc32(name.encode())]
+    found: list[Outcome] = []
+    end, number = time.monotonic() + seconds, args.number or 0
+    while True:
+        most = 1 if args.number is not None else BATCH
+        if args.trials is not None and args.number is None:
+            most = min(BATCH, args.trials - len(found))
+        for outcome in run_trials(attack, range(number, number + most), seed):
+            found.append(outcome)
+            if args.trials is None and time.monotonic() >= end:
+                break
+        number += most
+        done = len(found) >= args.trials if args.trials is not None else time.monotonic() >= end
+        if done or args.number is not None:
+            return found
+
+
+def show(console: Console, name: str, found: list[Outcome]) -> int:
+    """The table of one attack; returns how many trials ended badly."""
+    by_target: dict[str, Counter[str]] = defaultdict(Counter)
+    memory: dict[str, float] = defaultdict(float)
+    for one in found:
+        by_target[one.target][one.verdict] += 1
+        memory[one.target] = max(memory[one.target], one.memory)
+    total: Counter[str] = sum(by_target.values(), Counter())
+    verdicts = [*GOOD, *(verdict for verdict in BAD if total[verdict])]
+    rows = [
+        [target, *(str(counts[verdict]) for verdict in verdicts), f"{memory[target]:.2f}"]
+        for target, counts in sorted(by_target.items())
+    ]
+    rows.append(["all", *(str(total[verdict]) for verdict in verdicts), f"{max(memory.values()):.2f}"])
+    show_table(console, f"{name}: {len(found)} trials", ["", *verdicts, "memory"], rows)
+    shown: Counter[tuple[str, str]] = Counter()
+    for one in found:
+        if one.verdict in BAD:
+            shown[one.target, one.verdict] += 1
+            if shown[one.target, one.verdict] <= SHOWN:
+                text = f"{name} {one.number}, {one.target}: {one.verdict}: {one.detail}"
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
+    return sum(total[verdict] for verdict in BAD)
+
+
+def main(args: Args) -> int:
+    """Run the attacks; returns 1 if anything ended badly."""
+    names = list(args.only or ATTACKS)
+    unknown = [name for name in names if name not in ATTACKS]
+    if unknown:
+        print(f"there is no attack {unknown[0]!r}; there are {', '.join(ATTACKS)}.", file=sys.stderr)
+        return 2
+    files.choose(args.models)
+    files.prepare()
+    console, bad = make_console(), 0
+    for name in names:
+        bad += show(console, name, run_attack(name, args, 60.0 * args.minutes / len(names)))
+    console.print("nothing went wrong" if bad == 0 else f"{bad} trials went wrong")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Args)))
