@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from oda_rl._schema import Told
+from oda_rl._schema_texts import Told
 
 HEADER = "header.json"
 # Header and arrays of one file together, as numbers in memory.

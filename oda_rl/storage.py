@@ -32,7 +32,8 @@ from oda_rl._archive import (
     read_plain,
     write,
 )
-from oda_rl._schema import RefusedError, Schema, Told, check, expect
+from oda_rl._schema import Schema, check
+from oda_rl._schema_texts import RefusedError, Told, expect
 from oda_rl._state import DTYPES, Array, State, pack, unpack
 
 FORMAT = "oda_rl"

@@ -12,10 +12,13 @@ from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 
 
-def data_schema(targets: str) -> dict[str, str]:
-    """What a file may hold of `Data` with d features and targets such as "int[waiting] in [0, C)"."""
-    weight = "float[waiting] in [0, inf)"
-    return {"samples": "float[waiting, d]", "targets": targets, "weight": weight}
+def data_schema(kind: str) -> dict[str, str]:
+    """What a file may hold of `Data` with d features, of a classifier, regressor or clusterer."""
+    return {
+        "samples": "float[waiting, d]",
+        "targets": "float[waiting, m]" if kind == "regressor" else "int[waiting] in [0, C)",
+        "weight": "float[waiting] in [0, inf)",
+    }
 
 
 class Data(NamedTuple):

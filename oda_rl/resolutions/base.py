@@ -6,11 +6,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 Array = NDArray[np.float64]
+
+# That a map from a file may claim.
+MOST_FEATURES = 2**20
 
 
 class BaseMap(TransformerMixin, BaseEstimator):
@@ -105,6 +108,16 @@ class BaseMap(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, self._fitted)
         return np.array(self._names(input_features), dtype=object)
+
+    def check_fitted(self) -> None:
+        """Raise a ValueError unless a map from a file is as `fit` leaves one for as many features."""
+        n = getattr(self, "n_features_in_", None)
+        if type(n) is not int or not 0 < n <= MOST_FEATURES:
+            raise ValueError(f"n_features_in_ must be from 1 to {MOST_FEATURES}, got {n!r}.")
+        fresh = vars(clone(self).fit(np.zeros((2, n))))
+        own = {name: value for name, value in vars(self).items() if name != "feature_names_in_"}
+        if own.keys() != fresh.keys() or any(np.shape(own[n]) != np.shape(fresh[n]) for n in fresh):
+            raise ValueError(f"a {type(self).__name__} has learned {sorted(fresh)}, not {sorted(own)}.")
 
     def _fit(self, samples: Array, y: ArrayLike | None) -> None:
         raise NotImplementedError

@@ -70,6 +70,12 @@ class FeatureMap(BaseMap):
 
     _fitted = "n_features_out_"
 
+    def check_fitted(self) -> None:
+        """Raise a ValueError unless it is complete; whether its map works is for a sample to tell."""
+        known = {"spec", "name", "map_", "n_features_in_", "n_features_out_"}
+        if vars(self).keys() - {"feature_names_in_"} != known or not hasattr(self.map_, "transform"):
+            raise ValueError(f"{self.name} has learned something else than {sorted(known)}.")
+
     def _fit(self, samples: Array, y: ArrayLike | None) -> None:
         self.map_ = _build(self.spec, self.name)
         with _Naming(self.name):

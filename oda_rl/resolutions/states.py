@@ -6,6 +6,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from oda_rl._schema import Either, Rules, Sizes, anything, expect
+from oda_rl._schema_texts import LARGEST
+from oda_rl.resolutions.base import BaseMap
+
 # What may be stored and made anew from a file, and where it lives. Reading a file makes nothing else.
 KNOWN = {
     "Projection": "oda_rl.resolutions.projection",
@@ -25,6 +29,27 @@ KNOWN = {
     "FeatureUnion": "sklearn.pipeline",
 }
 CLASS = "class"
+
+
+def _are_finite(state: Any, sizes: Sizes) -> None:
+    """Arrays of numbers in it, however deep, are finite."""
+    for name, value in state.items() if isinstance(state, dict) else enumerate(state):
+        if isinstance(value, dict | list | tuple):
+            _are_finite(value, sizes)
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            right = np.all(np.abs(value) <= LARGEST)
+            expect(right, str(name), "has NaN, infinity or too large a number", "finite numbers")
+
+
+# What `get_state` and `FeatureMap.get_state` give; `restore` tries the map out.
+_KEPT = Rules(anything, _are_finite)
+MAP = Either(
+    {CLASS: {"FeatureMap"}, "parameters": _KEPT, "fitted": _KEPT},
+    {
+        **dict.fromkeys(("user", "name"), "text"),
+        **dict.fromkeys(("n_features_in_", "n_features_out_"), "count in [1, inf)"),
+    },
+)
 
 
 def get_state(estimator: BaseEstimator) -> dict[str, Any]:
@@ -133,7 +158,14 @@ def _decode(value: Any) -> Any:
     name = value[CLASS]
     if name not in KNOWN:
         raise ValueError(f"{name} is no feature map that a model file may hold: {', '.join(KNOWN)}.")
-    made = getattr(import_module(KNOWN[name]), name)(**_decode(value["parameters"]))
+    cls = getattr(import_module(KNOWN[name]), name)
+    made = cls(**_decode(value["parameters"]))
     for key, item in _decode(value["fitted"]).items():
+        if hasattr(cls, key) or key.startswith("__"):
+            raise ValueError(f"{key} is nothing that a {name} learns.")
         setattr(made, key, item)
+    if hasattr(made, "n_jobs"):
+        made.n_jobs = None  # is for who reads it to say
+    if isinstance(made, BaseMap) and value["fitted"]:
+        made.check_fitted()
     return made

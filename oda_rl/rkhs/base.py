@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from oda_rl import storage
-from oda_rl._schema import Either, Schema, Sizes
+from oda_rl._schema import Schema, Sizes
 from oda_rl.estimators.constraints import POSITIVE, Checked, choice
 from oda_rl.estimators.parameters import declared, restored, stored
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
@@ -284,7 +284,7 @@ class KernelSGD(Checked):
         def machine(around: Any, sizes: Sizes) -> Schema:
             return machine_schema(cls(**around["parameters"])._settings(begin=True), cls._by_classes)
 
-        return declared(cls, adapt=Either(None, "text", ["text"])) | {
+        return declared(cls) | {
             "n_outputs": "count in [C, C] as m" if cls._by_classes else "count in [1, inf) as m",
             "outputs": cls._outputs_schema,
             "machine": machine,

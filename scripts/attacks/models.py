@@ -20,6 +20,7 @@ from oda_rl import (
 )
 from oda_rl import agents as agent_classes
 from oda_rl.quantization import LVQ, DeterministicAnnealing, StochasticVQ
+from oda_rl.resolutions import WaveletPyramid
 
 N_STEPS = 1500
 _rng = np.random.default_rng(0)
@@ -43,9 +44,8 @@ def _stream(model: Any, *targets: Any) -> Any:
 
 
 def _tree(template: Any, resolutions: Any = None) -> Any:
-    return MultiResolutionODA(
-        template, layers=2, max_children=3, min_support=10, resolutions=resolutions, random_state=0
-    )
+    limits = {"layers": max(2, len(resolutions or ())), "max_children": 3, "min_support": 10}
+    return MultiResolutionODA(template, resolutions=resolutions, random_state=0, **limits)
 
 
 def _agent(name: str, env_id: str = "oda_rl/CartPole-v1", steps: int = N_STEPS, **options: Any) -> Any:
@@ -81,7 +81,9 @@ def _makers() -> dict[str, Callable[[], Any]]:
         "KernelSGDRegressor": lambda: KernelSGDRegressor(window=50, average=True, random_state=0).fit(
             X, Y
         ),
-        "Tree of clusters": lambda: _tree(ODAPartition(random_state=0)).fit(X),
+        "Tree of clusters": lambda: _tree(
+            ODAPartition(random_state=0), [WaveletPyramid(level=1), slice(0, 3), None]
+        ).fit(X),
         "Tree of classes": lambda: _tree(ODAClassifier(random_state=0), [2, None]).fit(X, LABELS),
         "Tree of classes, stream": lambda: _stream(
             _tree(ODAClassifier(n_warmup=40, random_state=0)), LABELS[::-1]

@@ -17,6 +17,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oda_rl import storage
+from oda_rl._schema import anything
 from oda_rl.datasets import make_translated_digits
 from oda_rl.resolutions import (
     FeatureMap,
@@ -427,7 +428,7 @@ STORED = {
 def test_a_model_file_gives_the_map_back(images, labels, name, tmp_path):
     fitted = as_map(STORED[name], "resolution 0").fit(images, labels)
     path = storage.save(tmp_path / "map", "FeatureMap", fitted.get_state())
-    back = restore(storage.load(path, "FeatureMap"))
+    back = restore(storage.load(path, "FeatureMap", anything))
     np.testing.assert_array_equal(back.transform(images), fitted.transform(images))
     np.testing.assert_array_equal(back.get_feature_names_out(), fitted.get_feature_names_out())
     assert back.name == "resolution 0"

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from oda_rl._schema import GENERATOR, Either, RefusedError, Rules, Told, check, expect, maybe
+from oda_rl._schema import GENERATOR, Either, Rules, Sized, check, expect, maybe
+from oda_rl._schema_texts import RefusedError, Told
 
 BOOK = {
     "location": "float[d, K]",
@@ -99,6 +100,20 @@ def test_sizes_of_entries_of_a_list_are_their_own():
     layers = ["float[K]"]
     check({"layers": layers}, {"layers": [np.zeros(2), np.zeros(3)]}, {})
     refused({"all": "float[K]", "layers": layers}, {"all": np.zeros(2), "layers": [np.zeros(3)]})
+
+
+def test_sizes_follow_from_others():
+    schema = Sized({"x": "float[n]", "y": "float[n*n+2*d-1]"}, n="d+1")
+    sizes = {"d": 2}
+    check(schema, {"x": np.zeros(3), "y": np.zeros(12)}, sizes)
+    assert sizes == {"d": 2, "n": 3}
+    assert refused(schema, {"x": np.zeros(3), "y": np.zeros(11)}, {"d": 2})[0] == "y"
+
+
+def test_labels_are_of_any_type():
+    for labels in (np.array(["a", "b"]), np.array([1, 2]), np.array([True]), np.array(["a", 1], object)):
+        check("label[C]", labels, {})
+    refused("label[C]", np.zeros(2, dtype=complex))
 
 
 def test_numbers_can_name_sizes():

@@ -50,7 +50,7 @@ def session_schema(around: Any, sizes: Sizes) -> Schema:
         },
         "moments": MOMENTS,
         "scaling": SCALING,
-        "waiting": data_schema("int[waiting] in [0, C)"),
+        "waiting": data_schema("classifier"),
         "book": {
             "codevectors": "float[B, d]",
             "labels": Rules("int[B] in [0, C)", some),

@@ -67,6 +67,8 @@ def _has_units(run: Any, sizes: Sizes) -> None:
     for name in ("scaling", "figures"):
         expect(begun == (run[name] is not None), name, "goes without the annealer", "both or none")
     expect(begun or run["buffer_weight"].sum() > 0.0, "buffer", "is empty", "samples that wait")
+    near = begun and not run["scaling"]["metric"][: sizes["d"]].min() > 0.0
+    expect(not near, "scaling/metric", "has an input that does not count", "numbers above 0")
     told = run["annealer"] or {"history": []}
     right = len(run["unexplained"]) == len(told["history"])
     expect(right, "unexplained", f"has {len(run['unexplained'])} numbers", "one for each temperature")

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl.codebook.annealer import Annealer
-from oda_rl.codebook.book import Codebook
+from oda_rl._schema import Sized
+from oda_rl.codebook.annealer import ANNEALER, Annealer
+from oda_rl.codebook.book import BOOK, Codebook
 from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import begin, to_means
 from oda_rl.estimators.settings import Settings
@@ -19,6 +20,17 @@ KEPT_PER_CODEVECTOR, MIN_KEPT = 20, 100
 MIN_INTERVAL = 10
 # Attributes that are stored as they are.
 COUNTERS = ("n_seen", "n_received", "try_at", "check_in")
+# What `Candidate.get_state` gives, of d features and n to anneal, with targets of a type of their own.
+CANDIDATE = {
+    **dict.fromkeys(("n_seen", "n_received", "try_at"), "count"),
+    "check_in": "count in [1, inf)",
+    "annealer?": {
+        "book": Sized(BOOK, P=0, labels="C"),
+        "state": ANNEALER,
+        "max_codevectors": "count in [1, inf)",
+        "t_min": "float in (0, inf)",
+    },
+}
 
 
 class Candidate:

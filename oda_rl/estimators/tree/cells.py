@@ -14,6 +14,19 @@ NAMES = (
     *("parent", "first", "count", "label", "own", "closed"),
     *("mass", "support", "loss", "share", "width", "temperature", "total", "tally", "model"),
 )
+# The same in a file, of K cells in f features, with T and M numbers of their task and their model.
+_POSITIVE = dict.fromkeys(("mass", "support", "loss", "width", "temperature"), "float[K] in [0, inf)")
+CELLS = {
+    **dict.fromkeys(("parent", "first", "count"), "count[K]"),
+    **dict.fromkeys(("label", "own"), "int[K] in [0, C)"),
+    **_POSITIVE,
+    "closed": "bool[K]",
+    "share": "float[K] in [0, 1]",
+    "location": "float[f, K]",
+    "total": "float[K, d]",
+    "tally": "float[K, T]",
+    "model": "float[K, M]",
+}
 
 
 class Cell(NamedTuple):

@@ -5,9 +5,42 @@ from typing import Any
 
 import numpy as np
 
+from oda_rl._schema import Either, Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
+from oda_rl.estimators.feature_scaling import NO_SCALING, SCALING, Moments, Scaling
+
+
+def _have_one_size(features: Any, sizes: Sizes) -> None:
+    """As many maps as resolutions, and the data themselves have d features."""
+    maps, n_features = features["maps"], features["n_features"]
+    right = len(maps) == len(n_features) > 0
+    expect(right, "maps", f"are {len(maps)}", f"{len(n_features)}, and one at least")
+    for i, (one, n) in enumerate(zip(maps, n_features, strict=True)):
+        right = one is not None or n == sizes["d"]
+        expect(right, f"n_features/{i}", f"is {n}", f"{sizes['d']}, as there is no map")
+
+
+def _map(around: Any, sizes: Sizes) -> Schema:
+    from oda_rl.resolutions.states import MAP
+
+    return MAP
+
+
+def _scalings(around: Any, sizes: Sizes) -> Schema:
+    return tuple(Sized(SCALING, d=n) for n in around["n_features"])
+
+
+# What `Features.get_state` gives, of d features of the data.
+FEATURES = Rules(
+    {
+        "maps": [Either(None, _map)],
+        "n_raw": "int in [d, d]",
+        "n_features": ["count in [1, inf)"],
+        "scalings": _scalings,
+    },
+    _have_one_size,
+)
 
 
 def maps_of(resolutions: Any, n_layers: int) -> list[Any]:
@@ -143,5 +176,8 @@ class Features:
 
         own = [*(given or []), *(None for _ in state["maps"])]
         maps = [None if one is None else restore(one, own[i]) for i, one in enumerate(state["maps"])]
+        for one, n in zip(maps, state["n_features"], strict=True):
+            if one is not None and one.transform(np.zeros((1, state["n_raw"]))).shape[1] != n:
+                raise ValueError(f"{one.name} does not give {n} features.")
         scalings = [Scaling(**scaling) for scaling in state["scalings"]]
         return cls(maps, scalings, state["n_raw"], state["n_features"])

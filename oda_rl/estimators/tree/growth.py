@@ -129,8 +129,9 @@ class Growth:
         rng: np.random.Generator,
     ) -> None:
         self.settings = settings
-        self.task = task_for(settings, features, n_classes, n_outputs)
-        sizes = [self.task.n_model(features.n_features(i)) for i in range(len(features))]
+        n_features = [features.n_features(i) for i in range(len(features))]
+        self.task = task_for(settings, n_features, n_classes, n_outputs)
+        sizes = [self.task.n_model(n) for n in n_features]
         self.tree = Tree(features, settings.annealing.divergence, self.task.n_tally, sizes)
         self.entropy = int(rng.integers(2**62))
         self.n_leaves, self.n_seen = 0, 0

@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Labels
-from oda_rl.estimators.targets import Data
-from oda_rl.estimators.tree.candidates import Candidate
-from oda_rl.estimators.tree.cells import Cell
-from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.targets import Data, data_schema
+from oda_rl.estimators.tree.candidates import CANDIDATE, Candidate
+from oda_rl.estimators.tree.cells import CELLS, Cell
+from oda_rl.estimators.tree.features import FEATURES, Features, maps_of
 from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
-from oda_rl.estimators.tree.tasks import Classes, Prior
+from oda_rl.estimators.tree.tasks import Classes, Prior, task_for
+from oda_rl.estimators.tree.tree import are_a_tree
 
 
 class Refinement(NamedTuple):
@@ -22,6 +24,43 @@ class Refinement(NamedTuple):
     error: float
     n_splits: int
     n_leaves_gained: int
+
+
+def session_schema(settings: TreeSettings) -> Schema:
+    """What `TreeSession.get_state` gives, with d features, C classes and m outputs."""
+
+    def layers(around: Any, sizes: Sizes) -> Schema:
+        n = around["features"]["n_features"]
+        task = task_for(settings, n, sizes["C"], sizes["m"])
+        sizes["T"] = task.n_tally
+        above = [n[min(max(0, i - 1), len(n) - 1)] for i in range(len(around["layers"]))]
+        cells = Rules(CELLS, task.tally_is_sound)
+        return Rules(tuple(Sized(cells, f=f, M=task.n_model(f)) for f in above), are_a_tree)
+
+    def candidates_are_leaves(session: Any, sizes: Sizes) -> None:
+        n, cells = session["features"]["n_features"], session["layers"]
+        more = sizes["m"] if settings.kind == "regressor" else 0
+        for i, ((layer, number), own) in enumerate(session["candidates"]):
+            leaf = layer < min(len(cells), len(settings.layers)) and number < len(cells[layer]["count"])
+            right = leaf and cells[layer]["count"][number] == 0
+            expect(right, f"candidates/{i}/0", f"is {(layer, number)}", "a leaf above the last layer")
+            if "annealer" in own:
+                found = len(own["annealer"]["book"]["location"])
+                wanted = n[min(layer, len(n) - 1)] + more
+                place = f"candidates/{i}/1/annealer/book/location"
+                expect(found == wanted, place, f"has {found} features", f"{wanted}")
+
+    number, path = "float in [0, inf)", ["count"]
+    point = (path, "count", number, "count", "count", number, number, "count", number)
+    entries = {
+        "features": FEATURES,
+        "layers": layers,
+        "entropy": f"int in [0, {2**62}]",
+        "n_seen": "count",
+        "history": [point],
+        "candidates": [(("count", "count"), CANDIDATE | {"data": data_schema(settings.kind)})],
+    }
+    return Rules(entries, candidates_are_leaves)
 
 
 class TreeSession(Growth):

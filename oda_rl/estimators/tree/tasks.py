@@ -4,18 +4,19 @@ A task gives the annealer its samples, adds samples up in the tallies of their c
 from a tally (the class or the local model of a cell, and its error), and predicts.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._schema import Sizes, expect
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.book import half_vote
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import Cells, Children
-from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.settings import TreeSettings
 from oda_rl.estimators.tree.tree import Tree
 
@@ -36,6 +37,11 @@ class Partition:
     def n_model(self, n_features: int) -> int:
         """Numbers of a cell's local model in a resolution of so many features."""
         return 0
+
+    def tally_is_sound(self, cells: Any, sizes: Sizes) -> None:
+        """A rule for cells from a file: what was added up is not negative."""
+        least = cells["tally"].min(initial=0.0)
+        expect(least >= 0.0, "tally", f"has {least}", "numbers from 0 on")
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
         """Samples and labels to anneal."""
@@ -189,6 +195,20 @@ class Outputs(Partition):
     def _size(self, n_features: int) -> int:
         return 1 + n_features if self.linear else 1
 
+    def tally_is_sound(self, cells: Any, sizes: Sizes) -> None:
+        """A rule for cells from a file: products are such as numbers have, and of all their weight."""
+        m, tally = self.n_outputs, cells["tally"]
+        q = sizes["M"] // m
+        products = tally[:, : q * q].reshape(-1, q, q)
+        squares = np.diagonal(products, axis1=1, axis2=2)
+        most = squares[:, :, None] * squares[:, None, :]
+        right = squares.min(initial=0.0) >= 0.0 and np.all(products**2 <= (1.0 + 1e-6) * most)
+        expect(right, "tally", "has products that cannot be", "sums of products")
+        end = q * q + q * m
+        right = tally[:, end : end + m].min(initial=0.0) >= 0.0
+        right = right and np.allclose(products[:, 0, 0], cells["mass"])
+        expect(right, "tally", "has squares or a weight that cannot be", "those of the samples")
+
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
         """Inputs and outputs together."""
         joint = np.column_stack([scaled, self.output_weight * targets])
@@ -271,12 +291,13 @@ def with_half_vote(votes: Array, prior: Array) -> Array:
     return np.asarray(votes + half_vote(prior, prior.sum(axis=1, keepdims=True)))
 
 
-def task_for(settings: TreeSettings, features: Features, n_classes: int, n_outputs: int) -> Partition:
+def task_for(
+    settings: TreeSettings, n_features: Sequence[int], n_classes: int, n_outputs: int
+) -> Partition:
     """What is learned in the cells of a tree over an estimator."""
     if settings.kind == "classifier":
         return Classes(n_classes, settings.rule)
     if settings.kind == "clusterer":
         return Partition()
-    widest = max(features.n_features(i) for i in range(len(features)))
     weight = settings.output_weight / np.sqrt(n_outputs)
-    return Outputs(n_outputs, settings.linear, weight, settings.ridge, widest)
+    return Outputs(n_outputs, settings.linear, weight, settings.ridge, max(n_features))

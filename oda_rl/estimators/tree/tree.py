@@ -7,12 +7,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._schema import Sizes, expect
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.targets import make_place
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import NAMES, Cell, Cells, Children
 from oda_rl.estimators.tree.features import Features
+
+
+def are_a_tree(layers: Any, sizes: Sizes) -> None:
+    """The root is alone; every other cell is a child of one cell, among the children of that one."""
+    expect(len(layers[0]["parent"]) == 1, "0/parent", "are several", "one root")
+    for i, (above, below) in enumerate(pairwise([*layers, {"parent": np.empty(0, dtype=np.int64)}])):
+        parents = np.flatnonzero(above["count"])
+        first, count = above["first"][parents], above["count"][parents]
+        order = np.argsort(first, kind="stable")
+        ends = np.cumsum(count[order])
+        right = np.array_equal(first[order], ends - count[order]) and ends[-1:].sum() == len(
+            below["parent"]
+        )
+        expect(right, f"{i}/first", "and count are not", "the children of each cell one after the other")
+        right = np.array_equal(below["parent"], np.repeat(parents[order], count[order]))
+        expect(right, f"{i + 1}/parent", "is not", "the cell whose children they are among")
+        within = np.all(above["first"] <= len(below["parent"]))
+        expect(within, f"{i}/first", "is beyond", "a cell of the layer below")
 
 
 class Tree:
