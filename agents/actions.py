@@ -52,8 +52,8 @@ class ActionCodec:
         self._start = int(space.start) if isinstance(space, spaces.Discrete) else 0
 
     @property
-    def is_joint(self) -> bool:
-        """Whether an action is a point, which becomes part of a codevector's location."""
+    def is_continuous(self) -> bool:
+        """Whether an action is a point of a Box."""
         return self._table is None
 
     def decode(self, chosen: Any) -> Any:

@@ -290,11 +290,11 @@ class TwoTimescaleACConfig(_AnnealedConfig):
         If a value is not accepted; the message names the field, the value and what is accepted.
     """
 
-    # Actions are numbered, share one codebook, and are drawn from the actor's probabilities.
+    # Actions share one codebook, and are drawn from the actor's probabilities.
     has_critic: ClassVar[bool] = True
     codebook: ClassVar[str] = "shared"
     learning_rate_by: ClassVar[str] = "cell"
-    optimism: ClassVar[float] = 0.0
+    optimism: ClassVar[float] = 1.0
     exploration_initial_eps: ClassVar[float] = 0.0
     exploration_final_eps: ClassVar[float] = 0.0
     exploration_fraction: ClassVar[float] = 0.0

@@ -107,6 +107,16 @@ class Learner(ABC):
             If an observation is not finite.
         """
 
+    def state_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """What observations of shape (n, n_features) are worth, of shape (n,): Q of the greedy action.
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+        return self.action_values(observations).max(axis=1)
+
     @abstractmethod
     def figures(self) -> dict[str, float]:
         """What an SB3 algorithm logs of its learner."""

@@ -165,7 +165,7 @@ def draw(folder: Path, env_id: str, model: OnlineAlgorithm, keeper: KeepBestCall
     learner = model.learner
     n = learner.sizes.n_observed
     points = learner.codevectors[:, :n]
-    if model.actions.is_joint:
+    if model.actions.is_continuous:
         actions = learner.greedy(points)[:, 0]
         names = ["greedy action"]
     else:

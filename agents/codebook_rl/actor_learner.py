@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl.agents import beta_policy
 from oda_rl.agents.codebook_rl import actor_step
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.compiled_rollout import ObserveFunction
@@ -19,7 +21,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
     """A `TwoTimescaleLearner` whose actions are drawn from the probabilities that an actor learned.
 
     It lives through the same phases: scaling, growing, learning. In place of its Q values a cell has
-    the preferences of the actor, in `codebook["q"]`, and a value, in `codebook["v"]`.
+    the preferences of the actor, in `codebook["q"]`, and a value, in `codebook["v"]`. Where actions are
+    points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for each coordinate.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
@@ -27,7 +30,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
     scale_class: ClassVar[type[ObservationScale]] = BlendedScale
 
     def probabilities(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """The actor's probabilities of the actions.
+        """The actor's probabilities of numbered actions.
 
         Parameters
         ----------
@@ -41,15 +44,52 @@ class ActorCriticLearner(TwoTimescaleLearner):
         Raises
         ------
         ValueError
-            If an observation is not finite.
+            If an observation is not finite, or actions are points.
         """
+        if self.actions.is_continuous:
+            raise ValueError("points of a Box have no probabilities; ask for distributions().")
         preferences = self.action_values(observations)
         parts = np.exp(preferences - preferences.max(axis=1, keepdims=True))
         found: NDArray[np.float64] = parts / parts.sum(axis=1, keepdims=True)
         return found
 
+    def distributions(self, observations: NDArray[Any]) -> tuple[NDArray[np.float64], ...]:
+        """Where the actor's points of a Box lie, and how far they scatter.
+
+        Parameters
+        ----------
+        observations : ndarray of shape (n, n_observed)
+            In the environment's own units.
+
+        Returns
+        -------
+        modes, deviations : ndarray of shape (n, n_coordinates)
+            The most probable points, and the standard deviations of each coordinate, in the
+            environment's own units.
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite, or actions are numbered.
+        """
+        if not self.actions.is_continuous:
+            raise ValueError("numbered actions have no deviations; ask for probabilities().")
+        return self.describe(self.action_values(observations))
+
+    def state_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """The critic's values of observations of shape (n, n_observed), of shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If an observation is not finite.
+        """
+        return self._evaluate(observations)[1][:, -1]
+
     def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """The actor's preferences h(x, a), of shape (n, n_actions); probabilities are their softmax.
+
+        Where actions are points, of shape (n, 2 n_coordinates).
 
         Raises
         ------
@@ -58,13 +98,38 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """
         return super().action_values(observations)
 
+    def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """The most probable actions, as numbers or as points in the environment's own units."""
+        if self.actions.is_continuous:
+            return self.distributions(observations)[0]
+        return super().greedy(observations)
+
     def act(self, observations: NDArray[Any], deterministic: bool) -> NDArray[Any]:
-        """The most probable actions, or actions drawn from the probabilities of the present."""
+        """The most probable actions, or actions drawn from the actor of the present."""
         if deterministic:
             return self.greedy(observations)
+        if self.actions.is_continuous:
+            drawn = self._acting_rng.beta(*beta_policy.shapes(self.action_values(observations)))
+            return beta_policy.scale_points(drawn, self.actions.centre, self.actions.scale)
         bounds = self.probabilities(observations).cumsum(axis=1)
         drawn = self._acting_rng.random((len(observations), 1)) * bounds[:, -1:]
         return (drawn >= bounds[:, :-1]).sum(axis=1)
+
+    def describe(self, preferences: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Modes and standard deviations, in the environment's units, of preferences (n, 2 m)."""
+        modes = beta_policy.modes(preferences)
+        found = beta_policy.scale_points(modes, self.actions.centre, self.actions.scale)
+        return found, 2.0 * self.actions.scale * beta_policy.deviations(preferences)
+
+    def _largest_value(self) -> float:
+        """What an episode may end with, as far as the growth has shown: there is something to look for.
+
+        Of no use where a reward is for going on, and there is little of it at the end. Numbered actions
+        do without.
+        """
+        if not self.actions.is_continuous or self.config.criterion == "average":
+            return 0.0
+        return max(0.0, float(self.numbers.figures[names.BEST_ENDING]))
 
     @property
     def _observe(self) -> ObserveFunction:

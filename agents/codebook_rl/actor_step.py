@@ -2,8 +2,11 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """The compiled step of an agent with an actor; arguments and parts are those of `step`."""
 
+import numpy as np
+
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import choose_numbered
+from oda_rl.agents.beta_policy import draw_point
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
 from oda_rl.agents.codebook_rl.rules.traces import forget
 from oda_rl.agents.codebook_rl.state import (
@@ -11,6 +14,7 @@ from oda_rl.agents.codebook_rl.state import (
     LEARNING,
     LEARNING_STEPS,
     N_BASIS,
+    N_DRAWS,
     PHASE,
     SIGN,
     STEPS,
@@ -19,48 +23,74 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
     open_units,
 )
-from oda_rl.agents.codebook_rl.step import activate, begin, finish, remember
+from oda_rl.agents.codebook_rl.step import (
+    activate,
+    begin,
+    finish,
+    note_reward,
+    remember,
+    value_of_rows,
+)
 from oda_rl.agents.compiled_rollout import BEGIN
 
 
 @inline_kernel
 def learn_from(state, env, reward, terminated):
-    """Learn from what the last action led to, once the codebook has grown."""
+    """Learn from what the last action led to, or, while the codebook grows, note the reward."""
     numbers, scratch = open_numbers(state), open_scratch(state)
-    counters, sums = numbers.counters, scratch.sums
+    counters, n_basis = numbers.counters, numbers.counters[N_BASIS]
     counters[STEPS] += 1
     if counters[PHASE] == LEARNING:
         counters[LEARNING_STEPS] += 1
-        critic = scratch.values.shape[0] * counters[N_BASIS]
-        value = sums[critic]
-        for j in range(counters[N_BASIS] - 1):
-            value += sums[critic + 1 + j] * scratch.z[j]
+        critic = scratch.values.shape[0] * n_basis
+        value = value_of_rows(scratch.sums, critic, n_basis, scratch.z)
         learn(state, env, numbers.settings[SIGN] * reward, 0.0 if terminated else value)
+    else:
+        note_reward(numbers, reward, terminated)
 
 
 @inline_kernel
 def choose(state, env, draws):
-    """Draw the action from the actor's probabilities; while the codebook grows, a random one is held."""
+    """Draw a numbered action from the actor; while the codebook grows, a random one is held."""
     numbers, units = open_numbers(state), open_units(state)
     memory, scratch = open_memory(state), open_scratch(state)
-    probabilities = memory.probabilities[env]
-    find_probabilities(scratch.values, probabilities)
+    direction = memory.direction[env]
+    find_probabilities(scratch.values, direction)
     if numbers.counters[PHASE] == LEARNING:
-        action, part = 0, probabilities[0]
-        while draws[0] >= part and action < probabilities.shape[0] - 1:
+        action, part = 0, direction[0]
+        while draws[0] >= part and action < direction.shape[0] - 1:
             action += 1
-            part += probabilities[action]
+            part += direction[action]
         memory.action[env] = action
     else:
         choose_numbered(env, draws, True, numbers.counters[GROWTH_HOLD], scratch.values, memory)
-    memory.exploratory[env] = False  # traces are never cut
+    for a in range(direction.shape[0]):
+        direction[a] = (1.0 if a == memory.action[env] else 0.0) - direction[a]
     for j in range(units.commands.shape[1]):
         memory.command[env, j] = units.commands[memory.action[env], j]
+
+
+@inline_kernel
+def choose_point(state, env, draws):
+    """The same for an action that is a point of a Box."""
+    numbers, units = open_numbers(state), open_units(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    point, learning = scratch.best, numbers.counters[PHASE] == LEARNING
+    if learning:
+        draw_point(scratch.values, draws[N_DRAWS:], point, memory.direction[env])
+    if memory.held[env] > 0 and not learning:
+        memory.held[env] -= 1
+    else:
+        memory.held[env] = 0 if learning else int(draws[2] * numbers.counters[GROWTH_HOLD])
+        for j in range(point.shape[0]):
+            u = 2.0 * (point[j] if learning else draws[N_DRAWS + j]) - 1.0
+            memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * u)
 
 
 @lean_kernel
 def observe_actor(state, env, observation, reward, terminated, ended, event, draws):
     """All that an observation asks for."""
+    memory = open_memory(state)
     n_found = begin(state, env, observation, reward, event)
     if n_found < 0:
         return n_found
@@ -68,11 +98,15 @@ def observe_actor(state, env, observation, reward, terminated, ended, event, dra
     if event < BEGIN:
         learn_from(state, env, reward, terminated)
     elif event == BEGIN:
-        open_memory(state).held[env] = 0
+        memory.held[env] = 0
     if event == BEGIN or ended:
         forget(state, env)
     if not ended:
         if event <= BEGIN:
-            choose(state, env, draws)
+            if open_units(state).action_centre.shape[0] > 0:
+                choose_point(state, env, draws)
+            else:
+                choose(state, env, draws)
+            memory.exploratory[env] = False  # traces are never cut
         remember(state, env, n_found, only)
     return finish(state, env, n_found, event, False, ended)

@@ -28,7 +28,7 @@ class Sizes:
     n_joint : int
         Coordinates of an action that is part of a codevector's location; 0 if actions are numbered.
     n_actions : int
-        Numbered actions; 1 if there are none.
+        Numbered actions; 1 if there are none. An actor on a Box has two preferences a coordinate.
     n_command : int
         Numbers that a compiled environment takes as an action.
     n_envs : int
@@ -43,6 +43,8 @@ class Sizes:
         Branches that an observation asks, on a tree; 0 without one.
     has_critic : bool, default=False
         Whether a cell has a value of its own beside the preferences of an actor.
+    n_coordinates : int, default=0
+        Coordinates of an action that is a point.
     """
 
     n_observed: int
@@ -55,21 +57,25 @@ class Sizes:
     per_action: bool
     near_branches: int = 0
     has_critic: bool = False
+    n_coordinates: int = 0
 
     @classmethod
     def of(cls, n_observed: int, actions: ActionCodec, n_envs: int, config: CodebookConfig) -> "Sizes":
         """The sizes for these observations, actions and hyperparameters."""
+        n_coordinates = len(actions.centre)
+        is_joint = actions.is_continuous and not config.has_critic
         return cls(
             n_observed=n_observed,
-            n_joint=len(actions.centre),
-            n_actions=actions.n_actions,
+            n_joint=n_coordinates if is_joint else 0,
+            n_actions=2 * n_coordinates if config.has_critic and n_coordinates else actions.n_actions,
             n_command=actions.commands.shape[1],
             n_envs=n_envs,
-            max_cells=config.plan_growth(actions.is_joint).max_cells,
+            max_cells=config.plan_growth(is_joint).max_cells,
             linear=config.local_model == "linear",
             per_action=config.codebook == "per_action",
-            near_branches=config.count_near_branches(actions.is_joint) if config.tree else 0,
+            near_branches=config.count_near_branches(is_joint) if config.tree else 0,
             has_critic=config.has_critic,
+            n_coordinates=n_coordinates,
         )
 
     @property
@@ -100,7 +106,7 @@ class Sizes:
     @property
     def n_draws(self) -> int:
         """Uniform numbers that one choice of an action uses."""
-        return names.N_DRAWS + self.n_joint
+        return names.N_DRAWS + self.n_coordinates
 
     @property
     def capacity(self) -> int:
@@ -182,7 +188,7 @@ def make_memory(sizes: Sizes) -> names.Memory:
         command=np.zeros((n_envs, sizes.n_command)),
         held=np.zeros(n_envs, dtype=np.int64),
         exploratory=np.zeros(n_envs, dtype=np.bool_),
-        probabilities=np.zeros((n_envs, sizes.n_actions)),
+        direction=np.zeros((n_envs, sizes.n_actions)),
     )
 
 
@@ -210,8 +216,8 @@ def make_scratch(sizes: Sizes) -> names.Scratch:
         local=np.zeros(places),
         actions=np.zeros((joint, places)),
         slopes=np.zeros((joint, places)),
-        best=np.zeros(joint),
-        trial=np.zeros(joint),
+        best=np.zeros(sizes.n_coordinates),
+        trial=np.zeros(sizes.n_coordinates),
         step=aligned_zeros(places),
     )
 

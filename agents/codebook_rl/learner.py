@@ -98,7 +98,7 @@ class TwoTimescaleLearner(Learner):
         self.memory = make_memory(self.sizes)
         self._scratch = make_scratch(self.sizes)
         self._observation = np.zeros(n_observed)
-        self._reach = np.full(self.sizes.n_joint, config.action_weight)
+        self._reach = np.full(self.sizes.n_coordinates, config.action_weight)
         self._monitor: TDErrorMonitor | None = None
         fill_numbers(self.numbers, self.sizes, config, self.horizon)
 
@@ -170,8 +170,10 @@ class TwoTimescaleLearner(Learner):
         """
         found = self.codebook.codevectors
         n = len(self.scale.centre)
-        action = found[:, n:] * (self.actions.scale / self._reach) + self.actions.centre
-        return np.hstack([self.scale.restore(found[:, :n]), action])
+        parts = [self.scale.restore(found[:, :n])]
+        if self.sizes.n_joint:
+            parts.append(found[:, n:] * (self.actions.scale / self._reach) + self.actions.centre)
+        return np.hstack(parts)
 
     @property
     def q_values(self) -> Array:
@@ -324,7 +326,7 @@ class TwoTimescaleLearner(Learner):
 
     @property
     def _observe(self) -> ObserveFunction:
-        return OBSERVE_JOINT if self.actions.is_joint else OBSERVE_NUMBERED
+        return OBSERVE_JOINT if self.sizes.n_joint else OBSERVE_NUMBERED
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         which = names.BEST_ENDING if terminated else names.BEST_REWARD
@@ -333,7 +335,7 @@ class TwoTimescaleLearner(Learner):
 
     def _random_action(self, env: int, draws: Array) -> None:
         memory = self.memory
-        if self.actions.is_joint:
+        if self.actions.is_continuous:
             reach, actions = self._reach, self.actions
             u = (2.0 * draws[names.N_DRAWS :] - 1.0) * reach
             memory.command[env] = (actions.centre + actions.scale / reach * u).astype(np.float32)
@@ -357,7 +359,7 @@ class TwoTimescaleLearner(Learner):
             If an observation is not finite.
         """
         actions, _ = self._evaluate(observations)
-        return actions if self.actions.is_joint else actions[:, 0].astype(np.int64)
+        return actions if self.actions.is_continuous else actions[:, 0].astype(np.int64)
 
     def action_values(self, observations: NDArray[Any]) -> Array:
         """Q(x, a) for observations of shape (n, n_observed).
@@ -372,11 +374,11 @@ class TwoTimescaleLearner(Learner):
         ValueError
             If an observation is not finite.
         """
-        return self._evaluate(observations)[1]
+        return self._evaluate(observations)[1][:, : self.sizes.n_actions]
 
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Replace a share of the actions by random ones: the exploration rate of the present."""
-        if not self.actions.is_joint:
+        if not self.actions.is_continuous:
             return super().explore(actions)
         rng = self._acting_rng
         random = rng.random(len(actions)) < self.exploration_rate
@@ -385,9 +387,9 @@ class TwoTimescaleLearner(Learner):
 
     def _evaluate(self, observations: NDArray[Any]) -> tuple[Array, Array]:
         """The greedy actions and the values; nothing that is learned from is touched."""
-        n, joint = len(observations), self.actions.is_joint
-        actions = np.zeros((n, self.sizes.n_joint if joint else 1))
-        values = np.zeros((n, self.sizes.n_actions))
+        n, joint, sizes = len(observations), self.sizes.n_joint, self.sizes
+        actions = np.zeros((n, joint or 1))
+        values = np.zeros((n, sizes.n_rows // sizes.n_basis))
         if self._storage is None:  # nothing has been learned: one action is as good as another
             return actions + self.actions.centre if joint else actions, values
         evaluate = kernels.evaluate_joint if joint else kernels.evaluate_numbered

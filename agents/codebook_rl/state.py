@@ -5,10 +5,10 @@ the table of `oda_rl._structs`. Here, and nowhere else, stand the shapes and the
 
 =========== ===========================================================================================
 n_observed  coordinates of an observation
-n_joint     coordinates of an action that is part of a location; 0 if actions are numbered
+n_joint     coordinates of an action that is part of a location; 0 if actions are numbered or an actor's
 n_features  n_observed + n_joint, the coordinates of a codevector
 n_location  n_features + n_products, what the value of a cell is a function of
-n_actions   numbered actions; 1 if there are none
+n_actions   numbered actions; 1 if there are none; preferences for the points of a Box, two a coordinate
 n_basis     numbers that give the value of an action in a cell
 n_rows      n_actions * n_basis, and with a critic of states n_basis more
 n_branches  regions that the codebook is divided into; 1 without a tree
@@ -117,7 +117,7 @@ class Units(NamedTuple):
 
     A scaled observation is (observation - centre) / scale, both of shape (n_observed,). Row a of
     `commands` (n_actions, n_command) is what a compiled environment takes for action a. A continuous
-    action is action_centre + action_scale * u, u within +- action_reach, all of shape (n_joint,).
+    action is action_centre + action_scale * u, u within +- action_reach, of its number of coordinates.
     """
 
     centre: Float1
@@ -182,7 +182,8 @@ class Memory(NamedTuple):
     `norm` is the sum of squares of the features. `trace_scale` is a common factor of the traces.
     `action` is the number of the action taken, or 0, `command` (n_command) what the environment takes
     for it, `held` the steps for which it is repeated, `exploratory` whether another one was better. With
-    an actor, `probabilities` (n_actions) are those of the actions when one was drawn.
+    an actor, `direction` (n_actions) is the gradient of the log-probability with which the action was
+    drawn, by the preferences.
     """
 
     z: Float2
@@ -196,7 +197,7 @@ class Memory(NamedTuple):
     command: Float2
     held: Int1
     exploratory: Bool1
-    probabilities: Float2
+    direction: Float2
 
 
 class Scratch(NamedTuple):

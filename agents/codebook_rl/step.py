@@ -103,6 +103,15 @@ def find_shares_by_label(state, n_found, temperature):
 
 
 @inline_kernel
+def value_of_rows(sums, base, n_basis, z):
+    """The linear function of z with the coefficients in `sums`, from `base` on."""
+    value = sums[base]
+    for j in range(n_basis - 1):
+        value += sums[base + 1 + j] * z[j]
+    return value
+
+
+@inline_kernel
 def activate(state, n_found):
     """Find which cells are active for `scratch.z`, and fill `scratch.values` with Q of every action.
 
@@ -131,9 +140,7 @@ def activate(state, n_found):
                 scratch.sums[r] += scratch.parts[r]
             n_added += 1
     for a in range(scratch.values.shape[0]):
-        scratch.values[a] = scratch.sums[a * n_basis]
-        for j in range(n_basis - 1):
-            scratch.values[a] += scratch.sums[a * n_basis + 1 + j] * scratch.z[j]
+        scratch.values[a] = value_of_rows(scratch.sums, a * n_basis, n_basis, scratch.z)
     return only
 
 
@@ -178,17 +185,23 @@ def remember(state, env, n_found, only):
 
 
 @inline_kernel
+def note_reward(numbers, reward, terminated):
+    """Keep the largest reward, and the largest at the end of an episode, while the codebook grows."""
+    which = BEST_ENDING if terminated else BEST_REWARD
+    numbers.figures[which] = max(numbers.figures[which], numbers.settings[SIGN] * reward)
+
+
+@inline_kernel
 def learn_from(state, env, reward, terminated, best_next):
     """Learn from what the last action led to, or, while the codebook grows, note the reward."""
     numbers = open_numbers(state)
-    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
+    settings, counters = numbers.settings, numbers.counters
     counters[STEPS] += 1
     if counters[PHASE] == LEARNING:
         counters[LEARNING_STEPS] += 1
         learn(state, env, settings[SIGN] * reward, 0.0 if terminated else best_next)
     else:
-        which = BEST_ENDING if terminated else BEST_REWARD
-        figures[which] = max(figures[which], settings[SIGN] * reward)
+        note_reward(numbers, reward, terminated)
 
 
 @inline_kernel
@@ -281,15 +294,16 @@ def observe_joint(state, env, observation, reward, terminated, ended, event, dra
 def evaluate_numbered(state, observations, actions, values):
     """Fill `actions` (n, 1) with the greedy numbers, and `values` (n, n_actions) with Q of every action.
 
+    With an actor they are its preferences, and one more column has the value of the state.
     `observations` are (n, n_observed), float64. Ties go to the first. False for bad input.
     """
-    scratch = open_scratch(state)
+    scratch, n_basis = open_scratch(state), open_numbers(state).counters[N_BASIS]
     for t in range(observations.shape[0]):
         if not scale_observation(state, observations[t]):
             return False
         activate(state, find_near(state, observations.shape[1]))
         for a in range(values.shape[1]):
-            values[t, a] = scratch.values[a]
+            values[t, a] = value_of_rows(scratch.sums, a * n_basis, n_basis, scratch.z)
         actions[t, 0] = index_of_largest(scratch.values)
     return True
 

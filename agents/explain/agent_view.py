@@ -30,7 +30,7 @@ def view_of_agent(
     """
     learner = model.learner if learner is None else learner
     steps = model.num_timesteps if num_timesteps is None else num_timesteps
-    space, joint = model.observation_space, model.actions.is_joint
+    space, joint = model.observation_space, model.actions.is_continuous
     n = len(space.low)
     features, names, low, high = _coordinates(model, n)
     kind = kind_of_cells(learner)
@@ -56,7 +56,7 @@ def view_of_agent(
         low=low[:d],
         high=high[:d],
         distance=cells.distances if drawn else None,
-        values=lambda points: learner.action_values(as_observed(points)).max(axis=1),
+        values=lambda points: learner.state_values(as_observed(points)),
         decisions=decisions,
         value_name="value of the greedy action",
         n_valued=n,
@@ -72,10 +72,12 @@ def _coordinates(model: "OnlineAlgorithm", n: int) -> tuple[list[str], list[str]
     space, actions = model.observation_space, model.actions
     features = observation_names(model.env_id, n)
     low, high = space.low.astype(float), space.high.astype(float)
-    if not actions.is_joint:
+    if not actions.is_continuous:
         return features, action_names(model.env_id, actions.n_actions), low, high
-    n_joint = len(actions.centre)
-    names = [f"action[{j}]" for j in range(n_joint)] if n_joint > 1 else ["action"]
+    n_points = len(actions.centre)
+    names = [f"action[{j}]" for j in range(n_points)] if n_points > 1 else ["action"]
+    if model.learner.sizes.n_joint == 0:
+        return features, names[:1], low, high
     low = np.concatenate([low, actions.centre - actions.scale])
     high = np.concatenate([high, actions.centre + actions.scale])
     return features + names, names[:1], low, high

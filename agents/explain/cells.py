@@ -46,6 +46,8 @@ class CodebookCells:
         How large they are drawn: the visits, or the probabilities before there are any.
     own_actions : sequence or None
         The actions that cells stand for, where they stand for one.
+    draws_points : bool
+        Whether an actor draws points of a Box: cells then have values of states, and a mode each.
     polytopes : bool
         Whether cells are those of the nearest codevector in the plane.
     """
@@ -59,7 +61,8 @@ class CodebookCells:
         self.visits = visits if visits.any() else None
         self.weights = visits if visits.any() else self.book.weights
         self.own_actions: Any = None
-        if learner.actions.is_joint:
+        self.draws_points = learner.actions.is_continuous and learner.sizes.n_joint == 0
+        if learner.sizes.n_joint:
             self.own_actions = self.codevectors[:, n:]
         elif learner.sizes.n_labels > 1:
             self.own_actions = self.book.labels.tolist()
@@ -79,12 +82,15 @@ class CodebookCells:
         return observation
 
     def active(self, observation: Array, action: Any = None) -> Active:
-        """Q(x, a) = sum_i p(mu_i | x) Q_i(x, a), or, at a continuous `action` u, p(mu_i | x, u)."""
+        """Q(x, a) = sum_i p(mu_i | x) Q_i(x, a), or, at a continuous `action` u, p(mu_i | x, u).
+
+        Where an actor draws points, v(x) in place of Q.
+        """
         learner, sizes = self.learner, self.learner.sizes
         z = (observation - learner.scale.centre) / learner.scale.scale
         apart = self.distances(observation[None])[0]
         near = learner.active_cells(observation)
-        if learner.actions.is_joint:
+        if sizes.n_joint:
             temperature = value_temperature(learner.numbers.settings)
             near &= apart <= apart[near].min() + NEAR * temperature
             distance = self.distances(np.concatenate([observation, action])[None])[0]
@@ -94,11 +100,23 @@ class CodebookCells:
             return Active(share, (basis[: sizes.n_basis] @ self.book["q"])[None], distance)
         labels = self.book.labels if sizes.n_labels > 1 else np.zeros(len(near))
         share = shares(apart, near, labels, learner.config.softness * learner.temperature)
-        parts = self.book["q"].reshape(sizes.n_actions, sizes.n_basis, -1)
-        values = parts[:, 0] + np.einsum("ajk,j->ak", parts[:, 1:], z[: sizes.n_basis - 1])
+        values = self._at(observation, "v" if self.draws_points else "q")
         if sizes.n_labels > 1:
             values = np.where(self.book.labels == np.arange(sizes.n_actions)[:, None], values, 0.0)
         return Active(share, values, apart)
+
+    def own_modes(self, observation: Array) -> Array:
+        """The most probable point of a Box according to each cell alone, of shape (n_cells, m)."""
+        actor: Any = self.learner
+        modes, _ = actor.describe(self._at(observation, "q").T)
+        return np.asarray(modes)
+
+    def _at(self, observation: Array, field: str) -> Array:
+        """The functions of a field of the payload at an observation, of shape (n_functions, n_cells)."""
+        scale, n_basis = self.learner.scale, self.learner.sizes.n_basis
+        basis = np.concatenate([[1.0], (observation - scale.centre) / scale.scale])[:n_basis]
+        parts = self.book[field].reshape(-1, n_basis, len(self.book))
+        return np.asarray(np.einsum("ajk,j->ak", parts, basis))
 
     def values_at(self, cell: int) -> Array:
         """Q of every action at a codevector."""
@@ -117,6 +135,7 @@ class GridCells:
     """The cells of a uniform grid or a self-organising map; attributes as for `CodebookCells`."""
 
     own_actions = None
+    draws_points = False
 
     def __init__(self, learner: LinearLearner) -> None:
         self.learner = learner

@@ -47,6 +47,9 @@ class PolicyCell:
         Q of that action, and by how much it is better than the second best; NaN for continuous actions.
     visits : float
         Share of the training's steps, while values were learned; NaN where they are not counted.
+    deviation : ndarray of shape (n_coordinates,) or None
+        The standard deviations of the points of a Box that an actor draws there; the action is the most
+        probable one, and the value that of the state.
     """
 
     number: int
@@ -56,6 +59,7 @@ class PolicyCell:
     value: float
     margin: float
     visits: float
+    deviation: Any = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,9 @@ class PolicyExplanation(Explanation):
         The second best of numbered actions.
     alternatives : list of (ndarray, float)
         Other continuous actions, and their Q: along each coordinate, the others as in the greedy one.
+        None with an actor.
+    deviation : ndarray of shape (n_coordinates,) or None
+        As for `PolicyCell`; the values are then those of the state.
     """
 
     point: Array
@@ -129,6 +136,7 @@ class PolicyExplanation(Explanation):
     values: Array
     second: int | None
     alternatives: list[tuple[Array, float]]
+    deviation: Any = None
 
     @property
     def observation(self) -> Array:
@@ -161,9 +169,11 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     """
     found = _cells(model)
     n = len(model.observation_space.low)
-    actions, joint = model.actions, model.actions.is_joint
+    actions, joint = model.actions, model.actions.is_continuous
     names = action_names(model.env_id, len(actions.centre) if joint else actions.n_actions)
-    greedy = model.learner.greedy(_as_observed(model, found.codevectors[:, :n])) if joint else ()
+    states = _as_observed(model, found.codevectors[:, :n])
+    greedy = model.learner.greedy(states) if joint else ()
+    spread = model.learner.distributions(states)[1] if found.draws_points else None
     visits = np.full(len(found.codevectors), np.nan)
     if found.visits is not None and found.visits.any():
         visits = found.visits / found.visits.sum()
@@ -175,7 +185,8 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
             action, value, margin = greedy[i], found.active(state, greedy[i]).total[0], np.nan
         else:
             action, value, _, margin = _best(found.values_at(i))
-        cells.append(PolicyCell(i, state, own, action, float(value), margin, float(visits[i])))
+        wide = None if spread is None else spread[i]
+        cells.append(PolicyCell(i, state, own, action, float(value), margin, float(visits[i]), wide))
     cells.sort(key=lambda cell: (-np.nan_to_num(cell.visits), -np.nan_to_num(cell.margin), cell.number))
     return PolicyTable(
         algorithm=type(model).__name__,
@@ -214,12 +225,15 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     def greedy(points: Array) -> NDArray[Any]:
         return model.learner.greedy(_as_observed(model, points))
 
-    second, changes, others = None, [], []
-    if model.actions.is_joint:
+    second, changes, others, own, wide = None, [], [], cells.own_actions, None
+    if model.actions.is_continuous:
         action = greedy(state[None])[0]
         active = cells.active(state, action)
         value, margin = float(active.total[0]), np.nan
-        others = [(u, float(cells.active(state, u).total[0])) for u in _alternatives(model, action)]
+        if cells.draws_points:
+            own, wide = cells.own_modes(state), model.learner.distributions(state[None])[1][0]
+        else:
+            others = [(u, float(cells.active(state, u).total[0])) for u in _alternatives(model, action)]
     else:
         active = cells.active(state)
         action, value, second, margin = _best(active.total)
@@ -231,13 +245,14 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
         feature_names=tuple(names),
         decision=action,
         margin=margin,
-        contributions=_contributions(cells, active, action, second, len(state)),
+        contributions=_contributions(cells, active, own, action, second, len(state)),
         counterfactuals=tuple(changes),
         point=cells.point(state),
         value=value,
         values=active.total,
         second=second,
         alternatives=others,
+        deviation=wide,
     )
 
 
@@ -287,17 +302,17 @@ def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:
 
 
 def _contributions(
-    cells: Any, active: Active, action: Any, second: int | None, n: int
+    cells: Any, active: Active, own_actions: Any, action: Any, second: int | None, n: int
 ) -> tuple[Contribution, ...]:
     """The cells with a share, the weightiest first."""
-    numbered = cells.own_actions is not None and np.ndim(cells.own_actions) == 1
+    numbered = own_actions is not None and np.ndim(own_actions) == 1
     found = []
     for i in np.argsort(-active.share, kind="stable").tolist():
         if active.share[i] <= 0.0:
             break
         share, values = float(active.share[i]), active.values[:, i].copy()
         gain = np.nan if second is None else share * float(values[action] - values[second])
-        own: Any = None if cells.own_actions is None else cells.own_actions[i]
+        own: Any = None if own_actions is None else own_actions[i]
         if numbered:
             values[np.arange(len(values)) != own] = np.nan
         state, distance = cells.codevectors[i, :n], float(np.sqrt(active.distance[i]))

@@ -28,8 +28,9 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
     Returns
     -------
     Table
-        Columns: the cell, its state, the greedy action there, its value, its margin over the second best
-        action, and the share of the training's steps spent there.
+        Columns: the cell, its state, the greedy action there, the standard deviation of what an actor
+        on a Box draws, the value, its margin over the second best action, and the share of the
+        training's steps spent there.
     """
     cells = table.cells[:n]
     columns: dict[str, Any] = {"cell": [cell.number for cell in cells]}
@@ -39,6 +40,8 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
         columns["its action"] = [table.name_of(cell.own_action) for cell in cells]
     greedy = ", ".join(table.action_names) if table.is_continuous else "action"
     columns[f"greedy {greedy}"] = [table.name_of(cell.action) for cell in cells]
+    if cells and cells[0].deviation is not None:
+        columns["deviation"] = [table.name_of(cell.deviation) for cell in cells]
     columns["value"] = [cell.value for cell in cells]
     if not table.is_continuous:
         columns["margin"] = [cell.margin for cell in cells]
@@ -71,6 +74,9 @@ def explanation_summary(table: PolicyTable, explanation: PolicyExplanation) -> s
     where = ", ".join(f"{name} = {value:g}" for name, value in pairs)
     action, value = table.name_of(explanation.action), f"Q {explanation.value:.4g}"
     if table.is_continuous:
+        if explanation.deviation is not None:
+            action = f"{action} (standard deviation {table.name_of(explanation.deviation)})"
+            value = f"value {explanation.value:.4g}"
         return f"At {where}: {', '.join(table.action_names)} {action}, {value}."
     if explanation.second is None:
         return f"At {where}: {action}, {value}, the only action."
@@ -102,7 +108,7 @@ def explanation_sheets(
         what other continuous actions are worth.
     """
     sheets = [_contributions(table, explanation, n_cells)]
-    if table.is_continuous:
+    if explanation.alternatives:
         sheets.append(_alternatives(table, explanation))
     elif explanation.counterfactuals:
         changes = explanation.counterfactuals[:n_changes]
@@ -240,7 +246,8 @@ def _contributions(table: PolicyTable, explanation: PolicyExplanation, n: int) -
         columns[name] = numbers([one.codevector[j] for one in shown]) + blank
     if paired:
         columns["its action"] = [table.name_of(one.own_decision) for one in shown] + blank
-    names = ["Q"] if table.is_continuous else [f"Q {name}" for name in table.action_names]
+    valued = "Q" if explanation.deviation is None else "value"
+    names = [valued] if table.is_continuous else [f"Q {name}" for name in table.action_names]
     values = np.array([one.values for one in shown])
     spread = float(np.nanmax(values) - np.nanmin(values))
     for a, name in enumerate(names):

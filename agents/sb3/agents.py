@@ -31,7 +31,19 @@ if TYPE_CHECKING:
     from oda_rl.agents.linear_q.learner import LinearLearner
 
 
-class TwoTimescaleQ(OnlineAlgorithm):
+class CodebookAlgorithm(OnlineAlgorithm):
+    """What the two-timescale agents have in common: actions are numbered, or points of a Box."""
+
+    @classmethod
+    def _check_action_space(cls, space: spaces.Space) -> None:
+        ActionCodec(space)
+
+    def decode(self, env: int, action: int) -> Any:
+        """What environment `env` takes: a numbered action, or the point that was chosen."""
+        return self.actions.decode(self.learner.command(env) if self.actions.is_continuous else action)
+
+
+class TwoTimescaleQ(CodebookAlgorithm):
     """Q-learning over the cells of a codebook that an annealer makes finer while it learns.
 
     Two stochastic approximations run at once. The fast one is Watkins' Q(lambda) over soft aggregate
@@ -86,21 +98,13 @@ class TwoTimescaleQ(OnlineAlgorithm):
     learner: "TwoTimescaleLearner"
 
     @classmethod
-    def _check_action_space(cls, space: spaces.Space) -> None:
-        ActionCodec(space)
-
-    @classmethod
     def _learner_class(cls, config: Any) -> "type[Learner]":
         from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 
         return TwoTimescaleLearner
 
-    def decode(self, env: int, action: int) -> Any:
-        """What environment `env` takes: a numbered action, or the point that was chosen."""
-        return self.actions.decode(self.learner.command(env) if self.actions.is_joint else action)
 
-
-class TwoTimescaleAC(OnlineAlgorithm):
+class TwoTimescaleAC(CodebookAlgorithm):
     """An actor and a critic over the cells of a codebook that an annealer makes finer while they learn.
 
     Three stochastic approximations run at once. The critic learns the value of states by TD(lambda),
@@ -114,8 +118,9 @@ class TwoTimescaleAC(OnlineAlgorithm):
     if it is not to be deterministic, draws one.
 
     Observations are flat Boxes, bounded or not, whose scale is learned from the bounds and from what a
-    warm-up shows. Discrete, MultiDiscrete and MultiBinary actions are numbered; for continuous ones
-    there is `TwoTimescaleQ`.
+    warm-up shows. Discrete, MultiDiscrete and MultiBinary actions are numbered. For a bounded Box of
+    actions the actor learns the two parameters of a Beta distribution for each coordinate, and values
+    begin at the largest reward that ended an episode while the codebook grew.
 
     Attributes
     ----------
@@ -125,7 +130,8 @@ class TwoTimescaleAC(OnlineAlgorithm):
         Numbers stored to act.
     learner : ActorCriticLearner
         What has been learned: `learner.codevectors` in the environment's own units,
-        `learner.probabilities(observations)`.
+        `learner.probabilities(observations)` or `learner.distributions(observations)`, and
+        `learner.state_values(observations)`.
 
     Raises
     ------
@@ -152,15 +158,6 @@ class TwoTimescaleAC(OnlineAlgorithm):
 
     config_class = TwoTimescaleACConfig
     learner: "ActorCriticLearner"
-
-    @classmethod
-    def _check_action_space(cls, space: spaces.Space) -> None:
-        if isinstance(space, spaces.Box):
-            raise ValueError(
-                f"Action space {space} is not supported by {cls.__name__}: its actions are numbered. "
-                "TwoTimescaleQ takes a bounded Box."
-            )
-        ActionCodec(space)
 
     @classmethod
     def _learner_class(cls, config: Any) -> "type[Learner]":

@@ -272,7 +272,7 @@ class OnlineAlgorithm(BaseAlgorithm):
     def _build(self) -> None:
         self.actions = ActionCodec(self.action_space)
         kind: Any = self._learner_class(self.config)
-        load_kernels(kind, str(self.observation_space.dtype), self.actions.is_joint)
+        load_kernels(kind, str(self.observation_space.dtype), self.actions.is_continuous)
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observation_space, self.actions)
         self.next_actions = [0] * self.n_envs

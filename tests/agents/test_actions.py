@@ -20,7 +20,7 @@ SPACES = [
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_decoded_actions_are_in_the_space(space):
     codec = ActionCodec(space)
-    if codec.is_joint:
+    if codec.is_continuous:
         rng = np.random.default_rng(0)
         chosen = codec.centre + codec.scale * rng.uniform(-1.0, 1.0, (50, len(codec.centre)))
     else:

@@ -3,8 +3,9 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import CorridorEnv, IdentityEnv, PairEnv, SpacesEnv
+from environments import CorridorEnv, IdentityEnv, PairEnv, SpacesEnv, TrackEnv
 from gymnasium import spaces
+from scipy.special import digamma, expit
 from stable_baselines3.common.callbacks import CheckpointCallback, EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -13,10 +14,13 @@ from stable_baselines3.common.monitor import Monitor
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleACConfig, TwoTimescaleQ
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.beta_policy import shapes
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
 from oda_rl.agents.codebook_rl.rules import actor_critic
+from oda_rl.agents.explain import explain_observation, explain_policy
+from oda_rl.agents.explain.reports import explanation_sheets, explanation_summary
 from oda_rl.agents.models import load_model
 
 QUICK = {
@@ -44,11 +48,14 @@ def assert_same_learning(first, second):
 # -- the rule ----------------------------------------------------------------------------------------
 
 
-def make_learner(**options):
+BOX = spaces.Box(np.float32([-1.0, 0.0]), np.float32([3.0, 0.5]))
+
+
+def make_learner(space=spaces.Discrete(3), ending=0.0, **options):  # noqa: B008
     settings = {"warmup_steps": 50, "growth_steps": 300, "growth_cells": 8, "max_cells": 8, **options}
     learner = ActorCriticLearner(
         2,
-        ActionCodec(spaces.Discrete(3)),
+        ActionCodec(space),
         1,
         np.full(2, -1.0),
         np.full(2, 1.0),
@@ -59,7 +66,18 @@ def make_learner(**options):
     learner.begin(0, rng.uniform(-1, 1, 2))
     while learner.annealer is None or not learner.numbers.counters[layout.PHASE]:
         learner.step(0, rng.uniform(-1, 1, 2), 0.5, False, False)
+        if learner.annealer and not learner.numbers.counters[layout.PHASE]:
+            learner.step(0, rng.uniform(-1, 1, 2), ending, True, True)
+            learner.begin(0, rng.uniform(-1, 1, 2))
     return learner
+
+
+def gradient_of_box(preferences, learner):
+    """Of the log-density of the points that were drawn, by the preferences; points are float32."""
+    y = (learner.command(0) - BOX.low) / (BOX.high - BOX.low)
+    a, b = (found[0] for found in shapes(preferences[None]))
+    found = [np.log(y) - digamma(a) + digamma(a + b), np.log(1 - y) - digamma(b) + digamma(a + b)]
+    return np.stack(found, axis=1).ravel() * expit(preferences)
 
 
 class Twin:
@@ -88,11 +106,10 @@ class Twin:
             return share, share[None]
         return share, np.vstack([share, share * away / np.sqrt(self.temperature)])
 
-    def probabilities(self, phi):
-        h = (self.h * phi).sum(axis=(1, 2))
-        return np.exp(h) / np.exp(h).sum()
+    def preferences(self, phi):
+        return (self.h * phi).sum(axis=(1, 2))
 
-    def learn(self, x, action, reward, y, terminated, probabilities):
+    def learn(self, x, reward, y, terminated, direction):
         share, phi = self.features(x)
         after = 0.0 if terminated else (self.v * self.features(y)[1]).sum()
         error = reward + self.config.gamma * after - (self.v * phi).sum()
@@ -105,7 +122,6 @@ class Twin:
         slope = self.config.learning_rate_power / (self.config.learning_rate_halving + self.visits)
         self.rate = np.maximum(self.config.learning_rate_min, self.rate * (1 - share * slope))
         step = self.rate * phi / (phi**2).sum()
-        direction = (np.arange(3) == action) - probabilities
         decay = self.config.gamma * self.config.trace_decay
         self.e_v = decay * self.e_v + step
         self.e_h = decay * self.e_h + self.config.actor_rate * direction[:, None, None] * step
@@ -126,16 +142,17 @@ def about_codevectors(rows, book, temperature):
 
 
 @pytest.mark.parametrize("local_model", ["constant", "linear"])
-@pytest.mark.parametrize("terminated", [False, True])
-def test_steps_follow_the_equations(local_model, terminated):
+@pytest.mark.parametrize(("space", "terminated"), [(spaces.Discrete(3), False), (BOX, True)])
+def test_steps_follow_the_equations(local_model, space, terminated):
     learner = make_learner(
-        local_model=local_model, gamma=0.9, trace_decay=0.8, learning_rate=0.3, actor_rate=0.7
+        space, local_model=local_model, gamma=0.9, trace_decay=0.8, learning_rate=0.3, actor_rate=0.7
     )
     learner.numbers.figures[layout.NEXT_SLOW] = np.inf  # the fast timescales alone
     rng, book = np.random.default_rng(1), learner.codebook
-    k, m = len(book), 3 if local_model == "linear" else 1
-    h, v = 0.3 * rng.normal(size=(3, m, k)), 0.3 * rng.normal(size=(m, k))
-    book["q"][:], book["v"][:] = h.reshape(3 * m, k), v
+    k, m, n = len(book), 3 if local_model == "linear" else 1, learner.sizes.n_actions
+    assert n == (4 if space is BOX else 3)
+    h, v = 0.3 * rng.normal(size=(n, m, k)), 0.3 * rng.normal(size=(m, k))
+    book["q"][:], book["v"][:] = h.reshape(n * m, k), v
     temperature = learner.config.softness * learner.temperature
     twin = Twin(
         learner, about_codevectors(h, book, temperature), about_codevectors(v, book, temperature)
@@ -143,19 +160,24 @@ def test_steps_follow_the_equations(local_model, terminated):
     points = rng.uniform(-1, 1, (40, 2))
     learner.begin(0, points[0])
     for t in range(1, 40):
-        action, probabilities = int(learner.memory.action[0]), learner.memory.probabilities[0].copy()
+        direction = learner.memory.direction[0].copy()
         reward, last = float(rng.normal()), t == 39 and terminated
-        upcoming = twin.probabilities(twin.features(points[t])[1])
-        twin.learn(points[t - 1], action, reward, points[t], last, probabilities)
+        upcoming = twin.preferences(twin.features(points[t])[1])
+        twin.learn(points[t - 1], reward, points[t], last, direction)
         learner.step(0, points[t], reward, last, last)
-        found = about_codevectors(book["q"].reshape(3, m, k), book, temperature)
+        found = about_codevectors(book["q"].reshape(n, m, k), book, temperature)
         np.testing.assert_allclose(found, twin.h, rtol=1e-8, atol=1e-10)
         found = about_codevectors(book["v"], book, temperature)
         np.testing.assert_allclose(found, twin.v, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(book["visits"].sum(axis=0), twin.visits, rtol=1e-9)
-        np.testing.assert_allclose(book["rate"], np.tile(twin.rate, (3, 1)), rtol=1e-9)
+        np.testing.assert_allclose(book["rate"], np.tile(twin.rate, (n, 1)), rtol=1e-9)
         if not last:  # the next action is drawn from the actor as it was when the observation came
-            np.testing.assert_allclose(learner.memory.probabilities[0], upcoming, rtol=1e-8)
+            wanted = gradient_of_box(upcoming, learner) if space is BOX else None
+            if wanted is None:
+                wanted = (np.arange(3) == learner.memory.action[0]) - np.exp(upcoming) / np.exp(
+                    upcoming
+                ).sum()
+            np.testing.assert_allclose(learner.memory.direction[0], wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_rewards_of_any_size_are_the_same_to_the_actor():
@@ -210,6 +232,31 @@ def test_values_of_a_corridor():
     np.testing.assert_allclose(b + w * z[:, 0], 0.8 ** np.array([3, 2, 1, 0]), atol=0.1)
 
 
+@pytest.mark.parametrize("options", [{}, {"softness": 0.0}, {"tree": True}])
+def test_points_of_a_box(options):
+    """The wanted point of each coordinate is where its own observation is between the bounds."""
+    low, high = (-1.0, 2.0), (3.0, 2.5)
+    model = make_model(TrackEnv(low, high), gamma=0.0, growth_cells=4, **options).learn(20_000)
+    states = np.random.default_rng(0).uniform(-0.9, 0.9, (200, 2)).astype(np.float32)
+    found, _ = model.predict(states, deterministic=True)
+    away = np.abs((found - low) / np.subtract(high, low) - 0.5 * (states + 1.0))
+    assert away.mean() < 0.1, "of the range; always in the middle it is 0.23"
+    modes, deviations = model.learner.distributions(states)
+    np.testing.assert_allclose(found, modes, rtol=1e-6)
+    drawn = np.array([model.predict(states[:5])[0] for _ in range(500)])
+    assert (drawn >= model.action_space.low).all()
+    assert (drawn <= model.action_space.high).all()
+    np.testing.assert_allclose(drawn.std(axis=0), deviations[:5], rtol=0.2)
+    assert model.action_space.contains(model.predict(states[0])[0])
+
+
+def test_values_begin_at_the_largest_end_that_the_growth_has_seen():
+    for space, ending, wanted in ((BOX, 7.0, 7.0), (BOX, -7.0, 0.0), (spaces.Discrete(3), 7.0, 0.0)):
+        learner = make_learner(space, ending=ending)
+        points = np.random.default_rng(0).uniform(-1, 1, (5, 2))
+        np.testing.assert_allclose(learner.state_values(points), wanted)
+
+
 def test_the_greedy_action_is_the_most_probable_and_others_are_drawn():
     model = make_model(IdentityEnv(), gamma=0.5, learning_rate=0.02).learn(2_700)
     points = np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
@@ -227,9 +274,10 @@ def test_the_greedy_action_is_the_most_probable_and_others_are_drawn():
 # -- one agent among the others ----------------------------------------------------------------------
 
 
-def test_boxes_of_actions_are_refused():
-    env = SpacesEnv(spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (1,)))
-    with pytest.raises(ValueError, match="TwoTimescaleQ takes a bounded Box"):
+@pytest.mark.parametrize(("low", "high"), [(-1, np.inf), (-np.inf, 1), (-np.inf, np.inf), (1, 1)])
+def test_boxes_of_actions_have_bounds(low, high):
+    env = SpacesEnv(spaces.Box(-1, 1, (2,)), spaces.Box(np.float32([0, low]), np.float32([1, high])))
+    with pytest.raises(ValueError, match=r"Action space Box.*must be b"):
         TwoTimescaleAC(env=env)
 
 
@@ -240,11 +288,12 @@ def test_hyperparameters_are_its_own():
         TwoTimescaleAC(env="CartPole-v1", actor_rate=-1.0)
 
 
-def test_same_seed_same_result_in_all_loops():
-    compiled = make_model("oda_rl/CartPole-v1").learn(6_000)
-    stepped = make_model("oda_rl/CartPole-v1").learn(6_000, callback_every=1)
-    own = make_model("CartPole-v1").learn(6_000)
-    vectorised = make_model(make_vec_env("CartPole-v1", 1, seed=0)).learn(6_000)
+@pytest.mark.parametrize("name", ["CartPole-v1", "MountainCarContinuous-v0"])
+def test_same_seed_same_result_in_all_loops(name):
+    compiled = make_model(f"oda_rl/{name}").learn(6_000)
+    stepped = make_model(f"oda_rl/{name}").learn(6_000, callback_every=1)
+    own = make_model(name).learn(6_000)
+    vectorised = make_model(make_vec_env(name, 1, seed=0)).learn(6_000)
     for other in (stepped, own):
         assert_same_learning(compiled, other)
     assert vectorised.n_cells > 10
@@ -267,13 +316,50 @@ def test_save_and_load(tmp_path):
         TwoTimescaleQ.load(tmp_path / "model.npz")
 
 
-def test_several_environments_and_callbacks(tmp_path):
-    model = make_model(make_vec_env("CartPole-v1", 3, seed=0))
-    evaluation = EvalCallback(Monitor(gym.make("CartPole-v1")), n_eval_episodes=2, eval_freq=1_000)
-    checkpoints = CheckpointCallback(1_000, str(tmp_path))
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
+def test_several_environments_and_callbacks(name, tmp_path):
+    model = make_model(make_vec_env(name, 3, seed=0), tensorboard_log=str(tmp_path / "logs"))
+    evaluation = EvalCallback(Monitor(gym.make(name)), n_eval_episodes=2, eval_freq=1_000)
+    checkpoints = CheckpointCallback(1_000, str(tmp_path / "kept"))
     model.learn(6_000, callback=[evaluation, checkpoints, CodebookCallback()])
     assert np.isfinite(evaluation.last_mean_reward)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+    assert list((tmp_path / "logs").glob("*/events*"))
+
+
+def test_a_box_is_saved_and_explained(tmp_path):
+    model = make_model("oda_rl/Pendulum-v1").learn(6_000)
+    model.save(tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz", env="oda_rl/Pendulum-v1")
+    states = np.random.default_rng(0).uniform(-1, 1, (100, 3)).astype(np.float32)
+    np.testing.assert_array_equal(
+        loaded.predict(states, deterministic=True)[0], model.predict(states, deterministic=True)[0]
+    )
+    assert_same_learning(loaded, model)
+    assert_same_learning(make_model("oda_rl/Pendulum-v1").learn(6_000), model)
+    text = str(model.cells())
+    assert "greedy torque" in text
+    assert "deviation" in text
+    why = explain_observation(model, states[0])
+    point, deviation = model.learner.distributions(states[:1])
+    np.testing.assert_allclose(why.action, point[0])
+    np.testing.assert_allclose(why.deviation, deviation[0])
+    parts = [one.weight * one.values[0] for one in why.contributions]
+    np.testing.assert_allclose(sum(parts), model.learner.state_values(states[:1])[0], rtol=1e-6)
+    text = explanation_summary(explain_policy(model), why)
+    assert f"(standard deviation {deviation[0, 0]:.3g})" in text
+    assert "Q " not in text + str(explanation_sheets(explain_policy(model), why)[0])
+
+
+def test_several_coordinates_are_explained_and_drawn():
+    model = make_model(TrackEnv((-1.0, 2.0), (3.0, 2.5))).learn(4_000)
+    assert "greedy action 0, action 1" in str(model.cells())
+    view = model.view()
+    assert view.labels.shape == view.weights.shape == (model.n_cells,)
+    np.testing.assert_array_equal(
+        view.values(view.codevectors),
+        model.learner.state_values(view.codevectors.astype(np.float32)),
+    )
 
 
 def test_cells_are_explained():

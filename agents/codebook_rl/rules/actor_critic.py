@@ -12,13 +12,16 @@ With the error delta = r + gamma v(z') - v(z), the features phi of all that move
 cells, p_i (z - mu_i) / sqrt(T), and the stepsize alpha_i of a cell, which falls with its visits,
 
     e_v <- gamma lambda e_v + alpha phi / |phi|^2
-    e_h <- gamma lambda e_h + c alpha phi / |phi|^2 (1[a = taken] - pi(a))
+    e_h <- gamma lambda e_h + c alpha phi / |phi|^2 d log pi(taken) / d h
     v <- v + delta e_v,     h <- h + delta / m e_h
 
-where c is `actor_rate`, and m, the mean size of the errors but at least 3 % of the largest of late,
-makes rewards of any size the same to the actor. Before it is used, delta is cut so that delta e_v . phi,
-by which the value of the last state changes, is at most half of delta: traces of states that are much
-alike add up to more than one step.
+where d log pi(taken) / d h(a) is 1[a = taken] - pi(a) and c is `actor_rate`. m, the mean size of the
+errors but at least 3 % of the largest of late, makes rewards of any size the same to the actor. Before
+it is used, delta is cut so that delta e_v . phi, by which the value of the last state changes, is at
+most half of delta: traces of states that are much alike add up to more than one step.
+
+Where actions are points of a Box, there are two preferences for each coordinate, the parameters of the
+distribution of `oda_rl.agents.beta_policy`; all else is the same.
 
 So that one ledger serves both, the traces of the actor are kept divided by m. They are brought to
 another m when it has changed by more than a few parts in a hundred.
@@ -199,8 +202,7 @@ def trace_branch(state, env, k, size):
             z, location, share, rate[0], width, size, per_slope, linear, traces, critic, scratch.step
         )
     for a in range(n_actions):
-        direction = (1.0 if a == taken else 0.0) - memory.probabilities[env, a]
-        factor = settings[ACTOR_RATE] * direction / numbers.figures[ACTOR_UNIT]
+        factor = settings[ACTOR_RATE] * memory.direction[env, a] / numbers.figures[ACTOR_UNIT]
         if own >= 0:
             add_feature(z, location, rate[0], own, size * factor, per_slope, linear, traces, a * n_basis)
         else:

@@ -1,0 +1,124 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""A distribution over an interval with two preferences: the Beta policy of an actor on a Box.
+
+A coordinate of an action is low + (high - low) y, and y has the Beta distribution with the parameters
+a = 1 + softplus(h_a) and b = 1 + softplus(h_b). It has one mode and no mass outside of the bounds:
+nothing is clipped, and the gradient of log p(y) by h is that of what the environment was given.
+
+References
+----------
+Chou, Maturana and Scherer, "Improving Stochastic Policy Gradients in Continuous Control with Deep
+Reinforcement Learning using the Beta Distribution", ICML 2017.
+Cheng, "Generating Beta Variates with Nonintegral Shape Parameters", Communications of the ACM 21, 1978,
+algorithm BB.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl._jit import inline_kernel, lean_kernel
+
+# Parameters are at least 1 plus this.
+LEAST = 1e-6
+# y keeps this distance from 0 and 1, where log p has no gradient.
+EDGE = 1e-6
+
+
+def shapes(preferences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The parameters a and b, each of shape (n, m), of preferences of shape (n, 2 m)."""
+    found = 1.0 + np.maximum(np.logaddexp(0.0, preferences), LEAST)
+    return found[:, ::2], found[:, 1::2]
+
+
+def modes(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The most probable y, of shape (n, m)."""
+    a, b = shapes(preferences)
+    found: NDArray[np.float64] = (a - 1.0) / (a + b - 2.0)
+    return found
+
+
+def deviations(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The standard deviations of y, of shape (n, m)."""
+    a, b = shapes(preferences)
+    found: NDArray[np.float64] = np.sqrt(a * b / (a + b + 1.0)) / (a + b)
+    return found
+
+
+@inline_kernel
+def shape_of(preference):
+    """The parameter of a preference, and its derivative."""
+    small = math.exp(-abs(preference))
+    excess = max(preference, 0.0) + math.log1p(small)
+    slope = (1.0 if preference >= 0.0 else small) / (1.0 + small)
+    return 1.0 + max(excess, LEAST), slope
+
+
+@inline_kernel
+def digamma(x):
+    """The derivative of the logarithm of the gamma function for x >= 1, to 1e-10."""
+    found = 0.0
+    while x < 8.0:
+        found -= 1.0 / x
+        x += 1.0
+    inverse = 1.0 / (x * x)
+    series = 1.0 / 240.0 - inverse / 132.0
+    series = 1.0 / 252.0 - inverse * series
+    series = 1.0 / 120.0 - inverse * series
+    series = 1.0 / 12.0 - inverse * series
+    return found + math.log(x) - 0.5 / x - inverse * series
+
+
+@lean_kernel
+def draw_beta(a, b, draw):
+    """A number with the Beta distribution, a and b above 1; follows from `draw`, uniform in [0, 1).
+
+    Rejection takes as many uniform numbers as it needs: those of a generator (splitmix64) that begins at
+    `draw`, so that one number of a block is enough for an action.
+    """
+    seed = np.uint64(int(draw * 9007199254740992.0))
+    least, most, total = min(a, b), max(a, b), a + b
+    beta = math.sqrt((total - 2.0) / (2.0 * a * b - total))
+    gamma = least + 1.0 / beta
+    while True:
+        first, second = 0.0, 0.0
+        for k in range(2):
+            seed += np.uint64(0x9E3779B97F4A7C15)
+            mixed = (seed ^ (seed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed = mixed ^ (mixed >> np.uint64(31))
+            uniform = (float(mixed >> np.uint64(11)) + 0.5) / 9007199254740992.0
+            if k == 0:
+                first = uniform
+            else:
+                second = uniform
+        v = beta * math.log(first / (1.0 - first))
+        w = least * math.exp(min(v, 700.0))
+        r = gamma * v - math.log(4.0)
+        if r + total * math.log(total / (most + w)) >= math.log(first * first * second):
+            return w / (most + w) if a <= b else most / (most + w)
+
+
+@inline_kernel
+def draw_point(preferences, draws, point, direction):
+    """Draw every coordinate of `point` (m,) in [0, 1] from `preferences` (2 m,) and `draws` (m,).
+
+    `direction` (2 m,) becomes the gradient of its log-probability by the preferences.
+    """
+    for j in range(point.shape[0]):
+        a, slope_a = shape_of(preferences[2 * j])
+        b, slope_b = shape_of(preferences[2 * j + 1])
+        y = min(max(draw_beta(a, b, draws[j]), EDGE), 1.0 - EDGE)
+        of_both = digamma(a + b)
+        direction[2 * j] = slope_a * (math.log(y) - digamma(a) + of_both)
+        direction[2 * j + 1] = slope_b * (math.log(1.0 - y) - digamma(b) + of_both)
+        point[j] = y
+
+
+def scale_points(points: NDArray[np.float64], centre: Any, scale: Any) -> NDArray[np.float64]:
+    """Points in [0, 1], of shape (n, m), in a box of this centre and half range."""
+    found: NDArray[np.float64] = centre + scale * (2.0 * points - 1.0)
+    return found

@@ -1,0 +1,62 @@
+"""The Beta policy against scipy: parameters, modes, draws, and the gradient of the log-probability."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from oda_rl.agents import beta_policy
+
+PREFERENCES = np.array([[-3.0, 0.5, 4.0, -1.0], [0.0, 0.0, 30.0, 25.0]])
+
+
+def draw(preferences, uniform):
+    point, direction = np.zeros(len(uniform)), np.zeros(len(preferences))
+    beta_policy.draw_point(preferences, uniform, point, direction)
+    return point, direction
+
+
+def test_parameters_modes_and_deviations():
+    a, b = beta_policy.shapes(PREFERENCES)
+    np.testing.assert_allclose(a[0], 1 + np.log1p(np.exp([-3.0, 4.0])))
+    grid = np.linspace(0, 1, 10_001)
+    for i, j in np.ndindex(2, 2):
+        most = grid[stats.beta(a[i, j], b[i, j]).pdf(grid).argmax()]
+        assert abs(beta_policy.modes(PREFERENCES)[i, j] - most) < 1e-3
+    np.testing.assert_allclose(beta_policy.deviations(PREFERENCES), stats.beta(a, b).std())
+
+
+def test_where_all_points_are_the_same_the_mode_is_the_middle():
+    assert beta_policy.modes(np.full((1, 2), -800.0)) == 0.5
+
+
+@pytest.mark.parametrize("preferences", [(-900.0, -900.0), (0.0, 0.0), (3.0, -2.0), (-5.0, 60.0)])
+def test_draws_have_the_distribution(preferences):
+    h = np.array(preferences)
+    uniform = np.random.default_rng(0).random(4000)
+    points = np.array([draw(h, uniform[i : i + 1])[0][0] for i in range(len(uniform))])
+    a, b = beta_policy.shapes(h[None])
+    assert stats.kstest(points, stats.beta(a[0, 0], b[0, 0]).cdf).pvalue > 0.01
+    assert draw(h, uniform[:1])[0] == points[0], "the same number gives the same draw"
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_directions_are_the_gradient_of_the_log_probability(row):
+    h, step = PREFERENCES[row], 1e-5
+
+    def log_probability(preferences):
+        a, b = beta_policy.shapes(preferences[None])
+        return stats.beta(a[0], b[0]).logpdf(point).sum()
+
+    for uniform in np.random.default_rng(1).random((5, 2)):
+        point, direction = draw(h, uniform)
+        slopes = [
+            (log_probability(h + step * unit) - log_probability(h - step * unit)) / (2 * step)
+            for unit in np.eye(4)
+        ]
+        np.testing.assert_allclose(direction, slopes, rtol=1e-5, atol=1e-7)
+
+
+def test_digamma():
+    x = np.concatenate([[1.0, 1.0 + 1e-6], np.geomspace(1.1, 1e4, 50)])
+    found = [beta_policy.digamma.py_func(value) for value in x]
+    np.testing.assert_allclose(found, special.digamma(x), rtol=1e-9, atol=1e-10)
