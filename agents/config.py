@@ -18,6 +18,9 @@ class RangeConfig(Config):
         If a value is not accepted; the message names the field, the value and what is accepted.
     """
 
+    fixed = frozenset(["observation_low", "observation_high", "warmup_steps"])
+    fixed_by_learning = frozenset(["warmup_hold"])
+
     gamma: float = setting(0.99, "Discount factor.", "[0, 1)", group="What is maximised")
     exploration_initial_eps: float = setting(
         0.1, "Share of random actions when learning begins.", "[0, 1]", group="Exploration"
@@ -59,6 +62,14 @@ class RangeConfig(Config):
 @dataclass(frozen=True)
 class _AnnealedConfig(Config):
     """What the agents have in common that learn over the cells of a codebook while it grows."""
+
+    fixed = frozenset(
+        {"codebook", "action_weight", "learning_rate_by", "local_model", "tree", "near_branches"}
+        | {"bifurcation", "observation_scale", "warmup_steps", "min_temperature"}
+    )
+    fixed_by_learning = frozenset(
+        ["optimism", "growth_steps", "growth_fraction", "growth_cells", "growth_hold"]
+    )
 
     gamma: float = setting(0.99, "Discount factor.", "[0, 1)", group="What is maximised")
     criterion: Literal["discounted", "average"] = setting(

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -64,7 +64,17 @@ def documented(config_class: type[T]) -> type[T]:
 
 @dataclass(frozen=True)
 class Config:
-    """What the configurations of all agents have in common: all values are checked."""
+    """What the configurations of all agents have in common: all values are checked.
+
+    Attributes
+    ----------
+    fixed, fixed_by_learning : frozenset of str
+        The fields that cannot be changed of a model that has been made, and those that cannot once
+        values are learned.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset()
+    fixed_by_learning: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -79,6 +89,25 @@ class Config:
 
     def _check_together(self) -> None:
         """Raise a ValueError if values do not go with one another."""
+
+    def check_change(self, other: "Config", learned: bool) -> None:
+        """Raise a ValueError if a model cannot go on with another configuration.
+
+        Parameters
+        ----------
+        other : Config
+            Of the same class.
+        learned : bool
+            Whether values are learned.
+        """
+        for one in fields(self):
+            before, wanted = getattr(self, one.name), getattr(other, one.name)
+            late = learned and one.name in self.fixed_by_learning
+            if before != wanted and (late or one.name in self.fixed):
+                when = "once values are learned" if late else "of a model that has been made"
+                raise ValueError(
+                    f"{one.name} cannot be changed {when}: it is {before!r}, got {wanted!r}."
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
@@ -191,4 +220,26 @@ def show_hyperparameters(agent: Any, signature: inspect.Signature) -> None:
     for one in fields(config_class):
         keyword: Any = inspect.Parameter.KEYWORD_ONLY
         shown.append(inspect.Parameter(one.name, keyword, default=one.default, annotation=one.type))
+        if not hasattr(agent, one.name):
+            setattr(agent, one.name, _Attribute(one.name))
     agent.__signature__ = inspect.Signature(shown)
+
+
+class _Attribute:
+    """A hyperparameter as an attribute of an agent, which can be set."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, agent: Any, owner: Any = None) -> Any:
+        if agent is None:
+            return self
+        if self.name in type(agent.config).__dataclass_fields__:
+            return getattr(agent.config, self.name)
+        raise AttributeError(f"{type(agent).__name__} has no hyperparameter {self.name!r}.")
+
+    def __set__(self, agent: Any, value: Any) -> None:
+        if self.name not in type(agent.config).__dataclass_fields__:
+            raise AttributeError(f"{type(agent).__name__} has no hyperparameter {self.name!r}.")
+        if value != getattr(agent.config, self.name):
+            agent.set_hyperparameters(**{self.name: value})

@@ -171,6 +171,23 @@ class Learner(ABC):
         """Tell how long the run will be: exploration falls over a fraction of it."""
         self.horizon = total_timesteps
 
+    def use(self, config: Any) -> None:
+        """Go by other hyperparameters from now on.
+
+        Parameters
+        ----------
+        config : Config
+            All of them.
+
+        Raises
+        ------
+        ValueError
+            If one differs that is fixed by now; the message names it.
+        """
+        self.config.check_change(config, self.n_learned > 0)
+        self.config = config
+        self.set_horizon(self.horizon)
+
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode of environment `env`; returns the first action. Raises as `step` does."""
         if not self.is_scaled:
@@ -326,21 +343,34 @@ class Learner(ABC):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as a dict of arrays, plain values, and dicts of them.
 
-        Episodes under way are not part of it: their traces are zero when learning goes on.
+        Parameters
+        ----------
+        under_way : bool, default=True
+            With what is known of the episodes under way, so that learning goes on exactly. Without it
+            episodes begin anew; their environments may then be others, and another number.
         """
+        memory = {name: array.copy() for name, array in self.memory._asdict().items()}
         return {
             "horizon": self.horizon,
             "max_reward": self.max_reward,
             "draws": self.draws.get_state(),
+            "acting": self._acting_rng.bit_generator.state,
             "warm_up": self._warm_up.get_state(),
+            "memory": memory if under_way else {},
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`; the number of environments may be another one."""
+        """Go on from `get_state`."""
         self.horizon = state["horizon"]
         self.max_reward = state["max_reward"]
         self.draws.set_state(state["draws"])
+        self._acting_rng.bit_generator.state = state["acting"]
         self._warm_up.set_state(state["warm_up"])
+        for name, array in state["memory"].items():
+            own = getattr(self.memory, name)
+            # a row is longer where the codebook has room for more cells
+            part = tuple(map(slice, np.minimum(own.shape, array.shape)))
+            own[part] = array[part]

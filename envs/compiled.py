@@ -224,6 +224,11 @@ class CompiledEnv(gym.Env):
         low, high = np.atleast_1d(self.start_low), np.atleast_1d(self.start_high)
         return generator.uniform(low, high, (n, len(low)))
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether `reset` has been called."""
+        return self._parameters is not None
+
     def get_state(self) -> NDArray[np.float64]:
         """A copy of the state, of shape (state_size,), as the kernels have it."""
         if self._state is None:
@@ -236,16 +241,19 @@ class CompiledEnv(gym.Env):
         Parameters
         ----------
         state : array-like of shape (state_size,)
-            As the kernels have it.
+            As the kernels have it. It may come from a file: a class whose kernels take numbers of it as
+            indices overrides this, to refuse what is out of range.
 
         Raises
         ------
         ValueError
-            If it has another shape.
+            If it has another shape, or a number is not finite.
         """
         array = np.array(state, dtype=np.float64)
         if array.shape != (self.state_size,):
             raise ValueError(f"state must have shape ({self.state_size},), not {array.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"state must be finite, not {array}")
         self._keep_state(array)
 
     def _keep_state(self, state: NDArray[np.float64]) -> None:

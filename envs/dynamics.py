@@ -213,14 +213,14 @@ def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
     True
     """
     time_limit: int | None = None
+    if not only_looked_at(env):
+        return None
     for wrapper in _wrappers(env):
-        if not _only_looks_on(wrapper):
-            return None
         if type(wrapper) is TimeLimit:
             limit = wrapper._max_episode_steps
             time_limit = limit if time_limit is None else min(limit, time_limit)
     inner = _compiled(env)
-    if inner is None or inner.render_mode == "human" or not _tells_all(inner):
+    if inner is None or inner.render_mode == "human" or not tells_all(inner):
         return None
     return replace(inner.dynamics, time_limit=time_limit)
 
@@ -270,7 +270,7 @@ def get_elapsed_steps(env: gym.Env) -> int:
     return max(counts, default=0)
 
 
-def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int) -> None:
+def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int, total: float = 0.0) -> None:
     """Let the environment go on where a compiled loop has stopped.
 
     Parameters
@@ -281,6 +281,8 @@ def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int) -> None:
         The state that the loop has reached.
     elapsed_steps : int
         Steps of the running episode so far; the TimeLimit wrapper goes on counting from there.
+    total : float, default=0
+        Its return so far; the Monitor of Stable-Baselines3 goes on adding to it.
 
     Raises
     ------
@@ -291,10 +293,23 @@ def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int) -> None:
     if inner is None:
         raise ValueError(f"env must have compiled dynamics; {env.unwrapped} has none")
     inner.set_state(state)
+    go_on_counting(env, elapsed_steps, total)
+
+
+def go_on_counting(env: gym.Env, elapsed_steps: int, total: float) -> None:
+    """Let the wrappers that count steps and rewards go on in the middle of an episode."""
     for wrapper in _wrappers(env):
+        counter: Any = wrapper
         if isinstance(wrapper, TimeLimit):
-            counter: Any = wrapper
             counter._elapsed_steps = elapsed_steps
+        elif _is_monitor(wrapper):  # only their sum and their number matter to it
+            counter.rewards = [total] + [0.0] * (elapsed_steps - 1) if elapsed_steps else []
+            counter.needs_reset = False
+
+
+def find_monitor(env: gym.Env) -> Any | None:
+    """The Monitor of Stable-Baselines3 among the wrappers, if there is one."""
+    return next(filter(_is_monitor, _wrappers(env)), None)
 
 
 def _compiled(env: gym.Env) -> "CompiledEnv | None":
@@ -310,15 +325,22 @@ def _wrappers(env: gym.Env) -> Iterator[Any]:
         env = env.env
 
 
+def only_looked_at(env: gym.Env) -> bool:
+    """Whether no wrapper of an environment could change what it does (see `find_dynamics`)."""
+    return all(map(_only_looks_on, _wrappers(env)))
+
+
 def _only_looks_on(wrapper: gym.Wrapper) -> bool:
-    kind = type(wrapper)
-    if kind in (TimeLimit, OrderEnforcing, PassiveEnvChecker):
-        return True
+    return type(wrapper) in (TimeLimit, OrderEnforcing, PassiveEnvChecker) or _is_monitor(wrapper)
+
+
+def _is_monitor(wrapper: gym.Wrapper) -> bool:
     # By its name, as this package does without Stable-Baselines3.
+    kind = type(wrapper)
     return (kind.__module__, kind.__qualname__) == ("stable_baselines3.common.monitor", "Monitor")
 
 
-def _tells_all(env: "CompiledEnv") -> bool:
+def tells_all(env: "CompiledEnv") -> bool:
     """Whether `step` and `reset` are those that the kernels were written for."""
     if {"step", "reset"} & vars(env).keys():
         return False

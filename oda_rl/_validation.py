@@ -2,6 +2,7 @@
 
 from math import inf
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,18 @@ def check_at_least(lower: int, **values: int) -> None:
             raise ValueError(f"{name} must be a whole number, got {value!r}.")
         if value < lower:
             raise ValueError(f"{name} must be at least {lower}, got {value}.")
+
+
+def whole_number(name: str, value: object, lower: int) -> int:
+    """A whole number of any type; raises a ValueError that names it if it isn't one from `lower` on."""
+    number: Any = value
+    try:
+        wrong = isinstance(value, str | bool | bytes) or number != int(number) or number < lower
+    except (TypeError, ValueError, OverflowError):
+        wrong = True
+    if wrong:
+        raise ValueError(f"{name} must be a whole number, at least {lower}, got {value!r}.")
+    return int(number)
 
 
 def check_non_negative(**values: float) -> None:

@@ -150,7 +150,7 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
     Parameters
     ----------
     path : str, path or binary file
-        The file; `.npz` is appended where no file of the name itself exists.
+        The file, or its name without `.npz` or `.zip`, or with the other one of these.
     kind : str
         What it should hold, the name of a class.
     schema : schema
@@ -231,11 +231,18 @@ def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
         with _explained(path, _name(path)) as archive:
             yield archive, _name(path)
         return
-    found = Path(path) if Path(path).is_file() else with_suffix(path)
+    found = _find(Path(path))
     if not found.is_file():
         raise FileNotFoundError(f"there is no model file {found}.")
     with found.open("rb") as file, _explained(file, str(found)) as archive:
         yield archive, str(found)
+
+
+def _find(path: Path) -> Path:
+    """The file of a name, or of its other name: SB3's callbacks append .zip, and users leave it out."""
+    name = path.name.removesuffix(".npz").removesuffix(".zip")
+    others = [path.with_name(name + suffix) for suffix in (".npz", ".zip")]
+    return next((found for found in (path, *others) if found.is_file()), with_suffix(path))
 
 
 class _ForeignError(Exception):

@@ -157,10 +157,14 @@ class TwoTimescaleLearner(Learner):
 
         The mean since the cells changed last; before there was any observation, the number of cells.
         """
-        tally = self._table.tally if self._storage else self._scratch.tally
+        tally = self._tally
         if tally[names.SEARCHES] == 0:
             return float(self.n_cells)
         return float((tally[names.PLANES] + tally[names.DISTANCES]) / tally[names.SEARCHES])
+
+    @property
+    def _tally(self) -> NDArray[np.int64]:
+        return self._table.tally if self._storage else self._scratch.tally
 
     @property
     def codevectors(self) -> Array:
@@ -271,6 +275,20 @@ class TwoTimescaleLearner(Learner):
         """Tell how long the run will be: exploration falls over a fraction of it."""
         super().set_horizon(total_timesteps)
         fill_numbers(self.numbers, self.sizes, self.config, self.horizon)
+
+    def use(self, config: Any) -> None:
+        """Go by others, as `Learner.use`; the stepsizes of cells follow `learning_rate`."""
+        least, most = self.n_cells, config.plan_growth(self.sizes.n_joint > 0).max_cells
+        if most < least and most != self.slow.plan.max_cells:
+            raise ValueError(f"max_cells must be at least {least}, the cells in use, got {most}.")
+        ratio = config.learning_rate / self.config.learning_rate
+        super().use(config)
+        self.slow.use(config)
+        if self._storage and ratio != 1.0:
+            sizes = self.sizes
+            rates = slice(sizes.n_rows + sizes.n_actions, sizes.n_rows + 2 * sizes.n_actions)
+            self._storage.branches.payload[:, rates] *= ratio
+            self.numbers.figures[names.COMMON_RATE] *= ratio
 
     def command(self, env: int) -> Array:
         """What was chosen for environment `env`, as a compiled environment takes it: for continuous
@@ -440,16 +458,27 @@ class TwoTimescaleLearner(Learner):
         self._begin_level()
 
     def _begin_level(self) -> None:
+        """Go on with a codebook that has changed."""
+        assert self.annealer is not None
+        counters = self.numbers.counters
+        counters[names.LEVEL_DONE] = 0
+        counters[names.SLOW_STEPS] = self.annealer.n
+        counters[names.LEVEL_LENGTH] = self.annealer.level_length
+        self._hold_cells()
+        self._recall()
+
+    def _hold_cells(self) -> None:
+        """Have the cells of the codebook where compiled code finds them."""
         assert self.annealer is not None
         book, counters = self.slow.codebook, self.numbers.counters
         self._storage = BranchStorage(self.sizes, book, self.tree.branch if self.tree else None)
-        counters[names.LEVEL_DONE] = 0
         counters[names.N_CELLS] = book.n_cells
         counters[names.WIDTH] = self._storage.width
-        counters[names.SLOW_STEPS] = self.annealer.n
-        counters[names.LEVEL_LENGTH] = self.annealer.level_length
         self.numbers.settings[names.TEMPERATURE] = self.annealer.temperature
         self._collect()
+
+    def _recall(self) -> None:
+        """Find anew which cells are active for what is remembered."""
         draws = np.zeros(self.sizes.n_draws)
         for env in range(self.sizes.n_envs):
             self._observe.function(
@@ -483,22 +512,29 @@ class TwoTimescaleLearner(Learner):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
-        """All that has been learned, as a dict of arrays, plain values, and dicts of them.
+    def get_state(self, under_way: bool = True) -> dict[str, Any]:
+        """All that has been learned, as `Learner.get_state`.
 
-        Episodes under way are not part of it: their traces are zero when learning goes on.
+        With episodes under way there are traces, and steps along them that have yet to be made.
         """
+        ledger: dict[str, Any] = {}
         if self._storage:
-            self._storage.unload(self.slow.codebook)
+            self._storage.unload(self.slow.codebook, settled=not under_way)
+            if under_way:
+                ledger = {name: part.copy() for name, part in self._storage.ledger._asdict().items()}
+        figures = self.numbers.figures
         return {
-            **super().get_state(),
+            **super().get_state(under_way),
             "counters": self.numbers.counters.copy(),
-            "figures": self.numbers.figures[: names.N_FIGURES].copy(),
-            "slow": self.slow.get_state(int(self.numbers.counters[names.SLOW_STEPS])),
+            "figures": figures[: names.N_FIGURES].copy(),
+            "errors": figures[names.N_FIGURES :].copy(),
+            "tally": self._tally.copy(),
+            "slow": self.slow.get_state(under_way),
+            "ledger": ledger,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`; the number of environments may be another one."""
+        """Go on from `get_state`."""
         super().set_state(state)
         before = self.codebook.codevectors
         counters = self.numbers.counters
@@ -507,10 +543,25 @@ class TwoTimescaleLearner(Learner):
         fill_numbers(self.numbers, self.sizes, self.config, self.horizon)
         self.slow.set_state(state["slow"], counters[names.PHASE] == names.LEARNING)
         self._storage = None
-        if self._monitor:
+        self._set_errors(state["errors"], before)
+        if self.annealer is None:
+            return
+        self._hold_cells()
+        if state["memory"]:
+            for name, part in state["ledger"].items():
+                getattr(self._storage.ledger, name)[:] = part  # type: ignore[union-attr]
+            self._scratch.tally[:] = state["tally"]
+        else:
+            self._recall()
+
+    def _set_errors(self, errors: Array, before: Array) -> None:
+        """Go on with the TD errors of the cells; where none are known, with those of neighbours."""
+        if len(errors):
+            self.watch_errors()
+        if self._monitor and len(errors) == len(self.numbers.figures) - names.N_FIGURES:
+            self.numbers.figures[names.N_FIGURES :] = errors
+        elif self._monitor:
             self._monitor.follow(before, self.slow.codebook.codevectors)
-        if self.annealer is not None:
-            self._begin_level()
 
     def __getstate__(self) -> dict[str, Any]:
         """For copy and pickle: addresses are not copied."""

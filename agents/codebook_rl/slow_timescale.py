@@ -41,6 +41,7 @@ class SlowTimescale:
         self.annealer: Annealer | None = None
         self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)
         self._sizes, self._config, self._rng = sizes, config, rng
+        self._grown = False  # whether it may have all the cells
         self.tree = BranchTree(sizes.n_observed) if config.tree else None
 
     def begin(self, points: NDArray[np.float64]) -> None:
@@ -89,24 +90,27 @@ class SlowTimescale:
 
     def go_on(self) -> None:
         """Let the codebook have all the cells that it may."""
-        assert self.annealer is not None
-        self.annealer.max_codevectors = self.plan.max_cells
-        self.annealer.done = False
+        self._grown = True
+        self.use(self._config)
 
-    def get_state(self, n: int) -> dict[str, Any]:
-        """Plain values and arrays, after `n` updates at this temperature; nothing before `begin`.
+    def use(self, config: CodebookConfig) -> None:
+        """Go by other hyperparameters from now on; where there may be more cells, let them grow."""
+        self._config, self.plan = config, config.plan_growth(self._sizes.n_joint > 0)
+        annealer, settings = self.annealer, self._settings()
+        if annealer is not None:
+            if settings["max_codevectors"] > annealer.max_codevectors:
+                annealer.done = False
+            vars(annealer).update(settings)
 
-        Traces are left out: they are zero when learning goes on.
-        """
+    def get_state(self, under_way: bool) -> dict[str, Any]:
+        """Plain values and arrays, with traces if asked for `under_way`; nothing before `begin`."""
         if self.annealer is None:
             return {}
         annealing = self.annealer.get_state()
-        annealing["n"] = n
-        # A temperature here ends by its number of samples alone, and what was critical is history.
-        del annealing["reference"]
-        annealing["history"] = [[*record[:-1], []] for record in annealing["history"]]
+        del annealing["reference"]  # A temperature here ends by its number of samples alone.
         book = self.codebook.get_state()
-        book["payload"] = np.delete(book["payload"], self._sizes.trace_rows, axis=0)
+        if not under_way:
+            book["payload"] = np.delete(book["payload"], self._sizes.trace_rows, axis=0)
         return {
             "annealer": annealing,
             "t_max": self.annealer.t_max,
@@ -117,40 +121,46 @@ class SlowTimescale:
 
     def set_state(self, state: dict[str, Any], grown: bool) -> None:
         """Go on from `get_state`; with all cells allowed if the codebook was `grown`."""
+        self._grown = grown
         if "annealer" not in state:
             self.annealer = None
             return
         rows, book = self._sizes.trace_rows, dict(state["codebook"])
-        silent = np.zeros((rows.stop - rows.start, book["payload"].shape[1]))
-        book["payload"] = np.insert(book["payload"], [rows.start], silent, axis=0)
+        if len(book["payload"]) < len(self.codebook.payload):
+            silent = np.zeros((rows.stop - rows.start, book["payload"].shape[1]))
+            book["payload"] = np.insert(book["payload"], [rows.start], silent, axis=0)
         self.codebook.set_state(book)
         self.annealer = self._make_annealer(state["t_max"], state["t_min"])
         # This also brings the generator, which the annealer shares, to where it was after the block.
         reference = self.codebook.location[:, : self.codebook.n_cells]
         self.annealer.set_state({**state["annealer"], "reference": reference})
-        if grown:
-            self.annealer.max_codevectors = self.plan.max_cells
         if self.tree:
             self.tree.set_state(state["tree"])
 
     def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
-        config = self._config
         return Annealer(
             self.codebook,
             t_max=t_max,
             t_min=t_min,
-            cooling=Cooling(config.cooling),
-            stepsize=self._stepsize(),
-            max_codevectors=self.plan.cells,
             tol_converge=0.0,
-            tol_merge=config.tol_merge,
-            min_weight=config.min_weight,
-            perturbation=config.perturbation,
-            bifurcation=config.bifurcation,
-            check_every=self.plan.samples,
-            max_samples=self.plan.samples,
+            bifurcation=self._config.bifurcation,
             seed=self._rng,
+            **self._settings(),
         )
+
+    def _settings(self) -> dict[str, Any]:
+        """What the annealer goes by, as far as it may change."""
+        config, plan = self._config, self.plan
+        return {
+            "cooling": Cooling(config.cooling),
+            "stepsize": self._stepsize(),
+            "max_codevectors": plan.max_cells if self._grown else plan.cells,
+            "tol_merge": config.tol_merge,
+            "min_weight": config.min_weight,
+            "perturbation": config.perturbation,
+            "check_every": plan.samples,
+            "max_samples": plan.samples,
+        }
 
     def _stepsize(self) -> Stepsize:
         """What the kernel divides by, but for the flattening."""

@@ -14,6 +14,11 @@ class KernelQConfig(RangeConfig):
     The defaults were chosen by trials on CartPole with seeds 100 to 103.
     """
 
+    fixed = RangeConfig.fixed | frozenset(  # they are part of the kernel machine
+        {"bandwidth", "adapt_bandwidth", "move_probability", "slowing", "ratio", "reach", "stepsize"}
+        | {"stepsize_halving", "regularization", "batch_size", "parsimony", "max_points"}
+    )
+
     gamma: float = with_default(RangeConfig, "gamma", 0.98)
     exploration_initial_eps: float = with_default(RangeConfig, "exploration_initial_eps", 0.3)
     exploration_final_eps: float = with_default(RangeConfig, "exploration_final_eps", 0.02)

@@ -180,11 +180,11 @@ class KernelLearner(Learner):
         targets = self.machine(points)
         best = self.machine(after).max(axis=1)
         goal = reward[:, 0] + self.config.gamma * np.where(terminated[:, 0] > 0.0, 0.0, best)
-        if not np.abs(goal).max() < LARGEST:
+        self.n_waiting = 0
+        if not np.abs(goal).max() < LARGEST:  # what was learned before is kept
             return False
         targets[rows, action[:, 0].astype(np.int64)] = goal
         self.machine.learn(points, targets, np.ones(len(points)))
-        self.n_waiting = 0
         return True
 
     # -- acting ----------------------------------------------------------------------------------
@@ -204,17 +204,17 @@ class KernelLearner(Learner):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as `Learner.get_state`; and the transitions that wait to be."""
         return {
-            **super().get_state(),
+            **super().get_state(under_way),
             "n_learned": self.n_learned,
             "machine": deepcopy(self.machine.get_state()),
             "waiting": self.waiting[: self.n_waiting].copy(),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`; the number of environments may be another one."""
+        """Go on from `get_state`."""
         super().set_state(state)
         self.n_learned = state["n_learned"]
         self.machine.set_state(state["machine"])

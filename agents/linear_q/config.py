@@ -17,6 +17,11 @@ from oda_rl.agents.hyperparameters import documented, setting, with_default
 class LinearConfig(RangeConfig):
     """Hyperparameters that all baselines share; each is a keyword argument of them."""
 
+    fixed = RangeConfig.fixed | frozenset(
+        ["angles", "learning_rate_by", "bins", "n_cells", "tilings", "tiles", "order", "coupled"]
+    )
+    fixed_by_learning = RangeConfig.fixed_by_learning | frozenset(["initial_value"])
+
     trace_decay: float = setting(
         0.9, "Lambda: how far back an error reaches.", "[0, 1]", group="Learning values"
     )

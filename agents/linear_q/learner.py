@@ -303,20 +303,20 @@ class LinearLearner(Learner):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as `Learner.get_state`."""
         weights = self._weights._asdict() if self._rate_by_visits else {"weight": self._weights.weight}
         if isinstance(self.config, SOMConfig):
             weights["location"] = self.features.location
         return {
-            **super().get_state(),
+            **super().get_state(under_way),
             "counters": self.counters.copy(),
             "figures": self._figures.copy(),
             "weights": {name: array.copy() for name, array in weights.items()},
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`; the number of environments may be another one."""
+        """Go on from `get_state`."""
         super().set_state(state)
         self.counters[:] = state["counters"]
         self._figures[:] = state["figures"]

@@ -338,6 +338,15 @@ class KernelQ(OnlineAlgorithm):
         return KernelLearner
 
     @property
+    def learning_rate(self) -> float:
+        """Its `stepsize`, as SB3 calls it."""
+        return self.config.stepsize  # type: ignore[no-any-return]
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self.set_hyperparameters(stepsize=value)
+
+    @property
     def bandwidth_history_(self) -> NDArray[np.float64]:
         """The bandwidth after each mini-batch, in parts of the ranges."""
         return self.learner.bandwidth_history

@@ -1,36 +1,29 @@
 """The interface of Stable-Baselines3 around a learner that is given one transition at a time."""
 
 import inspect
-import io
-import os
 import time
-from pathlib import Path
+from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
-import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
-from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
-from stable_baselines3.common.vec_env import VecEnv
 
-from oda_rl import storage
-from oda_rl._schema import anything
-from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
+from oda_rl._validation import whole_number
+from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
+from oda_rl.agents.sb3.saving import Saving
 from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
 
 if TYPE_CHECKING:
     from oda_rl.agents.learner import Learner
-    from oda_rl.inspect.model import View
-    from oda_rl.inspect.table import Table
 
 
-class OnlineAlgorithm(BaseAlgorithm):
+class OnlineAlgorithm(Saving):
     """An SB3 algorithm that hands every transition to a learner.
 
     A single environment is stepped directly, without the vectorised environment around it, which
@@ -42,11 +35,14 @@ class OnlineAlgorithm(BaseAlgorithm):
     Attributes
     ----------
     config : Config
-        The hyperparameters.
+        The hyperparameters. Each is also an attribute, `model.gamma`; set to another value, learning
+        goes on with that, or it is refused if it cannot change any more.
     learner : Learner
         What has been learned.
     env_id : str or None
         The id of the environment that was learned from, if it has one.
+    stopping : bool
+        Whether the training is about to end (see `stop`).
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
@@ -85,10 +81,14 @@ class OnlineAlgorithm(BaseAlgorithm):
         config = override(config or self.config_class(), hyperparameters, type(self).__name__)
         if env is not None:
             env = self._make_env(env)
+        self.config = config
+        self.run = None
+        self.stopping = False
+        self.stored_envs: list[dict[str, Any]] = []
         super().__init__(
             policy,  # type: ignore[arg-type]
             env,
-            learning_rate=0.0,
+            learning_rate=self.learning_rate,
             tensorboard_log=tensorboard_log,
             verbose=verbose,
             seed=seed,
@@ -96,7 +96,6 @@ class OnlineAlgorithm(BaseAlgorithm):
             device=device,
             support_multi_env=True,
         )
-        self.config = config
         self.env_id = self._read_env_id()
         if _init_setup_model and env is not None:
             self._setup_model()
@@ -107,47 +106,6 @@ class OnlineAlgorithm(BaseAlgorithm):
     def _learner_class(cls, config: Any) -> "type[Learner]":
         """The learner that the algorithm drives with these hyperparameters."""
         raise NotImplementedError
-
-    # -- what has been learned -------------------------------------------------------------------
-
-    @property
-    def n_cells(self) -> int:
-        """Codevectors in use."""
-        return self.learner.n_cells
-
-    @property
-    def n_parameters(self) -> int:
-        """Numbers stored to act."""
-        return self.learner.n_parameters
-
-    @property
-    def history_(self) -> list[Any]:
-        """One record per finished temperature, as the annealer's `Level`; none without an annealer."""
-        return list(getattr(getattr(self.learner, "annealer", None), "history", []))
-
-    def learning_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Steps at the ends of the episodes so far, and their returns, each of shape (n_episodes,).
-
-        Those that the environments remember: none for a model that was read from a file.
-        """
-        from oda_rl.agents.explain.agent_view import learning_curve
-
-        return learning_curve(self)
-
-    def cells(self) -> "Table":
-        """The cells as a table: their states, greedy actions, values, margins and shares of the visits.
-
-        Raises a ValueError before anything has been learned, and where there are no cells.
-        """
-        from oda_rl.agents.explain import explain_policy, policy_sheet
-
-        return policy_sheet(explain_policy(self))
-
-    def view(self) -> "View":
-        """What there is to be drawn, for `oda_rl.plotting`."""
-        from oda_rl.agents.explain.agent_view import view_of_agent
-
-        return view_of_agent(self)
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -160,6 +118,7 @@ class OnlineAlgorithm(BaseAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
         callback_every: int = 1000,
+        planned_timesteps: int | None = None,
     ) -> Self:
         """Learn from the environment.
 
@@ -174,12 +133,17 @@ class OnlineAlgorithm(BaseAlgorithm):
         tb_log_name : str, optional
             Name of the TensorBoard run; the name of the class by default.
         reset_num_timesteps : bool, default=True
-            False goes on counting, and goes on with the episode under way.
+            False goes on counting, and goes on with the episode under way: two trainings are one, cut in
+            two. True counts from 0 and resets the environment, as SB3 does; what was learned is kept.
         progress_bar : bool, default=False
             Show one.
         callback_every : int, default=1000
             On an environment with compiled dynamics (`oda_rl/...`), steps between two calls of the
             callbacks; they count all steps. 1 steps it from Python like any other, with the same result.
+        planned_timesteps : int, optional
+            The end of the whole plan, as `num_timesteps` counts: exploration and the like fall over a
+            part of the way there. By default the end of this call, as in SB3; say it if another call
+            is to follow.
 
         Returns
         -------
@@ -187,6 +151,8 @@ class OnlineAlgorithm(BaseAlgorithm):
 
         Raises
         ------
+        ValueError
+            If a number is not accepted, or there is no environment.
         BadTransitionError
             If the environment returns NaN or infinity. What was learned until then is kept.
         """
@@ -196,6 +162,12 @@ class OnlineAlgorithm(BaseAlgorithm):
         from oda_rl.agents.learner import BadTransitionError
         from oda_rl.agents.sb3.training_loops import train
 
+        total_timesteps = whole_number("total_timesteps", total_timesteps, 0)
+        callback_every = whole_number("callback_every", callback_every, 1)
+        if log_interval is not None:
+            log_interval = whole_number("log_interval", log_interval, 1)
+        if planned_timesteps is not None:
+            planned_timesteps = whole_number("planned_timesteps", planned_timesteps, 1)
         fresh = reset_num_timesteps or self._last_obs is None
         total_timesteps, callback = self._setup_learn(
             total_timesteps,
@@ -204,25 +176,47 @@ class OnlineAlgorithm(BaseAlgorithm):
             tb_log_name or type(self).__name__,
             progress_bar,
         )
-        self.learner.set_horizon(total_timesteps)
-        callback.on_training_start(locals(), globals())
-        finished = False
+        self._total_timesteps = planned_timesteps or total_timesteps
+        self.learner.set_horizon(self._total_timesteps)
         try:
+            callback.on_training_start(locals(), globals())
             if fresh:
                 starts: Any = self._last_obs
                 self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
             train(self, total_timesteps, callback, log_interval, callback_every)
-            finished = True
-        except BadTransitionError as error:
-            raise BadTransitionError(
-                f"{error} This was at step {self.num_timesteps} of the training; what was learned "
-                "before is kept and can be saved."
-            ) from None
+        except BaseException as error:
+            self._last_obs = None  # where the environment stands is unknown
+            self._end_after(error, callback)
+            if isinstance(error, BadTransitionError):
+                raise BadTransitionError(
+                    f"{error} This was at step {self.num_timesteps} of the training; what was learned "
+                    "before is kept and can be saved."
+                ) from None
+            raise
         finally:
-            if not finished:  # where the environment stands is unknown
-                self._last_obs = None
-            callback.on_training_end()
+            self.stopping = False
+        callback.on_training_end()
         return self
+
+    def stop(self) -> None:
+        """End the training that is under way, or the next one, after a step.
+
+        `learn` then returns as at its end, and can be gone on with exactly. May be called from a handler
+        of signals or another thread. On compiled environments some ten thousand steps may still be made.
+        """
+        self.stopping = True
+
+    @property
+    def remaining_timesteps(self) -> int:
+        """Steps until the planned end: `learn(model.remaining_timesteps, reset_num_timesteps=False)`."""
+        return max(0, self._total_timesteps - self.num_timesteps)
+
+    def _end_after(self, error: BaseException, callback: BaseCallback) -> None:
+        """Let callbacks end a training that has failed; what they have to say comes after the error."""
+        try:
+            callback.on_training_end()
+        except Exception as another:
+            error.add_note(f"After it a callback failed, too: {type(another).__name__}: {another}")
 
     def decode(self, env: int, action: int) -> Any:
         """What environment `env` takes for the learner's `action`."""
@@ -265,6 +259,10 @@ class OnlineAlgorithm(BaseAlgorithm):
         """Raise a ValueError if the agent has no use for this space."""
         check_discrete_action_space(space)
 
+    def _init_episode_buffers(self) -> None:
+        self.ep_info_buffer = deque(maxlen=self._stats_window_size)
+        self.ep_success_buffer = deque(maxlen=self._stats_window_size)
+
     def _setup_model(self) -> None:
         self.set_random_seed(self.seed)
         self._build()
@@ -298,91 +296,3 @@ class OnlineAlgorithm(BaseAlgorithm):
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         return [], []
-
-    # -- storing ---------------------------------------------------------------------------------
-
-    def save(
-        self, path: str | Path | io.BufferedIOBase, exclude: Any = None, include: Any = None
-    ) -> None:
-        """Write the model to a `.npz` of plain arrays and JSON.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to. `.npz` is appended to a name without a suffix.
-        exclude, include : None
-            For the interface's sake; a model file always holds the whole model.
-        """
-        space = self.observation_space
-        state = {
-            "env_id": self.env_id,
-            "hyperparameters": self.config.to_dict(),
-            "learner": self.learner.get_state(),
-            "action_space": describe_space(self.action_space),
-            "observation_space": {"low": space.low, "high": space.high, "dtype": str(space.dtype)},
-            "n_envs": self.n_envs,
-            "seed": self.seed,
-            "num_timesteps": self.num_timesteps,
-            "episodes": self._episode_num,
-        }
-        storage.save(path, type(self).__name__, state)
-
-    @classmethod
-    def load(  # type: ignore[override]
-        cls,
-        path: str | os.PathLike[str] | io.BufferedIOBase,
-        env: GymEnv | str | None = None,
-        device: str = "cpu",
-        custom_objects: None = None,
-        print_system_info: bool = False,
-        force_reset: bool = True,
-        **options: Any,
-    ) -> Self:
-        """Read a model from a file.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            As given to `save`.
-        env : str, gymnasium.Env or VecEnv, optional
-            An environment to go on learning from, with the spaces of the first one.
-        device, custom_objects, print_system_info, force_reset
-            For the interface's sake.
-        **options
-            `tensorboard_log`, `verbose` and `seed`, as for the constructor.
-
-        Returns
-        -------
-        The model; it acts as the saved one did.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If there is no such file, or it is damaged, foreign, or newer; the message says which.
-        """
-        state: Any = storage.load(path, cls.__name__, anything)
-        model = cls(
-            env=None,
-            device=device,
-            _init_setup_model=False,
-            **{"seed": state["seed"], **options},
-            **state["hyperparameters"],
-        )
-        space = state["observation_space"]
-        model.observation_space = spaces.Box(
-            space["low"], space["high"], dtype=np.dtype(space["dtype"]).type
-        )
-        model.action_space = restore_space(state["action_space"])
-        model.n_envs = state["n_envs"]
-        if env is not None:
-            made = model._make_env(env)
-            model.n_envs = made.num_envs if isinstance(made, VecEnv) else 1
-            model.set_env(made)
-        if "seed" in options:  # otherwise the environment goes on with the generator that it has
-            model.set_random_seed(options["seed"])
-        model._build()
-        model.learner.set_state(state["learner"])
-        model.env_id = state["env_id"]
-        model.num_timesteps = state["num_timesteps"]
-        model._episode_num = state["episodes"]
-        return model

@@ -8,7 +8,9 @@ end of an episode, and of the training, all are called.
 from stable_baselines3.common.callbacks import (
     BaseCallback,
     CallbackList,
+    CheckpointCallback,
     ConvertCallback,
+    EvalCallback,
     EveryNTimesteps,
     LogEveryNTimesteps,
 )
@@ -17,19 +19,21 @@ from stable_baselines3.common.callbacks import (
 ALWAYS, NEVER = 0, 10**18
 
 
-def calls_until_due(callback: BaseCallback, num_timesteps: int) -> int:
-    """Calls, from 1, until a callback, or one of a list, may do something; or `ALWAYS`, or `NEVER`.
+def calls_until_due(callback: BaseCallback, num_timesteps: int, always: int = ALWAYS) -> int:
+    """Calls, from 1, until a callback, or one of a list, may do something; or `always`, or `NEVER`.
 
     What is not known here is always due. There is a single environment, so that a call is one step.
     """
     if type(callback) is CallbackList:
-        return min((calls_until_due(c, num_timesteps) for c in callback.callbacks), default=NEVER)
+        return min(
+            (calls_until_due(c, num_timesteps, always) for c in callback.callbacks), default=NEVER
+        )
     if type(callback) is ConvertCallback and callback.callback is None:  # SB3's own for None
         return NEVER
     if type(callback) in (EveryNTimesteps, LogEveryNTimesteps):
         return max(1, callback.last_time_trigger + callback.n_steps - num_timesteps)  # type: ignore[attr-defined]
     every = _due_every(callback)
-    return every - callback.n_calls % every if every else ALWAYS
+    return every - callback.n_calls % every if every else always
 
 
 def count_calls(callback: BaseCallback, n: int) -> None:
@@ -43,6 +47,9 @@ def count_calls(callback: BaseCallback, n: int) -> None:
 def _due_every(callback: BaseCallback) -> int:
     """What its class promises; nothing if a subclass does something of its own at every step."""
     kind = type(callback)
+    if kind in (CheckpointCallback, EvalCallback):  # SB3's own
+        every = callback.save_freq if kind is CheckpointCallback else callback.eval_freq  # type: ignore[attr-defined]
+        return every if every > 0 else NEVER
     promising = next((base for base in kind.__mro__ if "due_every" in vars(base)), None)
     if promising is None or kind._on_step is not promising._on_step:  # type: ignore[attr-defined]
         return ALWAYS

@@ -1,5 +1,6 @@
 """Callbacks in SB3's style: watch the codebook, keep the best policy."""
 
+import io
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from oda_rl._validation import check_at_least
 from oda_rl.agents.sb3.callback_schedule import NEVER
+from oda_rl.storage import written_whole
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.tensorboard import Board
@@ -103,7 +105,7 @@ class CodebookCallback(BaseCallback):
         self.seconds = {"training": 0.0, "pictures": 0.0, "at_end": 0.0}
         self._every = {"pictures": figure_freq, "histograms": histogram_freq}
         self._board: Board | None = None
-        self._recorded = -1
+        self._recorded = self._recorded_at = -1
         self._levels = 0
 
     @property
@@ -119,7 +121,8 @@ class CodebookCallback(BaseCallback):
         self.seconds = {"training": 0.0, "pictures": 0.0, "at_end": 0.0}
         self._expected = dict(FIRST_GUESS)
         self._drawn = {kind: self._number(kind) for kind in self._every}
-        self._recorded = -1
+        steps = self.num_timesteps
+        self._recorded, self._recorded_at = steps // self.log_freq if steps else -1, -1
         self._board = None
         if writer is None:
             return
@@ -275,7 +278,7 @@ class SnapshotCallback(BaseCallback):
     def _keep(self) -> None:
         learner: Any = self.model.learner  # type: ignore[attr-defined]
         if learner.is_scaled:
-            self.snapshots.append((self.num_timesteps, learner.get_state()))
+            self.snapshots.append((self.num_timesteps, learner.get_state(under_way=False)))
 
     def views(self) -> "list[View]":
         """What there is to be drawn at each snapshot, for `oda_rl.plotting.animate_codebook`."""
@@ -301,7 +304,7 @@ class KeepBestCallback(EvalCallback):
     eval_freq : int, default=10_000
         Calls of the callback (steps of every environment) between evaluations.
     restore : bool, default=True
-        Whether to give the best policy back; False only evaluates.
+        Whether to give the best policy back at the end; otherwise `give_back` does, when it is called.
     **options
         As for `EvalCallback`.
 
@@ -309,6 +312,8 @@ class KeepBestCallback(EvalCallback):
     ----------
     best_timesteps : int
         Steps of the training after which the policy that is kept had been reached.
+    best : dict or None
+        The state of the learner then.
     """
 
     def __init__(
@@ -323,7 +328,7 @@ class KeepBestCallback(EvalCallback):
         super().__init__(eval_env, n_eval_episodes=n_eval_episodes, eval_freq=eval_freq, **options)
         self.restore = restore
         self.best_timesteps = 0
-        self._best: dict[str, Any] | None = None
+        self.best: dict[str, Any] | None = None
 
     def _init_callback(self) -> None:
         with warnings.catch_warnings():  # several episodes at once need other environments than training
@@ -336,14 +341,28 @@ class KeepBestCallback(EvalCallback):
         return self.eval_freq if self.eval_freq > 0 else NEVER
 
     def _on_step(self) -> bool:
-        go_on = super()._on_step()
+        place, file = self.log_path, io.BytesIO()
+        self.log_path = file if place else None  # type: ignore[assignment]
+        try:
+            go_on = super()._on_step()
+        finally:
+            self.log_path = place
+        if file.tell():  # SB3 itself would leave half a file when it is killed
+            with written_whole(f"{place}.npz") as path:
+                path.write_bytes(file.getvalue())
         evaluated = self.eval_freq > 0 and self.n_calls % self.eval_freq == 0
         if evaluated and self.last_mean_reward >= self.best_mean_reward > -np.inf:
-            self._best = self.model.learner.get_state()  # type: ignore[attr-defined]
+            self.best = self.model.learner.get_state(under_way=False)  # type: ignore[attr-defined]
             self.best_timesteps = self.num_timesteps
         return go_on
 
     def _on_training_end(self) -> None:
         super()._on_training_end()
-        if self.restore and self._best is not None:
-            self.model.learner.set_state(self._best)  # type: ignore[attr-defined]
+        if self.restore:
+            self.give_back()
+
+    def give_back(self) -> None:
+        """Give the model its best policy so far, if there is one."""
+        if self.best is not None:
+            self.model.learner.set_state(self.best)  # type: ignore[attr-defined]
+            self.model._last_obs = None  # the episode under way is none of this policy's

@@ -19,6 +19,13 @@ class CodebookPolicy:
         self.action_space = actions.space
         self._shape = observation_space.shape
 
+    def __repr__(self) -> str:
+        kind, learner = type(self).__name__, self.learner
+        return (
+            f"{kind}({type(learner).__name__}, n_cells={learner.n_cells}, "
+            f"n_parameters={learner.n_parameters}, {self.observation_space} -> {self.action_space})"
+        )
+
     def predict(
         self,
         observation: NDArray[Any],

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl.agents import compiled_rollout
@@ -21,6 +20,7 @@ from oda_rl.envs.dynamics import (
     CompiledDynamics,
     StartBlock,
     find_dynamics,
+    find_monitor,
     get_elapsed_steps,
     hand_back,
 )
@@ -73,7 +73,7 @@ def run_single(
     callback.on_rollout_start()
     missed, due = 0, calls_until_due(callback, model.num_timesteps)
     go_on = True
-    while go_on and model.num_timesteps < total_timesteps:
+    while go_on and not model.stopping and model.num_timesteps < total_timesteps:
         if only_scaling and model.learner.is_scaled:
             break
         taken = model.decode(0, action)
@@ -88,7 +88,7 @@ def run_single(
             action = model.learner.begin(0, observation)
         model.next_actions[0] = action
         model._last_obs = observation[None]
-        if missed + 1 < due and not ended and model.num_timesteps < total_timesteps:
+        if missed + 1 < due and not (ended or model.stopping) and model.num_timesteps < total_timesteps:
             missed += 1
             continue
         count_calls(callback, missed)
@@ -99,11 +99,8 @@ def run_single(
             "dones": np.array([ended]),
             "infos": [info],
         }
-        callback.update_locals(step)
-        go_on = callback.on_step()
+        go_on = call_back(model, callback, log_interval, step)
         missed, due = 0, due and calls_until_due(callback, model.num_timesteps)
-        if ended:
-            finish_episodes(model, callback, log_interval, step)
     count_calls(callback, missed)  # the warm-up may end between two calls
     return go_on
 
@@ -118,7 +115,7 @@ def run_vectorised(
     """Step several environments, which take turns at the learner."""
     callback.on_rollout_start()
     go_on = True
-    while go_on and model.num_timesteps < total_timesteps:
+    while go_on and not model.stopping and model.num_timesteps < total_timesteps:
         taken = np.array([model.decode(e, action) for e, action in enumerate(model.next_actions)])
         observations, rewards, dones, infos = env.step(taken)
         new_obs = np.asarray(observations)
@@ -137,23 +134,29 @@ def run_vectorised(
             "dones": dones,
             "infos": infos,
         }
-        callback.update_locals(step)
-        go_on = callback.on_step()
-        if dones.any():
-            finish_episodes(model, callback, log_interval, step)
+        go_on = call_back(model, callback, log_interval, step)
 
 
-def finish_episodes(
+def call_back(
     model: "OnlineAlgorithm", callback: BaseCallback, log_interval: int | None, step: dict[str, Any]
-) -> None:
-    """Count the episodes that ended in this step, and log when it is time."""
-    model._update_info_buffer(step["infos"], step["dones"])
-    before = model._episode_num
-    model._episode_num += int(step["dones"].sum())
-    callback.on_rollout_end()
-    if log_interval and before // log_interval < model._episode_num // log_interval:
-        model.dump_logs()
-    callback.on_rollout_start()
+) -> bool:
+    """Call the callbacks after a step, count the episodes that ended in it, and log when it is time.
+
+    The episodes are counted first, so that a model that a callback saves is whole. Returns whether the
+    callbacks let the training go on.
+    """
+    before, n_ended = model._episode_num, int(step["dones"].sum())
+    if n_ended:
+        model._update_info_buffer(step["infos"], step["dones"])
+        model._episode_num += n_ended
+    callback.update_locals(step)
+    go_on = callback.on_step()
+    if n_ended:
+        callback.on_rollout_end()
+        if log_interval and before // log_interval < model._episode_num // log_interval:
+            model.dump_logs()
+        callback.on_rollout_start()
+    return go_on
 
 
 class CompiledRun:
@@ -163,11 +166,12 @@ class CompiledRun:
     """
 
     def __init__(self, model: "OnlineAlgorithm", env: gym.Env, dynamics: CompiledDynamics) -> None:
-        self.learner: Any = model.learner
+        self.model: Any = model
         self.env = env
         self.dynamics = dynamics
-        self.monitor = _find_monitor(env)
+        self.monitor = find_monitor(env)
         begun = sum(self.monitor.rewards) if self.monitor else 0.0
+        self._stands = False  # whether the environment stands where this does, and its generator
         self.starts = StartBlock(dynamics.env, STARTS)
         self.rollout = compiled_rollout.Rollout(
             parameters=dynamics.parameters,
@@ -188,11 +192,14 @@ class CompiledRun:
         limit = NO_LIMIT if dynamics.time_limit is None else dynamics.time_limit
         while made < n_steps:
             clock = self.rollout.clock
-            if clock[compiled_rollout.STARTS_USED] == STARTS:
+            used_up = clock[compiled_rollout.STARTS_USED] == STARTS
+            if used_up:
                 self.starts.rewind_to(STARTS)
+            if used_up or self._stands:
                 self.starts = StartBlock(dynamics.env, STARTS)
                 self.rollout = self.rollout._replace(starts=self.starts.rows)
                 clock[compiled_rollout.STARTS_USED] = 0
+                self._stands = False
             clock[compiled_rollout.EPISODES] = 0
             made_now = self.learner.play(
                 dynamics.step, dynamics.reset, self.rollout, limit, n_steps - made
@@ -209,24 +216,27 @@ class CompiledRun:
         """The last one."""
         return float(self.rollout.played[compiled_rollout.REWARD])
 
+    @property
+    def learner(self) -> Any:
+        """What learns; a callback may have replaced it."""
+        return self.model.learner
+
     def hand_over(self) -> None:
-        """Let the environment, its Monitor and its generator go on from here, step by step."""
+        """Let the environment, its Monitor and its generator stand where this stands.
+
+        They, or this, can go on from here: it is the same.
+        """
         rollout = self.rollout
         if rollout.clock[compiled_rollout.BEGINNING]:
             # The draw that begins the episode is the learner's next; nothing else has happened.
             self.learner.begin(0, rollout.observation)
             rollout.clock[compiled_rollout.BEGINNING] = 0
-        self.starts.rewind_to(int(rollout.clock[compiled_rollout.STARTS_USED]))
         elapsed = int(rollout.clock[compiled_rollout.ELAPSED])
-        hand_back(self.env, rollout.state, elapsed)
-        if self.monitor:
-            # Only their sum and their number matter to it.
-            self.monitor.rewards = (
-                [float(rollout.played[compiled_rollout.RETURN])] + [0.0] * (elapsed - 1)
-                if elapsed
-                else []
-            )
-            self.monitor.needs_reset = False
+        total = float(rollout.played[compiled_rollout.RETURN])
+        hand_back(self.env, rollout.state, elapsed, total)
+        self.starts.rewind_to(int(rollout.clock[compiled_rollout.STARTS_USED]))
+        self.model.next_actions[0] = self.learner.next_action(0)
+        self._stands = True
 
     def _record(self, i: int) -> dict[str, Any]:
         total, length = float(self.rollout.returns[i]), int(self.rollout.lengths[i])
@@ -258,9 +268,9 @@ def run_compiled(
     first = model.num_timesteps - callback.n_calls
     # Each return to Python costs as much as a hundred steps.
     longest = max(callback_every, LOGGED if model.logger.output_formats else UNWATCHED)
-    go_on = True
+    go_on, model.run = True, run
     try:
-        while go_on and model.num_timesteps < total_timesteps:
+        while go_on and not model.stopping and model.num_timesteps < total_timesteps:
             chunk = _chunk(model, callback, first, callback_every, longest)
             chunk = min(chunk, total_timesteps - model.num_timesteps)
             infos = run.advance(chunk)
@@ -276,13 +286,10 @@ def run_compiled(
                 "infos": infos or [{}],
             }
             count_calls(callback, chunk - 1)
-            callback.update_locals(step)
-            go_on = callback.on_step()
-            if infos:
-                finish_episodes(model, callback, log_interval, step)
+            go_on = call_back(model, callback, log_interval, step)
     finally:
-        run.hand_over()
-        model.next_actions[0] = model.learner.next_action(0)
+        model.settle()
+        model.run = None
 
 
 def _chunk(
@@ -291,15 +298,8 @@ def _chunk(
     """Steps until the callbacks are to be called: when one is due, or every so often."""
     until_due = calls_until_due(callback, model.num_timesteps)
     if until_due == ALWAYS:
-        return callback_every - (model.num_timesteps - first) % callback_every
+        known = calls_until_due(callback, model.num_timesteps, always=NEVER)
+        return min(known, callback_every - (model.num_timesteps - first) % callback_every)
     if until_due == NEVER:
         return longest - (model.num_timesteps - first) % longest
     return min(until_due, longest)
-
-
-def _find_monitor(env: gym.Env) -> Monitor | None:
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, Monitor):
-            return env
-        env = env.env
-    return None

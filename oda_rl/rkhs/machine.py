@@ -207,6 +207,7 @@ class KernelMachine:
             "inverse": inverse,
             "counters": self.counters,
             "records": self.records,
+            "chunks": [len(chunk) for chunk in self._records],
             "last": self.batch.last,
             "steps": self.batch.steps,
             "waiting": list(self.waiting),
@@ -219,7 +220,7 @@ class KernelMachine:
         capacity = max(CAPACITY + self.rules.batch_size, 2 * len(weights))
         self.dictionary = Dictionary.of(capacity, points, weights, inverse)
         self.counters[:] = state["counters"]
-        self._records = [state["records"]]
+        self._records = np.split(state["records"], np.cumsum(state["chunks"])[:-1])
         self.batch.last[:] = state["last"]
         self.batch.steps[:] = state["steps"]
         self._wait(*state["waiting"])

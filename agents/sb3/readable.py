@@ -1,0 +1,102 @@
+"""What an agent tells of itself, and its hyperparameters as something that can be changed."""
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from oda_rl.agents.hyperparameters import Config, override
+
+if TYPE_CHECKING:
+    from oda_rl.inspect.model import View
+    from oda_rl.inspect.table import Table
+
+
+class Readable(BaseAlgorithm):
+    """The part of an `OnlineAlgorithm` that says what it has learned, and by which hyperparameters."""
+
+    learner: Any
+    policy: Any
+    config: Config
+
+    @property
+    def n_cells(self) -> int:
+        """Codevectors in use."""
+        return self.learner.n_cells
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers stored to act."""
+        return self.learner.n_parameters
+
+    @property
+    def history_(self) -> list[Any]:
+        """One record per finished temperature, as the annealer's `Level`; none without an annealer."""
+        return list(getattr(getattr(self.learner, "annealer", None), "history", []))
+
+    def learning_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Steps at the ends of the episodes so far, and their returns, each of shape (n_episodes,).
+
+        Those that the environments remember: none for a model that was read from a file.
+        """
+        from oda_rl.agents.explain.agent_view import learning_curve
+
+        return learning_curve(self)
+
+    def cells(self) -> "Table":
+        """The cells as a table: their states, greedy actions, values, margins and shares of the visits.
+
+        Raises a ValueError before anything has been learned, and where there are no cells.
+        """
+        from oda_rl.agents.explain import explain_policy, policy_sheet
+
+        return policy_sheet(explain_policy(self))
+
+    def view(self) -> "View":
+        """What there is to be drawn, for `oda_rl.plotting`."""
+        from oda_rl.agents.explain.agent_view import view_of_agent
+
+        return view_of_agent(self)
+
+    @property
+    def exploration_rate(self) -> float:
+        """The share of random actions at present; it follows the hyperparameters of the exploration."""
+        return self.learner.exploration_rate
+
+    def __repr__(self) -> str:
+        name, config, plain = type(self).__name__, self.config, self.config_class()
+        told = {"env": self.env_id}
+        if hasattr(self, "learner"):
+            told |= {"n_cells": self.n_cells, "num_timesteps": self.num_timesteps}
+        told |= {"gamma": config.gamma, "learning_rate": self.learning_rate}
+        for one in fields(config):
+            if getattr(config, one.name) != getattr(plain, one.name):
+                told[one.name] = getattr(config, one.name)
+        return f"{name}({', '.join(f'{key}={value!r}' for key, value in told.items())})"
+
+    def set_hyperparameters(self, **given: Any) -> None:
+        """Go on with other values of some hyperparameters, as `model.gamma = 0.995` does with one.
+
+        Parameters
+        ----------
+        **given
+            By name, all of them at once.
+
+        Raises
+        ------
+        TypeError
+            If there is no such hyperparameter.
+        ValueError
+            If a value is not accepted, or cannot be changed any more; then nothing is changed.
+        """
+        config = override(self.config, given, type(self).__name__)
+        made = hasattr(self, "learner")
+        if made:
+            self.learner.use(config)
+        self.config = config
+        if made and "max_cells" in given:  # all arrays are as large as the cells need
+            state = self.learner.get_state()
+            self.learner = self.policy.learner = self._make_learner()
+            self.learner.set_state(state)

@@ -1,0 +1,225 @@
+"""What a model file holds of an agent, and how a model goes on from it."""
+
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.type_aliases import GymEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+from oda_rl import storage
+from oda_rl._schema import anything
+from oda_rl.agents.actions import describe_space, restore_space
+from oda_rl.agents.sb3.readable import Readable
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.training_loops import CompiledRun
+
+
+class Saving(Readable):
+    """The part of an `OnlineAlgorithm` that is written to a file, and goes on from it."""
+
+    actions: Any
+    next_actions: list[int]
+    env_id: str | None
+    run: "CompiledRun | None"
+    stored_envs: list[dict[str, Any]]
+
+    def save(
+        self, path: str | Path | io.BufferedIOBase, exclude: Any = None, include: Any = None
+    ) -> None:
+        """Write the model to a `.npz` of plain arrays and JSON.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to. `.npz` is appended to a name without a suffix.
+        exclude, include : None
+            For the interface's sake; a model file always holds the whole model.
+        """
+        write_model(self, path)
+
+    @classmethod
+    def load(  # type: ignore[override]
+        cls,
+        path: str | os.PathLike[str] | io.BufferedIOBase,
+        env: GymEnv | str | None = None,
+        device: str = "cpu",
+        custom_objects: None = None,
+        print_system_info: bool = False,
+        force_reset: bool | None = None,
+        **options: Any,
+    ) -> Self:
+        """Read a model from a file.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            As given to `save`.
+        env : str, gymnasium.Env or VecEnv, optional
+            An environment to go on learning from, with the spaces of the first one.
+        device, custom_objects, print_system_info
+            For the interface's sake.
+        force_reset : bool, optional
+            Whether `learn` resets the environment in any case. By default it does so, but for an
+            environment that goes on where the file left it (see `oda_rl.envs.continuing`): then
+            `learn(..., reset_num_timesteps=False)` goes on exactly. False takes the environment to stand
+            where it stood, as SB3 does.
+        **options
+            `tensorboard_log`, `verbose`, `stats_window_size` and `seed`, as for the constructor, and
+            hyperparameters, to go on with other ones. A seed begins new episodes, of another stream.
+
+        Returns
+        -------
+        The model; it acts as the saved one did.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If there is no such file, or it is damaged, foreign, or newer; if a hyperparameter cannot
+            change any more. The message says which.
+        """
+        state: Any = storage.load(path, cls.__name__, anything)
+        given, options = split_options(cls.config_class, options)
+        model = cls(
+            env=None,
+            device=device,
+            _init_setup_model=False,
+            **{"seed": state["seed"], **options},
+            **state["hyperparameters"],
+        )
+        restore_model(model, state)
+        if env is not None:
+            take_env(model, model._make_env(env), True if "seed" in options else force_reset)
+        if "seed" in options:
+            model.set_random_seed(options["seed"])
+        model.set_hyperparameters(**given)
+        return model
+
+    def set_env(self, env: GymEnv, force_reset: bool | None = None) -> None:
+        """Learn from another environment from now on.
+
+        Parameters
+        ----------
+        env : gymnasium.Env or VecEnv
+            With the same spaces, and as many.
+        force_reset : bool, optional
+            As for `load`.
+        """
+        stored, last_obs = self.stored_envs, self._last_obs
+        super().set_env(self._make_env(env), force_reset is not False)
+        self.stored_envs = []
+        if stored and restore_all(self.env, stored) and force_reset is None:  # type: ignore[arg-type]
+            self._last_obs = last_obs
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.settle()
+        return {**vars(self), "run": None}
+
+    def settle(self) -> None:
+        """Let the environment stand where a compiled loop has come to, if one is under way."""
+        if self.run is not None:
+            self.run.hand_over()
+
+
+def write_model(model: Saving, path: Any, more: Mapping[str, Any] | None = None) -> None:
+    """Write a model to a file, with `more` entries, for the program that trains it."""
+    storage.save(path, type(model).__name__, {**describe_model(model), **(more or {})})
+
+
+def describe_model(model: Saving) -> dict[str, Any]:
+    """All that a model needs to go on exactly, as plain values and arrays."""
+    model.settle()
+    space, learner = model.observation_space, model.learner
+    episodes: Any = model.ep_info_buffer or ()
+    return {
+        "env_id": model.env_id,
+        "hyperparameters": model.config.to_dict(),
+        "learner": learner.get_state(),
+        "action_space": describe_space(model.action_space),
+        "observation_space": {"low": space.low, "high": space.high, "dtype": str(space.dtype)},
+        "n_envs": model.n_envs,
+        "seed": model.seed,
+        "num_timesteps": model.num_timesteps,
+        "planned_timesteps": model._total_timesteps,
+        "episodes": model._episode_num,
+        "returns": np.array([(episode["r"], episode["l"]) for episode in episodes]).reshape(-1, 2),
+        "successes": [bool(success) for success in model.ep_success_buffer or ()],
+        "last_obs": model._last_obs,
+        "environments": model.stored_envs if model.env is None else capture_all(model.env),
+    }
+
+
+def restore_model(model: Saving, state: Any) -> None:
+    """Give a model that has been made without an environment all that `describe_model` found."""
+    space = state["observation_space"]
+    model.observation_space = spaces.Box(
+        space["low"], space["high"], dtype=np.dtype(space["dtype"]).type
+    )
+    model.action_space = restore_space(state["action_space"])
+    model.n_envs = state["n_envs"]
+    model._build()
+    model.learner.set_state(state["learner"])
+    model.next_actions = [model.learner.next_action(env) for env in range(model.n_envs)]
+    model.env_id = state["env_id"]
+    model.num_timesteps = state["num_timesteps"]
+    model._total_timesteps = state["planned_timesteps"]
+    model._episode_num = state["episodes"]
+    model._init_episode_buffers()
+    model.ep_info_buffer.extend(
+        {"r": total, "l": int(length), "t": 0.0} for total, length in state["returns"].tolist()
+    )
+    model.ep_success_buffer.extend(state["successes"])
+    model._last_obs = state["last_obs"]
+    model.stored_envs = state["environments"]
+
+
+def take_env(model: Saving, env: Any, force_reset: bool | None) -> None:
+    """Give a model from a file its environment, or several, perhaps another number of them."""
+    n_envs = env.num_envs if isinstance(env, VecEnv) else 1
+    if n_envs != model.n_envs:
+        learned = model.learner.get_state(under_way=False)
+        model.n_envs = n_envs
+        model._build()
+        model.learner.set_state(learned)
+        model._last_obs, model.stored_envs = None, []
+    model.set_env(env, force_reset)
+
+
+def capture_all(env: VecEnv) -> list[dict[str, Any]]:
+    """Where the environments stand; none if they are in other processes."""
+    from oda_rl.envs.continuing import capture  # with numba, as below
+
+    inner: Any = env.unwrapped
+    if type(inner) is not DummyVecEnv:
+        return []
+    found = [capture(one) for one in inner.envs]
+    # What wraps them all may have a state of its own.
+    return found if env is inner else [{**one, "state": None} for one in found]
+
+
+def restore_all(env: VecEnv, stored: list[dict[str, Any]]) -> bool:
+    """Let environments go on where others of their kinds were captured; returns whether all do."""
+    from oda_rl.envs.continuing import kind_of, restore
+
+    inner: Any = env.unwrapped
+    if type(inner) is not DummyVecEnv or [one["kind"] for one in stored] != list(
+        map(kind_of, inner.envs)
+    ):
+        return False
+    inner._reset_seeds()  # the generators are those of the file
+    went_on = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
+    return all(went_on)
+
+
+def split_options(config_class: Any, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Hyperparameters among the options of `load`, and the others; those of a `config` are all given."""
+    config, names = options.pop("config", None), [one.name for one in fields(config_class)]
+    given = {} if config is None else {name: getattr(config, name) for name in names}
+    given |= {name: value for name, value in options.items() if name in names}
+    return given, {name: value for name, value in options.items() if name not in names}

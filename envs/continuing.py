@@ -1,0 +1,126 @@
+"""Where an environment stands, as plain values: what a model file keeps of it to go on exactly.
+
+Gymnasium offers no such thing. Of any environment there is its generator `np_random`; the state is known
+of those with compiled dynamics and of Gymnasium's classic control. Where it is not, or where a wrapper
+may have a state of its own, another episode begins, drawn from the same stream.
+"""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from oda_rl.envs.dynamics import (
+    find_monitor,
+    get_elapsed_steps,
+    go_on_counting,
+    only_looked_at,
+    tells_all,
+)
+
+# All that the next steps of these depend on.
+_CONTROL = "gymnasium.envs.classic_control."
+STATES = {
+    f"{_CONTROL}cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
+    f"{_CONTROL}mountain_car:MountainCarEnv": ("state",),
+    f"{_CONTROL}continuous_mountain_car:Continuous_MountainCarEnv": ("state",),
+    f"{_CONTROL}acrobot:AcrobotEnv": ("state",),
+    f"{_CONTROL}pendulum:PendulumEnv": ("state",),
+}
+
+
+def capture(env: gym.Env) -> dict[str, Any]:
+    """Where an environment stands.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        An environment, in any wrappers.
+
+    Returns
+    -------
+    dict
+        Plain values and arrays, for `restore`. `state` is None where it is not known.
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> env, twin = gym.make("CartPole-v1"), gym.make("CartPole-v1")
+    >>> _ = env.reset(seed=0), env.step(1)
+    >>> restore(twin, capture(env))
+    True
+    >>> bool((env.step(1)[0] == twin.step(1)[0]).all())
+    True
+    """
+    monitor, inner = find_monitor(env), env.unwrapped
+    return {
+        "kind": kind_of(inner),
+        "generator": _get_generator(inner),
+        "state": _get_state(inner) if only_looked_at(env) else None,
+        "elapsed": get_elapsed_steps(env),
+        "total": float(sum(monitor.rewards)) if monitor else 0.0,
+    }
+
+
+def restore(env: gym.Env, stored: dict[str, Any]) -> bool:
+    """Let an environment go on where another one of its kind was captured.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment.
+    stored : dict
+        From `capture`.
+
+    Returns
+    -------
+    bool
+        Whether it goes on in the middle of the episode. If not, it has to be reset; if it is of the same
+        class its generator is the one that was captured.
+    """
+    inner: Any = env.unwrapped
+    if stored["kind"] != kind_of(inner):
+        return False
+    state, generator = stored["state"], stored["generator"]
+    known = state is not None and only_looked_at(env)
+    if known:
+        env.reset()
+        _set_state(inner, state)
+        go_on_counting(env, stored["elapsed"], stored["total"])
+    own = _get_generator(inner)
+    if generator and own and own["bit_generator"] == generator["bit_generator"]:
+        inner.np_random.bit_generator.state = generator
+    return known
+
+
+def kind_of(env: gym.Env) -> str:
+    """The class of an environment without its wrappers, by name."""
+    inner = env.unwrapped
+    return f"{type(inner).__module__}:{type(inner).__qualname__}"
+
+
+def _get_generator(inner: gym.Env) -> dict[str, Any] | None:
+    generator = getattr(inner, "np_random", None)
+    return dict(generator.bit_generator.state) if isinstance(generator, np.random.Generator) else None
+
+
+def _get_state(inner: Any) -> Any:
+    from oda_rl.envs.compiled import CompiledEnv
+
+    if isinstance(inner, CompiledEnv):
+        return inner.get_state() if inner.is_under_way and tells_all(inner) else None
+    names = STATES.get(kind_of(inner), ())
+    if not names or inner.__dict__.get("state") is None:
+        return None
+    return {name: getattr(inner, name) for name in names}
+
+
+def _set_state(inner: Any, state: Any) -> None:
+    if isinstance(state, dict):
+        vars(inner).update({name: _copied(state[name]) for name in STATES[kind_of(inner)]})
+    else:
+        inner.set_state(state)
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value

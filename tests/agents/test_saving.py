@@ -1,0 +1,221 @@
+"""Going on from a file, exactly."""
+
+import io
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from environments import IdentityEnv
+from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
+from stable_baselines3.common.env_util import make_vec_env
+
+import oda_rl.agents as agents
+from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.learner import DivergenceError
+
+SMALL = {
+    "growth_steps": 600,
+    "growth_cells": 10,
+    "max_cells": 25,
+    "warmup_steps": 200,
+    "samples_per_cell": 8,
+}
+TREE = {**SMALL, "tree": True, "growth_cells": 40, "max_cells": 80}
+# oda_rl/CartPole-v1 is compiled; of Gymnasium's classic control the state is known, too
+CASES = [
+    (TwoTimescaleQ, SMALL, "oda_rl/CartPole-v1", 1, 1400),
+    (TwoTimescaleQ, SMALL, "oda_rl/Pendulum-v1", 1, 1400),
+    (TwoTimescaleQ, {**SMALL, "codebook": "per_action"}, "oda_rl/CartPole-v1", 3, 150),
+    (TwoTimescaleQ, TREE, "oda_rl/MountainCar-v0", 1, 2000),
+    (TwoTimescaleQ, {**SMALL, "bifurcation": "perturb"}, "CartPole-v1", 1, 1000),
+    (TwoTimescaleAC, SMALL, "oda_rl/Acrobot-v1", 1, 120),
+    (TwoTimescaleAC, TREE, "oda_rl/CartPole-v1", 3, 1700),
+    (TwoTimescaleQ, SMALL, "MountainCarContinuous-v0", 1, 1500),
+    (UniformGridQ, {}, "oda_rl/CartPole-v1", 1, 700),
+    (agents.SOMQ, {"n_cells": 30}, "Acrobot-v1", 1, 1200),
+    (agents.TileCodingSarsa, {"learning_rate_by": "visits"}, "oda_rl/CartPole-v1", 1, 1500),
+    (agents.FourierSarsa, {"order": 2}, "MountainCar-v0", 2, 1300),
+    (agents.KernelQ, {"warmup_steps": 200, "max_points": 20}, "oda_rl/CartPole-v1", 1, 405),
+]
+
+
+def to_bytes(model):
+    file = io.BytesIO()
+    model.save(file)
+    return file.getvalue()
+
+
+def from_bytes(model, content, env=None, **options):
+    return type(model).load(io.BytesIO(content), env=env, **options)
+
+
+def make_env(env_id, n_envs):
+    return make_vec_env(env_id, n_envs, seed=3) if n_envs > 1 else env_id
+
+
+@pytest.mark.parametrize(("kind", "options", "env_id", "n_envs", "cut"), CASES)
+def test_a_training_cut_in_two_is_the_training(kind, options, env_id, n_envs, cut):
+    def begin():
+        return kind(env=make_env(env_id, n_envs), seed=1, **options)
+
+    whole = begin().learn(cut + 1_000)
+    first = begin().learn(cut, planned_timesteps=cut + 1_000)
+    stored = to_bytes(first)
+    second = from_bytes(first, stored, make_env(env_id, n_envs))
+    assert to_bytes(second) == stored
+    for model in (first, second):  # in the process, and from the file
+        model.learn(model.remaining_timesteps, reset_num_timesteps=False)
+        assert to_bytes(model) == to_bytes(whole)
+
+
+def test_saving_in_the_middle_changes_nothing(tmp_path):
+    def make():
+        return TwoTimescaleAC(env="oda_rl/CartPole-v1", seed=1, **SMALL)
+
+    saved = make().learn(2_500, callback=CheckpointCallback(700, str(tmp_path), "model"))
+    assert to_bytes(saved) == to_bytes(make().learn(2_500))
+    # SB3's callback calls it .zip, and users leave that out
+    for name in ("model_1400_steps", "model_1400_steps.zip", "model_1400_steps.npz"):
+        model = TwoTimescaleAC.load(tmp_path / name, env="oda_rl/CartPole-v1")
+    assert model.remaining_timesteps == 1_100
+    model.learn(1_100, reset_num_timesteps=False)
+    assert to_bytes(model) == to_bytes(saved)
+
+
+def test_a_training_that_is_stopped_goes_on():
+    class Stop(BaseCallback):
+        def _on_step(self):
+            if self.num_timesteps == 1_000:
+                self.model.stop()
+            return True
+
+    whole = UniformGridQ(env="oda_rl/CartPole-v1", seed=0).learn(3_000)
+    model = UniformGridQ(env="oda_rl/CartPole-v1", seed=0).learn(3_000, callback=Stop())
+    assert model.num_timesteps == 1_000
+    model.learn(model.remaining_timesteps, reset_num_timesteps=False)
+    assert to_bytes(model) == to_bytes(whole)
+
+
+def test_two_models_of_a_file_go_on_alike():
+    """Of another environment the episode cannot be gone on with, but its random stream can."""
+    model = TwoTimescaleQ(env=IdentityEnv(), seed=None, **SMALL).learn(1_500)
+    stored, files = to_bytes(model), []
+    for seed in (None, None, 5):
+        options = {} if seed is None else {"seed": seed}
+        one = from_bytes(model, stored, IdentityEnv(), **options)
+        assert one._last_obs is None, "it has to be reset"
+        drawn = one.predict(np.zeros((50, 1), np.float32))[0]
+        one.learn(1_000, reset_num_timesteps=False)
+        files.append((drawn.tolist(), to_bytes(one)))
+    assert files[0] == files[1]
+    assert files[0][1] != files[2][1]
+
+
+def test_the_environment_may_be_given_later_be_another_or_be_more():
+    model = UniformGridQ(env="oda_rl/CartPole-v1", seed=0).learn(1_500)
+    stored = to_bytes(model)
+    later = from_bytes(model, stored)
+    assert to_bytes(later) == stored, "nothing is lost without an environment"
+    later.set_env(gym.make("oda_rl/CartPole-v1"))
+    again = from_bytes(model, stored, "oda_rl/CartPole-v1", force_reset=True)
+    for one in (model, later, again):
+        one.learn(1_000, reset_num_timesteps=False)
+    assert to_bytes(later) == to_bytes(model) != to_bytes(again)
+    more = from_bytes(model, stored, make_vec_env("oda_rl/CartPole-v1", 3, seed=0))
+    np.testing.assert_array_equal(more.learner.weights, from_bytes(model, stored).learner.weights)
+    assert more.learn(999).num_timesteps == 999
+
+
+def test_another_number_of_environments_keeps_what_steps_still_owe():
+    model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **TREE).learn(2_400)
+    more = from_bytes(model, to_bytes(model), make_vec_env("oda_rl/CartPole-v1", 2, seed=0))
+    np.testing.assert_array_equal(more.learner.q_values, model.learner.q_values)
+
+
+def test_hyperparameters_change_where_they_can():
+    model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **SMALL).learn(2_000)
+    stored = to_bytes(model)
+    other = from_bytes(model, stored, gamma=0.5, max_cells=60, verbose=0)
+    assert (other.gamma, other.max_cells) == (0.5, 60)
+    np.testing.assert_array_equal(other.learner.q_values, model.learner.q_values)
+    other.set_env(gym.make("oda_rl/CartPole-v1"))
+    assert other.learn(20_000, reset_num_timesteps=False).n_cells > 25
+    for options, message in [
+        ({"growth_cells": 2}, "growth_cells cannot be changed once values are learned"),
+        ({"local_model": "constant"}, "local_model cannot be changed of a model that has been made"),
+        ({"max_cells": 10}, "max_cells must be at least"),
+        ({"gamma": 2}, r"gamma must be a number in \[0, 1\), got 2"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            from_bytes(model, stored, **options)
+    with pytest.raises(TypeError, match="no hyperparameter 'gama'"):
+        from_bytes(model, stored, gama=0.5)
+
+
+def test_attributes_of_sb3_can_be_read_and_set_by_callbacks():
+    class Change(BaseCallback):
+        def _on_step(self):
+            if self.num_timesteps == 2_000:
+                self.model.gamma, self.model.learning_rate = 0.9, 0.02
+            return True
+
+    model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **SMALL)
+    assert (model.gamma, model.learning_rate, model.exploration_rate) == (0.99, 0.1, 1.0)
+    rates = model.learn(2_000).learner.codebook["rate"].copy()
+    changed = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **SMALL)
+    changed.learn(2_000, callback=Change())
+    assert (changed.gamma, changed.config.gamma, changed.exploration_rate < 1.0) == (0.9, 0.9, True)
+    np.testing.assert_allclose(changed.learner.codebook["rate"], 0.2 * rates)
+    assert from_bytes(changed, to_bytes(changed)).gamma == 0.9
+    with pytest.raises(ValueError, match="gamma must be a number"):
+        model.gamma = "high"
+    with pytest.raises(ValueError, match="optimism cannot be changed once values are learned"):
+        model.optimism = 2.0
+    with pytest.raises(AttributeError, match="exploration_rate"):
+        model.exploration_rate = 0.5
+
+
+def test_repr_is_one_line():
+    model = UniformGridQ(env="oda_rl/CartPole-v1", seed=0, bins=2).learn(100)
+    assert repr(model) == (
+        "UniformGridQ(env='oda_rl/CartPole-v1', n_cells=16, num_timesteps=100, gamma=0.99, "
+        "learning_rate=0.1, bins=2)"
+    )
+    assert "LinearLearner, n_cells=16" in repr(model.policy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"total_timesteps": "many"}, "total_timesteps must be a whole number, at least 0, got 'many'"),
+        ({"total_timesteps": float("nan")}, "total_timesteps"),
+        ({"total_timesteps": -1}, "total_timesteps"),
+        ({"total_timesteps": 10, "log_interval": 0}, "log_interval"),
+        ({"total_timesteps": 10, "callback_every": 2.5}, "callback_every"),
+        ({"total_timesteps": 10, "planned_timesteps": None, "log_interval": "4"}, "log_interval"),
+    ],
+)
+def test_counts_are_checked_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        UniformGridQ(env="oda_rl/CartPole-v1").learn(**arguments)
+
+
+def test_kernel_q_keeps_its_last_good_state_after_a_divergence():
+    model = agents.KernelQ(env=IdentityEnv(), seed=0, warmup_steps=100).learn(500)
+    points = model.learner.dictionary.copy()
+    model.set_env(_Rich())
+    with pytest.raises(DivergenceError):
+        model.learn(500)
+    stored = to_bytes(model)
+    np.testing.assert_array_equal(model.learner.dictionary, points)
+    for one in (model, from_bytes(model, stored, IdentityEnv())):
+        one.set_env(IdentityEnv())
+        assert one.learn(200).num_timesteps == 200
+
+
+class _Rich(IdentityEnv):
+    """Pays far too much."""
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, 1e12, *rest
