@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from oda_rl._jit import aligned_zeros
 from oda_rl.agents.codebook_rl.arrays import Sizes
+from oda_rl.agents.codebook_rl.association import route
 from oda_rl.agents.codebook_rl.rules import traces
-from oda_rl.agents.codebook_rl.search import route
 from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH, NOWHERE, Branches, Ledger, Planes
 from oda_rl.codebook.book import Codebook
 

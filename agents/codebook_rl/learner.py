@@ -17,9 +17,9 @@ from oda_rl.agents.codebook_rl.arrays import (
     make_numbers,
     make_scratch,
 )
+from oda_rl.agents.codebook_rl.association import find_near
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
 from oda_rl.agents.codebook_rl.rules import q_lambda
-from oda_rl.agents.codebook_rl.search import find_near
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED, RECALL, STEP, ObserveFunction, Rollout, run

@@ -28,7 +28,9 @@ from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.codebook_rl.association import (
     REACH,
     average_rows,
+    find_near,
     leverage,
+    measure,
     shares_of_all,
     value_temperature,
 )
@@ -42,7 +44,6 @@ from oda_rl.agents.codebook_rl.behaviour import (
 from oda_rl.agents.codebook_rl.codebook_update import update_codebook
 from oda_rl.agents.codebook_rl.rules.q_lambda import learn
 from oda_rl.agents.codebook_rl.rules.traces import catch_up, forget, read_block
-from oda_rl.agents.codebook_rl.search import find_near, measure
 from oda_rl.agents.codebook_rl.state import (
     BEST_ENDING,
     BEST_REWARD,

@@ -5,9 +5,8 @@ import pytest
 
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes, Table, make_memory, make_numbers, make_scratch
-from oda_rl.agents.codebook_rl.association import REACH
+from oda_rl.agents.codebook_rl.association import REACH, find_near
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
-from oda_rl.agents.codebook_rl.search import find_near
 from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH, DISTANCES, PLANES
 from oda_rl.codebook.book import Codebook
 
