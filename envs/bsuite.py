@@ -11,13 +11,13 @@ from typing import Literal
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from oda_rl._jit import kernel
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least
 from oda_rl.envs.compiled import CompiledEnv
 
-Array = NDArray[np.float64]
 # Modulus and multiplier of the generator that a random step carries in its state: S. K. Park and K. W.
 # Miller, CACM 1988, with their multiplier of 1993. Products stay below 2^53, so that doubles hold them.
 MODULUS, MULTIPLIER = 2_147_483_647.0, 48_271.0
@@ -50,7 +50,24 @@ def write_cell(parameters: Array, state: Array, observation: Array) -> None:
             observation[place] = 1.0
 
 
-class DeepSea(CompiledEnv):
+class _Grid(CompiledEnv):
+    """Keeps states out that its kernels would reach beyond their arrays with."""
+
+    def limits(self) -> list[float]:
+        """The largest value of each number of the state; the smallest is 0."""
+        raise NotImplementedError
+
+    def set_state(self, state: ArrayLike) -> None:
+        """Go on from another state, as the kernels have it; ValueError if it is none of the task's."""
+        given, most = np.array(state, dtype=np.float64), self.limits()
+        if given.shape == (len(most),) and not np.all(
+            (given >= 0.0) & (given <= most) & (given % 1.0 == 0.0)
+        ):
+            raise ValueError(f"state must be whole numbers from 0 to {most}, not {given.tolist()}")
+        super().set_state(given)
+
+
+class DeepSea(_Grid):
     """Dive N steps, always to the right, for a treasure that every step to the right makes dearer.
 
     A diver begins in the upper left corner of an N x N grid and sinks one row a step, to the left or to
@@ -111,6 +128,10 @@ class DeepSea(CompiledEnv):
         board = isinstance(self.observation_space, spaces.Box)
         return [self.size, self.move_cost, self.stochastic, board, *self.rightward.ravel()]
 
+    def limits(self) -> list[float]:
+        """Row, column, generator."""
+        return [self.size, self.size - 1, MODULUS - 1.0]
+
     @staticmethod
     def reset_kernel(parameters: Array, state: Array, start: Array, observation: Array) -> None:
         """Begin in the upper left corner."""
@@ -124,6 +145,8 @@ class DeepSea(CompiledEnv):
     ) -> tuple[float, bool]:
         """Sink one row, to the left or to the right."""
         size, row, column = parameters[0], state[0], state[1]
+        if row >= size:  # on the ground already
+            return 0.0, True
         random = parameters[2] != 0.0
         right = action[0] == parameters[4 + int(row * size + column)]
         reward = 1.0 if right and column == size - 1.0 else 0.0
@@ -149,7 +172,7 @@ def write_board(parameters: Array, state: Array, observation: Array) -> None:
     observation[(rows - 1) * columns + int(state[2])] = 1.0
 
 
-class Catch(CompiledEnv):
+class Catch(_Grid):
     """Move a paddle under a ball that falls straight down: reward 1 if it is caught, -1 if not.
 
     The ball begins in a random column of the highest row and falls a row each step; the paddle begins in
@@ -184,6 +207,10 @@ class Catch(CompiledEnv):
         """Rows and columns."""
         return [self.rows, self.columns]
 
+    def limits(self) -> list[float]:
+        """Column of the ball, its row, column of the paddle."""
+        return [self.columns - 1, self.rows - 1, self.columns - 1]
+
     @staticmethod
     def reset_kernel(parameters: Array, state: Array, start: Array, observation: Array) -> None:
         """Begin with the ball in a random column, and the paddle in the middle."""
@@ -196,6 +223,8 @@ class Catch(CompiledEnv):
         parameters: Array, state: Array, action: Array, observation: Array
     ) -> tuple[float, bool]:
         """Move the paddle, then let the ball fall a row."""
+        if state[1] >= parameters[0] - 1.0:  # down already
+            return 0.0, True
         state[2] = min(max(state[2] + action[0] - 1.0, 0.0), parameters[1] - 1.0)
         state[1] += 1.0
         write_board(parameters, state, observation)

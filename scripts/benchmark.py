@@ -4,7 +4,9 @@ python scripts/benchmark.py agent                          # all tasks: returns,
 python scripts/benchmark.py agent --algorithm UniformGridQ # the same of a baseline
 python scripts/benchmark.py agent --plot                   # return against numbers stored, of all
 python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by seed
+python scripts/benchmark.py suite                          # the defaults on 30 tasks, beside SB3's
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
+python scripts/benchmark.py envs                           # steps per second of the environments
 python scripts/benchmark.py partition                      # the partitioner against k-means
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
 python scripts/benchmark.py trees                          # trees against flat codebooks
@@ -20,7 +22,8 @@ import tyro
 from benchmarks.agent import Agent, QAgent, run_agent
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
-from benchmarks.speed import COMPILED, Speed, run_speed
+from benchmarks.speed import COMPILED, Envs, Speed, run_envs, run_speed
+from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
 from common.choosing import find_algorithm
@@ -28,7 +31,9 @@ from common.tables import make_console
 
 COMMANDS = {
     "agent": (Agent, run_agent),
+    "suite": (Suite, run_suite),
     "speed": (Speed, run_speed),
+    "envs": (Envs, run_envs),
     "partition": (Partition, run_partition),
     "supervised": (Supervised, run_supervised),
     "trees": (Trees, run_trees),
@@ -36,10 +41,10 @@ COMMANDS = {
 }
 
 
-def main(args: Any) -> None:
+def main(args: Any) -> int:
     """Run one benchmark."""
     run: Any = next(run for kind, run in COMMANDS.values() if isinstance(args, kind))
-    run(args, make_console())
+    return run(args, make_console()) or 0
 
 
 def parse(arguments: Sequence[str] | None = None) -> Any:
@@ -52,4 +57,4 @@ def parse(arguments: Sequence[str] | None = None) -> Any:
 
 
 if __name__ == "__main__":
-    main(parse())
+    sys.exit(main(parse()))

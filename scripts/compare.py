@@ -29,9 +29,9 @@ from benchmarks.comparison import (
     notes_of,
     pooled_rows,
 )
-from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, find_threshold, refuse
-from benchmarks.runs import Made, carry_out, connect, find_kept, replace_file, write_csv
-from benchmarks.training import Run
+from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
+from benchmarks.runs import Made, carry_out, connect, find_kept, replace_file, tell_run, write_csv
+from benchmarks.tasks import find_threshold
 from common.pictures import save
 from common.tables import make_console, show_close_table, to_markdown
 
@@ -138,16 +138,6 @@ def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Cons
 def at_once(args: Args, count: int) -> int:
     """Processes to use here."""
     return max(1, min(effective_n_jobs(args.n_jobs), count))
-
-
-def tell_run(plan: Plan, run: Run, console: Console) -> None:
-    """A line for a run that has ended."""
-    console.print(
-        f"  {plan.algorithm} on {plan.env_id}, seed {run['seed']}: return {run['mean']:.1f} "
-        f"after {run['seconds']:.1f} s of training",
-        highlight=False,
-        soft_wrap=True,
-    )
 
 
 def run_all(plans: list[Plan], args: Args, client: Any, console: Console) -> Made:

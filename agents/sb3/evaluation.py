@@ -1,6 +1,7 @@
 """Environments to evaluate a policy in: many episodes at once, in compiled code where there is some."""
 
 import time
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -148,7 +149,7 @@ def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
     """
     twin = find_twin(env_id)
     if twin is None:
-        return make_vec_env(env_id, n_envs, seed=seed, env_kwargs={"render_mode": None})
+        return make_vec_env(partial(gym.make, env_id), n_envs, seed=seed)
     envs = CompiledVecEnv(twin, n_envs)
     envs.seed(seed)
     return envs

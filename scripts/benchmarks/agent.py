@@ -1,31 +1,22 @@
 """Agents over tasks and seeds: the table of returns, with what is to be reached."""
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from rich.console import Console
 
-from benchmarks.agent_pictures import draw_kept
+from benchmarks.agent_pictures import GREY, LOOKS, style_of
 from benchmarks.comparison import Entry
-from benchmarks.plans import (
-    DEFAULT_STEPS,
-    OURS,
-    TASKS,
-    Algorithm,
-    Plan,
-    Task,
-    find_options,
-    find_ours,
-    find_task,
-    find_threshold,
-    refuse,
-    short_name,
-)
-from benchmarks.runs import carry_out, write_csv
+from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
+from benchmarks.runs import carry_out, read_newest, write_csv
+from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
+from common.measuring import interval
+from common.pictures import make_panels, number_axis, save
 from common.tables import make_table, show_table, steps_text, yes
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
 
@@ -117,7 +108,7 @@ def returns_row(task: Task, entry: Entry) -> list[str]:
     return [
         *(task.name, f"{iqm:.1f}", f"{worst:.1f}"),
         *(f"{task.reach_by} {task.reach:g}", yes(counts >= task.reach)),
-        *(f"{task.aim:g} ({task.peer})", yes(iqm >= task.aim)),
+        *(f"{task.best:g} ({task.source})", yes(iqm >= task.best)),
     ]
 
 
@@ -137,7 +128,7 @@ def show_tasks(entries: list[Entry], console: Console) -> None:
     """The tables of all tasks."""
     done = [(task, entry) for entry in entries if (task := find_task(entry.plan.env_id))]
     most = max(len(entry.runs) for entry in entries)
-    columns = ("task", "IQM", "worst", "reach", "", "aim (best peer)", "")
+    columns = ("task", "IQM", "worst", "reach", "", "best known", "")
     rows = [returns_row(*pair) for pair in done]
     names = " and ".join(dict.fromkeys(entry.algorithm for entry in entries))
     show_table(console, f"{names}, {most} seeds", columns, rows)
@@ -150,6 +141,77 @@ def show_tasks(entries: list[Entry], console: Console) -> None:
         "share of evaluations from there on that stay at it. cells: the largest of all seeds. seconds: "
         "without evaluations."
     )
+
+
+def draw_task(axes: Axes, task: Task, entries: list[Entry]) -> None:
+    """One panel: IQM of the return, with its interval, against numbers stored."""
+    for algorithm in LOOKS:
+        mine = [entry for entry in entries if entry.algorithm == algorithm]
+        if not mine:
+            continue
+        iqm = np.array([entry.iqm for entry in mine])
+        spread = np.abs(np.array([interval([entry.returns]) for entry in mine]).T - iqm)
+        look = style_of(algorithm) | {"lw": 1.2, "ls": ":"}
+        axes.errorbar([entry.median("numbers") for entry in mine], iqm, spread, capsize=2.5, **look)
+    axes.axhline(task.best, color=GREY, lw=0.9, ls="--", zorder=1)
+    axes.axhline(task.reach, color=GREY, lw=0.9, ls=":", zorder=1)
+    for y, word in ((task.best, f"best {task.best:g}"), (task.reach, f"reach {task.reach:g}")):
+        axes.annotate(
+            word, (1, y), (3, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+            va="center", fontsize=7, color="#666666",
+        )  # fmt: skip
+    axes.margins(x=0.2, y=0.15)
+    number_axis(axes)
+    axes.set_title(f"{task.name}, {task.steps:,} steps", fontsize=10)
+
+
+def draw_by_numbers(entries: list[Entry]) -> Figure:
+    """A panel for each task that runs are kept of."""
+    shown = {}
+    for task in TASKS:
+        found = [entry for entry in entries if find_task(entry.plan.env_id) == task]
+        if found:
+            shown[task] = found
+    columns = 3 if len(shown) > 4 else 2
+    figure, panels = make_panels(len(shown), columns, 3.9, 3.2)
+    labels: dict[str, Any] = {}
+    for i, (axes, (task, found)) in enumerate(zip(panels, shown.items(), strict=True)):
+        draw_task(axes, task, found)
+        handles, names = axes.get_legend_handles_labels()
+        labels |= dict(zip(names, handles, strict=True))
+        if i % columns == 0:
+            axes.set_ylabel("return, IQM over seeds")
+        if i >= len(shown) - columns:
+            axes.set_xlabel("numbers stored to act")
+    look = {"loc": "outside lower center", "frameon": False, "fontsize": 8}
+    figure.legend(labels.values(), labels.keys(), ncols=min(len(labels), 3 * columns - 1), **look)
+    return figure
+
+
+def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
+    """Picture and table of the kept runs, with 95 % bootstrap intervals of the IQM."""
+    entries, rows = [], []
+    newest = sorted(read_newest(log_dir), key=lambda kept: (kept[0].algorithm, kept[1][0]["numbers"]))
+    for task in TASKS:
+        for plan, runs, current in newest:
+            if (short_name(plan.env_id), plan.total_timesteps) != (task.name, task.steps):
+                continue
+            entry = Entry(plan, runs, np.inf)
+            low, high = interval([entry.returns])
+            row = [task.name, plan.algorithm, f"{entry.median('numbers'):,.0f}", f"{entry.iqm:.1f}"]
+            row += [f"{low:.1f} to {high:.1f}", str(len(runs)), "" if current else "older code"]
+            entries.append(entry)
+            rows.append(row)
+    if not entries:
+        console.print(f"No runs of the table's tasks are kept under {log_dir}. To make some:")
+        console.print("  python scripts/benchmark.py agent", highlight=False)
+        return
+    columns = ("task", "algorithm", "numbers", "IQM", "95 % interval", "seeds", "")
+    show_table(console, "Return against numbers stored", columns, rows, left=2)
+    figure = draw_by_numbers(entries)
+    figure.savefig(path.with_suffix(".pdf"))
+    save(figure, path.with_suffix(".png"))
+    console.print(f"The picture is {path.with_suffix('.png')} (and .pdf).", highlight=False)
 
 
 def tell_where(args: Agent, entries: list[Entry], interrupted: bool, console: Console) -> None:
@@ -166,28 +228,26 @@ def tell_where(args: Agent, entries: list[Entry], interrupted: bool, console: Co
     console.print("  python scripts/benchmark.py agent --plot", highlight=False)
 
 
-def run_agent(args: Agent, console: Console) -> None:
+def run_agent(args: Agent, console: Console) -> int:
     """The tables of `benchmark.py agent`."""
     args.log_dir.mkdir(parents=True, exist_ok=True)
     if args.plot:
         draw_kept(args.log_dir, args.log_dir / "return_by_numbers", console)
-        return
-    entries, skipped = [], []
+        return 0
+    plans, skipped = [], []
     for env_id in (args.env_id,) if args.env_id else tuple(task.env_id for task in TASKS):
         plan = make_plan(args, env_id)
         reason = refuse(plan)
         if reason:
             skipped.append(f"{short_name(env_id)} is left out: {reason}")
-            continue
-        made = carry_out([plan], args.seeds, args.log_dir, console, args.jobs, args.fresh)
-        runs, interrupted = made.runs[0], made.interrupted
-        threshold = find_threshold(env_id) if args.threshold is None else args.threshold
+        else:
+            plans.append(plan)
+    made = carry_out(plans, args.seeds, args.log_dir, console, args.jobs, args.fresh)
+    entries = []
+    for plan, runs in zip(plans, made.runs, strict=True):
+        threshold = find_threshold(plan.env_id) if args.threshold is None else args.threshold
         if runs:
             entries.append(Entry(plan, runs, threshold))
-        if interrupted:
-            break
-    else:
-        interrupted = False
     if args.env_id:
         for entry in entries:
             show_seeds(entry, console)
@@ -195,6 +255,5 @@ def run_agent(args: Agent, console: Console) -> None:
         show_tasks(entries, console)
     for line in skipped:
         console.print(line, highlight=False)
-    tell_where(args, entries, interrupted, console)
-    if args.env_id and skipped:
-        sys.exit(1)
+    tell_where(args, entries, made.interrupted, console)
+    return int(bool(args.env_id and skipped))

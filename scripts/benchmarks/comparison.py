@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks.plans import OURS, SB3, Plan
-from benchmarks.training import EVALUATION_SEED, Run
+from benchmarks.plans import OURS, RANDOM, SB3, Plan, RandomAgent
+from benchmarks.training import EVALUATION_SEED, Evaluation, Run
 from common.measuring import first_pass_and_hold, interquartile_mean, interval
 from common.tables import interval_text, plain, seconds_text, steps_text
+from oda_rl._types import Array
 
-Array = NDArray[np.float64]
 RANDOM_EPISODES = 50
 NOT_FOR_THIS = "not for this environment"
 
@@ -26,11 +24,13 @@ class Entry:
     runs: list[Run]
     threshold: float
     """Return that counts as solved; infinite if there is none."""
+    label: str = ""
+    """What it is called where one algorithm is there several times, or several share a column."""
 
     @property
     def algorithm(self) -> str:
         """Its name."""
-        return self.plan.algorithm
+        return self.label or self.plan.algorithm
 
     @cached_property
     def returns(self) -> Array:
@@ -72,6 +72,8 @@ class Field:
 
     env_id: str
     threshold: float
+    best: float = np.nan
+    """The best return known, if any is."""
     entries: list[Entry] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     """Algorithms that cannot be run there, and why."""
@@ -79,35 +81,36 @@ class Field:
     @cached_property
     def random_return(self) -> float:
         """Mean return of random actions."""
+        entry = self.find(RANDOM)
+        if entry is not None:
+            return float(entry.returns.mean())
         return measure_random(self.env_id, RANDOM_EPISODES)
 
     @cached_property
     def full_return(self) -> float:
-        """What counts as a normalised score of 1: the threshold, or the best run if there is none."""
+        """What counts as a score of 1: the best return known, the threshold, or the best run."""
+        if not np.isnan(self.best):
+            return self.best
         if np.isfinite(self.threshold):
             return self.threshold
         return max(float(entry.returns.max()) for entry in self.entries)
 
+    def find(self, algorithm: str) -> Entry | None:
+        """The runs of an algorithm there, if there are any."""
+        return next((entry for entry in self.entries if entry.algorithm == algorithm), None)
+
     def normalize(self, returns: Array) -> Array:
-        """Returns as scores: 0 for random actions, 1 for the task's threshold."""
+        """Returns as scores: 0 for random actions, 1 for the best known return, or the threshold."""
         span = self.full_return - self.random_return
         return (returns - self.random_return) / (span if span > 0 else 1.0)
 
 
 def measure_random(env_id: str, episodes: int) -> float:
     """Mean return of random actions."""
-    env = gym.make(env_id)
-    env.action_space.seed(EVALUATION_SEED)
-    total = 0.0
-    for i in range(episodes):
-        env.reset(seed=EVALUATION_SEED if i == 0 else None)
-        ended = False
-        while not ended:
-            _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-            total += float(reward)
-            ended = terminated or truncated
-    env.close()
-    return total / episodes
+    evaluation = Evaluation(env_id, episodes, EVALUATION_SEED)
+    returns = evaluation.play(RandomAgent(env_id, EVALUATION_SEED))
+    evaluation.close()
+    return float(returns.mean())
 
 
 def mean_text(value: float, digits: int = 1) -> str:
@@ -118,6 +121,11 @@ def mean_text(value: float, digits: int = 1) -> str:
 def kilobytes(count: float) -> str:
     """Bytes in kB, with a digit after the point where that says something."""
     return f"{count / 1000:,.{0 if count >= 1e6 else 1}f}"
+
+
+def is_ours(algorithm: str) -> bool:
+    """Whether it is one of the two-timescale agents, or what a comparison calls ours."""
+    return algorithm == "ours" or algorithm in OURS
 
 
 def title_of(algorithm: str) -> str:
@@ -155,12 +163,7 @@ def field_rows(one: Field) -> tuple[list[str], list[list[str]]]:
 
 def pooled(fields: Sequence[Field], algorithm: str) -> list[Array]:
     """The normalised scores of an algorithm, one array for each environment that it was run on."""
-    return [
-        one.normalize(entry.returns)
-        for one in fields
-        for entry in one.entries
-        if entry.algorithm == algorithm
-    ]
+    return [one.normalize(entry.returns) for one in fields if (entry := one.find(algorithm))]
 
 
 def algorithms_of(fields: Sequence[Field]) -> list[str]:
@@ -168,23 +171,33 @@ def algorithms_of(fields: Sequence[Field]) -> list[str]:
     return list(dict.fromkeys(entry.algorithm for one in fields for entry in one.entries))
 
 
-def pooled_rows(fields: Sequence[Field]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the table over all environments."""
-    header = ["algorithm", "IQM (95 % interval)", "mean", "environments", "runs"]
+def pooled_rows(fields: Sequence[Field], beside: str = "") -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table over all environments.
+
+    An algorithm named `beside` is told once more for each of the others, on the same environments.
+    """
+    columns = ["IQM (95 % interval)", "mean", "seconds"]
     rows = []
     for algorithm in algorithms_of(fields):
-        strata = pooled(fields, algorithm)
-        scores = np.concatenate(strata)
-        rows.append(
-            [
-                algorithm,
-                interval_text(interquartile_mean(scores), *interval(strata), digits=2),
-                mean_text(float(scores.mean()), 2),
-                f"{len(strata)} of {len(fields)}",
-                str(len(scores)),
-            ]
-        )
-    return header, rows
+        own = [one for one in fields if one.find(algorithm)]
+        runs = sum(len(stratum) for stratum in pooled(own, algorithm))
+        row = [algorithm, f"{len(own)} of {len(fields)}", str(runs), *pooled_cells(own, algorithm)]
+        if beside:
+            row += pooled_cells([one for one in own if one.find(beside)], beside)
+        rows.append(row)
+    header = ["algorithm", "environments", "runs", *columns]
+    return header + [f"{beside} there:\n{name}" for name in columns if beside], rows
+
+
+def pooled_cells(fields: Sequence[Field], algorithm: str) -> list[str]:
+    """IQM of the scores with its interval, their mean, and the seconds of a run of each."""
+    strata = pooled(fields, algorithm)
+    if not strata:
+        return ["-"] * 3
+    scores = np.concatenate(strata)
+    seconds = sum(entry.median("seconds") for one in fields if (entry := one.find(algorithm)))
+    text = interval_text(interquartile_mean(scores), *interval(strata), digits=2)
+    return [text, mean_text(float(scores.mean()), 2), seconds_text(seconds)]
 
 
 def field_title(one: Field) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from sklearn.datasets import make_moons
@@ -16,10 +15,9 @@ from sklearn.svm import SVC
 from common.measuring import interval, timed
 from common.tables import make_table, show_table, yes
 from oda_rl import KernelSGDClassifier
+from oda_rl._types import Array, Labels
 from oda_rl.datasets import make_multidist
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 Split = tuple[Array, Labels, Array, Labels]
 
 # The paper's oracle: what it takes for the best bandwidth, as the modes have the variance 0.2.

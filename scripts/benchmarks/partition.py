@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.preprocessing import StandardScaler
@@ -19,9 +18,8 @@ from threadpoolctl import threadpool_limits
 from common.measuring import repeated_seconds, timed
 from common.tables import make_table, show_table
 from oda_rl import Codebook, ODAPartition, datasets
+from oda_rl._types import Array
 from oda_rl.codebook.learning import Pace, anneal
-
-Array = NDArray[np.float64]
 
 FIRST_CALL = """
 import time

@@ -1,19 +1,20 @@
-"""What is trained: the tasks, the algorithms with their options, and what one set of runs is."""
+"""What is trained: the algorithms with their options, and what one set of runs is."""
 
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 import stable_baselines3
-from stable_baselines3.common.base_class import BaseAlgorithm
 
 import oda_rl
 import oda_rl.agents
 import oda_rl.envs
+from benchmarks.tasks import short_name
 from oda_rl.agents.baselines import preset
 from oda_rl.agents.models import default_agent
 from sb3_zoo import ZOO, find_zoo_options, make_zoo_agent
@@ -30,72 +31,12 @@ Algorithm = Literal[
     "A2C",
     "DQN",
     "QRDQN",
+    "SAC",
 ]
 OURS = ("TwoTimescaleAC", "TwoTimescaleQ")
 SB3 = tuple(ZOO)
-
-
-# -- tasks -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Task:
-    """One task: how long it may take, and which return counts."""
-
-    env_id: str
-    """Environment; with compiled dynamics, equal to Gymnasium's in every number."""
-    steps: int
-    """Environment steps of a run."""
-    reach: float
-    """Return to be reached ..."""
-    reach_by: Literal["IQM", "every seed"]
-    """... by the interquartile mean over seeds, or by every one of them."""
-    aim: float
-    """Return of the best peer."""
-    peer: str
-    """Who that is."""
-    cells: int
-    """Cells at most."""
-
-    @property
-    def name(self) -> str:
-        """The id as Gymnasium has it."""
-        return short_name(self.env_id)
-
-
-TASKS = (
-    Task("oda_rl/CartPole-v1", 200_000, 475, "every seed", 500, "PPO, Fourier", 150),
-    Task("oda_rl/CartPoleFriction-v0", 300_000, 990, "IQM", 1000, "PPO, Fourier", 150),
-    Task("oda_rl/Acrobot-v1", 500_000, -95, "IQM", -71, "PPO; tile coding -83", 250),
-    Task("oda_rl/MountainCar-v0", 500_000, -110, "IQM", -100, "tile coding", 250),
-    Task("oda_rl/Pendulum-v1", 500_000, -200, "IQM", -157, "SAC", 400),
-    Task("oda_rl/MountainCarContinuous-v0", 500_000, 90, "IQM", 96.7, "ARS", 400),
-)
-DEFAULT_STEPS = 200_000
-
-
-def short_name(env_id: str) -> str:
-    """An id without the prefix of the compiled twins."""
-    return env_id.removeprefix("oda_rl/")
-
-
-def find_task(env_id: str) -> Task | None:
-    """The task of an environment or of its compiled twin, if it is one of the table's."""
-    return next((task for task in TASKS if task.name == short_name(env_id)), None)
-
-
-def find_threshold(env_id: str) -> float:
-    """The return that counts as solved: Gymnasium's, else the one to be reached, else infinity."""
-    assert oda_rl.envs  # registers the compiled twins
-    # "module:id" is an id once the module is imported
-    threshold = gym.spec(env_id.rpartition(":")[2]).reward_threshold
-    if threshold is not None:
-        return threshold
-    task = find_task(env_id)
-    return task.reach if task else np.inf
-
-
-# -- plans -------------------------------------------------------------------------------------------
+RANDOM = "random"
+CURVE_EPISODES = 20
 
 
 @dataclass(frozen=True)
@@ -109,11 +50,13 @@ class Plan:
     total_timesteps: int
     """Environment steps of each run."""
     eval_freq: int = 5_000
-    """Steps between evaluations of 20 greedy episodes."""
+    """Steps between evaluations on the way; 0 for none."""
     eval_episodes: int = 100
     """Greedy episodes at the end."""
     options: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the agent; for SB3's as RL Zoo writes them."""
+    curve_episodes: int = CURVE_EPISODES
+    """Greedy episodes of each evaluation on the way."""
 
     def folder(self, log_dir: Path) -> Path:
         """Where its runs are kept: a folder of its own for each version of the code."""
@@ -122,9 +65,10 @@ class Plan:
         return log_dir / short_name(self.env_id) / f"{self.algorithm}-{digest}"
 
 
+@cache
 def code_version(algorithm: str) -> str:
     """The version of SB3, or a digest of this package's source: other code, other runs."""
-    if algorithm in SB3:
+    if algorithm in SB3 or algorithm == RANDOM:
         return stable_baselines3.__version__
     digest = hashlib.sha1()
     for package in (oda_rl, oda_rl.agents, oda_rl.envs):
@@ -148,8 +92,40 @@ def find_ours(env_id: str) -> str:
         return OURS[0]
 
 
-def make_model(plan: Plan, seed: int) -> BaseAlgorithm:
+class RandomAgent:
+    """Acts at random, and learns nothing: what scores of 0 are made of."""
+
+    n_cells = n_parameters = 0
+
+    def __init__(self, env_id: str, seed: int) -> None:
+        self.env = gym.make(env_id)
+        self.env.action_space.seed(seed)
+
+    def learn(self, *_: Any, **__: Any) -> None:
+        """Nothing to learn."""
+
+    def predict(self, observations: Any, state: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:
+        """A random action for each of several observations."""
+        part = observations
+        while isinstance(part, dict | tuple):
+            part = part[next(iter(part)) if isinstance(part, dict) else 0]
+        return np.array([self.env.action_space.sample() for _ in np.atleast_1d(part)]), state
+
+    def get_env(self) -> gym.Env:
+        """Its environment."""
+        return self.env
+
+    def get_vec_normalize_env(self) -> None:
+        """It has no use for one."""
+
+    def save(self, path: Path) -> None:
+        """Nothing to keep."""
+
+
+def make_model(plan: Plan, seed: int) -> Any:
     """The agent to be trained; ValueError if there is none for the plan."""
+    if plan.algorithm == RANDOM:
+        return RandomAgent(plan.env_id, seed)
     if plan.algorithm in SB3:
         return make_zoo_agent(plan.algorithm, plan.env_id, seed, plan.options)
     try:

@@ -4,18 +4,16 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
-from common.measuring import timed
+from common.measuring import passes_over, timed
 from common.tables import show_table
 from oda_rl import ODARegressor
+from oda_rl._types import Array
 from oda_rl.datasets import make_curve, make_surface
-
-Array = NDArray[np.float64]
 
 N_SAMPLES = 1500
 FOLDS = 5
@@ -74,21 +72,15 @@ def folds(problem: Problem, seed: int) -> Iterator[tuple[Array, Array, Array, Ar
         yield X[train], y[train], X[test], y[test]
 
 
-def run_stream(model: ODARegressor, X: Array, y: Array, seed: int) -> None:
-    """Learn from a stream: some passes over the samples in random order."""
-    rng = np.random.default_rng(seed)
-    for _ in range(PASSES):
-        order = rng.permutation(len(X))
-        model.partial_fit(X[order], y[order])
-
-
 def measure(problem: Problem, seeds: range, stream: bool = False, **parameters: Any) -> list[Result]:
     """Mean squared errors on the test folds, and of a tree with as many leaves as there are cells."""
     results = []
     for seed in seeds:
         for X, y, X_test, y_test in folds(problem, seed):
             model = ODARegressor(problem.max_codevectors, random_state=seed, **parameters)
-            _, seconds = timed(run_stream, model, X, y, seed) if stream else timed(model.fit, X, y)
+            seconds = (
+                sum(passes_over(model, PASSES, seed, X, y)) if stream else timed(model.fit, X, y)[1]
+            )
             leaves = max(2, model.n_codevectors_)
             tree = DecisionTreeRegressor(max_leaf_nodes=leaves, random_state=seed).fit(X, y)
             errors = (float(((m.predict(X_test) - y_test) ** 2).mean()) for m in (model, tree))

@@ -9,6 +9,7 @@ import io
 import json
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
@@ -28,7 +29,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from benchmarks.plans import SB3, Plan, code_version, short_name
+from benchmarks.plans import SB3, Plan, code_version
+from benchmarks.tasks import short_name
 from benchmarks.training import Run, Trained, try_to_train, warm_up
 
 # Modules of this folder and its neighbours, which the workers of a cluster need not have.
@@ -90,6 +92,25 @@ def find_kept(folder: Path, seeds: Sequence[int]) -> dict[int, Run]:
     return {s: json.loads(path.read_text())["run"] for s, path in paths.items() if path.is_file()}
 
 
+def read_newest(log_dir: Path) -> list[tuple[Plan, list[Run], bool]]:
+    """All plans of which runs are kept, these runs, and whether the code as it is now has made them.
+
+    Where several versions of the code have made runs of a plan, they are those of the newest.
+    """
+    groups: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for path in sorted(log_dir.glob("*/*/seed-*.json")):
+        kept = json.loads(path.read_text())
+        plan = {k: v for k, v in kept["plan"].items() if k not in ("code", "finished")}
+        groups[json.dumps(plan, sort_keys=True)][kept["plan"]["code"]].append(kept)
+    found = []
+    for told, versions in groups.items():
+        plan = Plan(**json.loads(told))
+        code = max(versions, key=lambda code: max(k["plan"]["finished"] for k in versions[code]))
+        runs = sorted((kept["run"] for kept in versions[code]), key=lambda run: run["seed"])
+        found.append((plan, runs, code == code_version(plan.algorithm)))
+    return found
+
+
 def carry_out(
     plans: Sequence[Plan],
     seeds: Sequence[int],
@@ -100,35 +121,17 @@ def carry_out(
     client: Any = None,
     on_run: Callable[[Plan, Run], None] | None = None,
 ) -> Made:
-    """Make the runs that are not there yet, with a progress bar.
+    """Make the runs of all plans with all seeds that are not kept under `log_dir`, with a progress bar.
 
-    Parameters
-    ----------
-    plans : sequence of Plan
-        What to run.
-    seeds : sequence of int
-        Each plan is run with each of them.
-    log_dir : Path
-        Every run is kept there when it ends.
-    console : rich.console.Console
-        For the progress bar and what goes wrong.
-    jobs : int, default=2
-        Processes.
-    fresh : bool, default=False
-        Make the runs again, whatever is kept.
-    client : distributed.Client, optional
-        Use the workers of this Dask cluster in place of processes here.
-    on_run : callable, optional
-        Called with the plan and the run when a run has ended.
-
-    Returns
-    -------
-    Made
+    In `jobs` processes here, or on the workers of a Dask `client`; with `fresh` all of them, whatever is
+    kept. Each is kept when it ends, and `on_run` called with its plan.
     """
     folders = [plan.folder(log_dir) for plan in plans]
     found = [{} if fresh else find_kept(folder, seeds) for folder in folders]
     made = Made([])
     missing = [(i, seed) for seed in seeds for i in range(len(plans)) if seed not in found[i]]
+    if not plans:
+        return made
     first = f"{plans[0].algorithm} on {short_name(plans[0].env_id)}, seeds"
     try:
         with (
@@ -156,6 +159,16 @@ def carry_out(
         console.print(made.failures[-1], style="red", highlight=False, markup=False)
     made.runs = [[own[seed] for seed in seeds if seed in own] for own in found]
     return made
+
+
+def tell_run(plan: Plan, run: Run, console: Console) -> None:
+    """A line for a run that has ended."""
+    console.print(
+        f"  {plan.algorithm} on {plan.env_id}, seed {run['seed']}: return {run['mean']:.1f} "
+        f"after {run['seconds']:.1f} s of training",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def make_progress(console: Console) -> Progress:
@@ -258,23 +271,9 @@ def by_value(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def connect(address: str, timeout: float = 10.0) -> Any:
-    """A client of the scheduler at an address.
+    """A client of the Dask scheduler at an address, tcp://host:8786 say; waits so many seconds for it.
 
-    Parameters
-    ----------
-    address : str
-        As the scheduler prints it: tcp://host:8786.
-    timeout : float, default=10
-        Seconds to wait for it, and for its first worker.
-
-    Returns
-    -------
-    distributed.Client
-
-    Raises
-    ------
-    ValueError
-        If `distributed` is not installed, there is no scheduler at the address, or it has no workers.
+    ValueError if `distributed` is not installed, there is no scheduler there, or it has no workers.
     """
     try:
         from distributed import Client

@@ -1,4 +1,4 @@
-"""Speed: training, flat and on a tree, a decision, the import, the wrapper's share."""
+"""Speed: training, flat and on a tree, a decision, the import, the wrapper's share, environments."""
 
 import subprocess
 import sys
@@ -9,18 +9,20 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
+import numba
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from stable_baselines3.common.logger import configure
 
 import oda_rl.envs
-from benchmarks.training import CURVE_EPISODES, EVALUATION_SEED, CurveCallback, Evaluation
+from benchmarks.plans import CURVE_EPISODES
+from benchmarks.training import EVALUATION_SEED, CurveCallback, Evaluation
 from common.measuring import repeated_seconds
-from common.tables import make_table
+from common.tables import make_table, show_table
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
-from oda_rl.envs import StateAggregation
+from oda_rl.envs import StartBlock, StateAggregation, find_dynamics
 
 # Turns in which training with and without logging take each other's place
 ALTERNATIONS = 7
@@ -130,10 +132,11 @@ def environment_speed(steps: int, environment: gym.Env | None = None) -> float:
     """Steps per second of an environment, by default the task alone, under random actions."""
     environment = environment or gym.make(GYMNASIUM)
     environment.reset(seed=0)
-    actions = np.random.default_rng(0).integers(2, size=steps).tolist()
+    environment.action_space.seed(0)
+    actions = [environment.action_space.sample() for _ in range(1024)]
     begun = time.perf_counter()
-    for action in actions:
-        _, _, terminated, truncated, _ = environment.step(action)
+    for t in range(steps):
+        _, _, terminated, truncated, _ = environment.step(actions[t % 1024])
         if terminated or truncated:
             environment.reset()
     return steps / (time.perf_counter() - begun)
@@ -259,3 +262,72 @@ def run_speed(args: Speed, console: Console) -> None:
     console.print("Speeds are the best of three, after the compilation and the growth of the codebook.")
     if args.tree_cells:
         console.print("Distances: for each decision, comparisons with the planes of the tree included.")
+
+
+# -- environments alone -----------------------------------------------------------------------------
+
+# Rows of the table: ours, and Gymnasium's where there is one
+IDS = (
+    "CartPole-v1",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
+    "Acrobot-v1",
+    "Pendulum-v1",
+    "CartPoleFriction-v0",
+)
+
+
+@dataclass
+class Envs:
+    """Time the environments under random actions, resets included."""
+
+    ids: tuple[str, ...] = IDS
+    """Which, without `oda_rl/`."""
+    steps: int = 3_000_000
+    """Steps of the compiled loop; from Python a hundredth of it."""
+    repeats: int = 3
+    """The best of these is told: the machine may be busy otherwise."""
+
+
+@numba.njit(cache=True, nogil=True)
+def spin(step, reset, parameters, starts, actions, time_limit, state, observation, n):  # type: ignore[no-untyped-def]
+    """Run the dynamics alone for `n` steps; returns the number of episodes."""
+    episodes, elapsed = 0, 0
+    reset(parameters, state, starts[0], observation)
+    for t in range(n):
+        _, terminated = step(parameters, state, actions[t % actions.shape[0]], observation)
+        elapsed += 1
+        if terminated or elapsed == time_limit:
+            episodes += 1
+            elapsed = 0
+            reset(parameters, state, starts[episodes % starts.shape[0]], observation)
+    return episodes
+
+
+def compiled_rate(env: gym.Env, args: Envs) -> float:
+    """Steps per second of the dynamics in a compiled loop."""
+    dynamics = find_dynamics(env)
+    if dynamics is None:
+        raise ValueError(f"{env} has no compiled dynamics")
+    env.reset(seed=0)
+    starts = StartBlock(dynamics.env, 1024).rows
+    actions = np.array([dynamics.env.encode_action(env.action_space.sample()) for _ in range(1024)])
+    state, observation = np.zeros(dynamics.state_size), np.zeros(dynamics.observation_size)
+    arrays = (dynamics.parameters, starts, actions, dynamics.time_limit or -1, state, observation)
+    run = partial(spin, dynamics.step, dynamics.reset, *arrays)
+    run(10)  # compile
+    return args.steps / min(repeated_seconds(run, args.steps, repeats=args.repeats))
+
+
+def run_envs(args: Envs, console: Console) -> None:
+    """The table of `benchmark.py envs`."""
+    rows = []
+    for name in args.ids:
+        ours = gym.make(f"oda_rl/{name}")
+        ours.action_space.seed(0)
+        rates = [compiled_rate(ours, args)]
+        for env in (ours, gym.make(name)) if name in gym.registry else (ours,):
+            rates.append(max(environment_speed(args.steps // 100, env) for _ in range(args.repeats)))
+        rows.append([name, *(f"{rate:,.0f}" for rate in rates), *["-"] * (3 - len(rates))])
+    columns = ("environment", "compiled loop", "oda_rl from Python", "Gymnasium")
+    show_table(console, "Steps per second", columns, rows)

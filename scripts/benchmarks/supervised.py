@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_circles, make_moons
@@ -24,9 +23,8 @@ from benchmarks.regression import show_regression, show_regression_stream
 from common.measuring import timed
 from common.tables import make_table, show_table
 from oda_rl import ODAClassifier, datasets
+from oda_rl._types import Array, Labels
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 Split = tuple[Labels, Labels]
 
 OURS, FOREST = "ODA", "forest"
@@ -119,20 +117,17 @@ def measure(
     labels: Labels,
     seeds: Sequence[int],
     score: Callable[[Any, Array, Labels], float] = accuracy,
-    names: Sequence[str] | None = None,
+    make: Callable[[int], dict[str, Any]] = classifiers,
 ) -> dict[str, Result]:
     """Fit all classifiers on all folds, one after the other on each."""
     results: dict[str, Result] = {}
-    for name, model in classifiers(0).items():
-        if names is None or name in names:
-            results[name] = Result([], [], [])
-            some = slice(None, None, max(1, len(samples) // 200))
-            model.fit(samples[some], labels[some])  # so that no seconds are the compiler's
+    for name, model in make(0).items():
+        results[name] = Result([], [], [])
+        some = slice(None, None, max(1, len(samples) // 200))
+        model.fit(samples[some], labels[some])  # so that no seconds are the compiler's
     for seed in seeds:
         for train, test in splits(labels, seed):
-            for name, model in classifiers(seed).items():
-                if name not in results:
-                    continue
+            for name, model in make(seed).items():
                 results[name].seconds.append(timed(model.fit, samples[train], labels[train])[1])
                 results[name].scores.append(score(model, samples[test], labels[test]))
                 results[name].sizes.append(getattr(model, "n_codevectors_", 0))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -15,11 +16,11 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize, sync_envs_normalization
 
-from benchmarks.plans import SB3, Plan, make_model
+from benchmarks.plans import RANDOM, SB3, Plan, make_model
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
+from oda_rl.envs import find_dynamics
 
 EVALUATION_SEED = 1_000_000
-CURVE_EPISODES = 20
 # Enough that a codebook grows and all compiled code is called.
 WARM_UP_STEPS = 20_000
 Run = dict[str, Any]
@@ -31,14 +32,7 @@ Trained = tuple[Run | None, dict[str, bytes], str]
 class Evaluation:
     """Greedy episodes by SB3's `evaluate_policy`: one in each of several environments, in step.
 
-    Parameters
-    ----------
-    env_id : str
-        Environment.
-    episodes : int
-        How many.
-    seed : int
-        Every evaluation begins its episodes in the same states.
+    Every evaluation begins its episodes in the same states, told by the seed.
     """
 
     def __init__(self, env_id: str, episodes: int, seed: int) -> None:
@@ -66,27 +60,11 @@ class Evaluation:
 
 
 class CurveCallback(BaseCallback):
-    """Evaluates now and then; the time that this takes is not counted.
+    """Evaluates every `eval_freq` steps; the time that this takes is not counted.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Its episodes.
-    eval_freq : int
-        Environment steps between evaluations.
-    goal : float, default=inf
-        A mean return with which the training ends.
-
-    Attributes
-    ----------
-    solved : bool
-        Whether it has ended so.
-    steps : list of int
-        Environment steps before each evaluation.
-    seconds : list of float
-        Seconds of training before each evaluation.
-    returns : list of lists of float
-        The return of every episode.
+    Training ends with a mean return of `goal` (`solved`). `steps` and `seconds` (of the processor:
+    others that run do not count) of training before each evaluation, and the `returns` of all its
+    episodes.
     """
 
     def __init__(self, evaluation: Evaluation, eval_freq: int, goal: float = np.inf) -> None:
@@ -97,24 +75,24 @@ class CurveCallback(BaseCallback):
         self.steps: list[int] = []
         self.seconds: list[float] = []
         self.returns: list[list[float]] = []
-        self._begun = self._apart = 0.0
+        self._begun, self._apart = time.process_time(), 0.0
 
     def _on_training_start(self) -> None:
-        self._begun = time.perf_counter()
+        self._begun = time.process_time()
 
     def _on_step(self) -> bool:
-        if self.num_timesteps >= self.eval_freq * (len(self.steps) + 1):
-            begun = time.perf_counter()
+        if self.eval_freq and self.num_timesteps >= self.eval_freq * (len(self.steps) + 1):
+            begun = time.process_time()
             self.steps.append(self.num_timesteps)
             self.seconds.append(begun - self._begun - self._apart)
             self.returns.append(self.evaluation.play(self.model).tolist())
             self.solved = bool(np.mean(self.returns[-1]) >= self.goal)
-            self._apart += time.perf_counter() - begun
+            self._apart += time.process_time() - begun
         return not self.solved
 
     def total_seconds(self) -> float:
         """Seconds of training so far."""
-        return time.perf_counter() - self._begun - self._apart
+        return time.process_time() - self._begun - self._apart
 
 
 def count_numbers(model: Any) -> int:
@@ -122,7 +100,10 @@ def count_numbers(model: Any) -> int:
     if hasattr(model, "n_parameters"):
         return int(model.n_parameters)
     policy = model.policy
-    online = getattr(policy, "q_net", getattr(policy, "quantile_net", policy))
+    acting = [
+        getattr(policy, name) for name in ("q_net", "quantile_net", "actor") if hasattr(policy, name)
+    ]
+    online = acting[0] if acting else policy
     scaler = model.get_vec_normalize_env()
     scales = 2 * int(np.prod(scaler.observation_space.shape)) if scaler is not None else 0
     return sum(parameter.numel() for parameter in online.parameters()) + scales
@@ -131,8 +112,12 @@ def count_numbers(model: Any) -> int:
 def time_decision(model: BaseAlgorithm, env_id: str, number: int = 50) -> float:
     """Microseconds from one observation to the greedy action; the least of ten times."""
     envs = make_evaluation_envs(env_id, 1, EVALUATION_SEED)
-    observation = np.asarray(envs.reset())[0]
+    batch: Any = envs.reset()
     envs.close()
+    if isinstance(batch, dict):
+        observation: Any = {name: part[0] for name, part in batch.items()}
+    else:
+        observation = tuple(part[0] for part in batch) if isinstance(batch, tuple) else batch[0]
     scaler = model.get_vec_normalize_env()
 
     def decide() -> None:
@@ -153,18 +138,23 @@ def read_model_files(model: BaseAlgorithm) -> dict[str, bytes]:
         return {found.name.removeprefix("model"): found.read_bytes() for found in Path(name).iterdir()}
 
 
-_warm: list[Plan] = []
+_warm: set[tuple[Any, ...]] = set()
 
 
 def warm_up(plan: Plan) -> None:
     """Have the compiled code of our agents ready, once in a process: not on the clock of a run."""
-    short = min(plan.total_timesteps, WARM_UP_STEPS)
-    plan = replace(plan, total_timesteps=short, eval_freq=short, eval_episodes=1)
-    if plan.algorithm in SB3 or plan in _warm:
+    if plan.algorithm in SB3 or plan.algorithm == RANDOM:
         return
+    with gym.make(plan.env_id) as env:
+        spaces = type(env.observation_space), type(env.action_space)
+        kind = (plan.algorithm, str(plan.options), *spaces, find_dynamics(env) is None)
+    if kind in _warm:
+        return
+    short = min(plan.total_timesteps, WARM_UP_STEPS)
+    plan = replace(plan, total_timesteps=short)
     model = make_model(plan, 0)
     model.learn(short, callback=CurveCallback(Evaluation(plan.env_id, 1, 0), short))
-    _warm.append(plan)
+    _warm.add(kind)
 
 
 def train(plan: Plan, seed: int) -> Trained:
@@ -178,12 +168,14 @@ def train(plan: Plan, seed: int) -> Trained:
     warm_up(plan)
     model = make_model(plan, seed)
     curve = CurveCallback(
-        Evaluation(plan.env_id, CURVE_EPISODES, EVALUATION_SEED * (seed + 1)), plan.eval_freq
+        Evaluation(plan.env_id, plan.curve_episodes, EVALUATION_SEED * (seed + 1)), plan.eval_freq
     )
     model.learn(plan.total_timesteps, callback=curve)
     seconds = curve.total_seconds()
     curve.evaluation.close()
-    last = Evaluation(plan.env_id, plan.eval_episodes, EVALUATION_SEED * (seed + 1) + CURVE_EPISODES)
+    last = Evaluation(
+        plan.env_id, plan.eval_episodes, EVALUATION_SEED * (seed + 1) + plan.curve_episodes
+    )
     returns = last.play(model)
     last.close()
     files = read_model_files(model)

@@ -17,9 +17,9 @@ from benchmarks.trees_resolutions import show_resolutions
 from common.measuring import repeated_seconds
 from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
+from oda_rl._types import Array
 from oda_rl.datasets import make_gaussian_classes, make_surface
 
-Array = NDArray[np.float64]
 Problem = tuple[Array, NDArray[np.int64], Array, NDArray[np.int64]]
 
 N_TRAINING = 480

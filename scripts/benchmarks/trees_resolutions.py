@@ -5,7 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -15,14 +14,13 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from common.measuring import timed
 from common.tables import make_table
 from oda_rl import MultiResolutionODA, ODAClassifier
+from oda_rl._types import Array, Labels
 from oda_rl.datasets import make_translated_digits
 from oda_rl.resolutions import scattering_pyramid, wavelet_pyramid
 
 if TYPE_CHECKING:
     from benchmarks.trees import Splits
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 TEST_SIZE = 0.2
 SHAPES = {"digits": (8, 8), "translated": (12, 12)}

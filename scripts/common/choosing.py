@@ -13,15 +13,7 @@ assert oda_rl.envs  # registers the compiled twins
 
 
 def find_algorithm(typed: Sequence[str], env_id: str) -> str:
-    """The name that is given as --algorithm, or the default for the environment of --env-id.
-
-    Parameters
-    ----------
-    typed : sequence of str
-        The arguments.
-    env_id : str
-        The environment if they name none.
-    """
+    """The name given as --algorithm, or the default for --env-id, or else for `env_id`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--algorithm", nargs="?")
     parser.add_argument("--env-id", "--env_id", nargs="?")

@@ -7,14 +7,15 @@ anew within each task, never across tasks.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import bootstrap, trim_mean
 
-Array = NDArray[np.float64]
+from oda_rl._types import Array
+
 Result = TypeVar("Result")
 Clock = Callable[[], float]
 
@@ -35,6 +36,14 @@ def repeated_seconds(
     return [timed(function, *arguments, clock=clock)[1] for _ in range(repeats)]
 
 
+def passes_over(model: Any, passes: int, seed: int, *parts: Array) -> Iterator[float]:
+    """A stream: all samples in random order, so many times; yields the seconds of each pass."""
+    rng = np.random.default_rng(seed)
+    for _ in range(passes):
+        rows = rng.permutation(len(parts[0]))
+        yield timed(model.partial_fit, *(part[rows] for part in parts))[1]
+
+
 def interquartile_mean(values: ArrayLike, axis: int = 0) -> Any:
     """Mean of the middle half (IQM), along an axis."""
     return trim_mean(values, 0.25, axis)
@@ -48,22 +57,9 @@ def interval(
 ) -> tuple[Any, Any]:
     """The percentile bootstrap interval of a statistic of the runs of all tasks together.
 
-    Parameters
-    ----------
-    strata : sequence of arrays
-        For each task one value, or one row of values, per run; tasks may have different numbers of runs.
-    statistic : callable, default=interquartile_mean
-        `statistic(values, axis=...)`.
-    level : float, default=0.95
-        Share of the resamples inside the interval.
-    resamples : int, default=2000
-        How many; the same ones in every call.
-
-    Returns
-    -------
-    low, high : float or array
-        Ends of the interval; arrays if runs have rows of values. Where a task has one run alone there is
-        nothing to draw from, and both are the statistic itself.
+    For each task, a stratum of one value, or one row of values, per run; tasks may have different
+    numbers of runs. `statistic(values, axis=...)`. The same resamples in every call. Where a task has
+    one run alone there is nothing to draw from, and both ends are the statistic itself.
     """
     samples = [np.asarray(stratum, dtype=np.float64) for stratum in strata]
 
@@ -89,21 +85,7 @@ def interval(
 def performance_profile(
     strata: Sequence[ArrayLike], thresholds: ArrayLike, level: float = 0.95, resamples: int = 2000
 ) -> tuple[Array, Array, Array]:
-    """Fraction of the runs of all tasks whose score is above each threshold, and its interval.
-
-    Parameters
-    ----------
-    strata : sequence of arrays
-        Scores of the runs, one array per task.
-    thresholds : array of shape (n,)
-        Scores to compare with.
-    level, resamples
-        As for `interval`.
-
-    Returns
-    -------
-    profile, low, high : arrays of shape (n,)
-    """
+    """Fraction of the runs of all tasks with scores above each threshold, and its interval."""
     tau = np.asarray(thresholds, dtype=np.float64)
     above = [np.asarray(scores, dtype=np.float64)[:, None] > tau for scores in strata]
     return np.concatenate(above).mean(axis=0), *interval(above, np.mean, level, resamples)

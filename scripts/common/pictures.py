@@ -1,6 +1,6 @@
 """Pictures: frames, axes, colours, samples and cells in the plane. Nothing is shown on a screen."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from oda_rl._types import Array, Labels
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555"
 # Of samples and of codevectors, by class; and where there are no classes
@@ -50,10 +48,22 @@ def plain_log_axis(axes: Axes, digits: str = ",.0f") -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def hide_others(panels: Iterable[Axes]) -> None:
-    """Leave panels empty that nothing is drawn in."""
-    for axes in panels:
+def number_axis(axes: Axes) -> None:
+    """A logarithmic x axis with plain numbers on it, and a light frame with small numbers."""
+    plain_log_axis(axes)
+    light_frame(axes)
+    axes.tick_params(labelsize=8)
+
+
+def make_panels(n: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure with n panels of a size, row by row, and room for a legend below."""
+    columns = min(n, columns)
+    rows = -(-n // columns)
+    size = (width * columns, height * rows + 0.5)
+    figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for axes in panels.flat[n:]:
         axes.set_visible(False)
+    return figure, list(panels.flat[:n])
 
 
 def plane(samples: Array, margin: float, n: int) -> tuple[Array, Array, Array]:
@@ -87,7 +97,11 @@ def save(figure: Figure, path: Path, dpi: int = 150) -> None:
     part.replace(path)
 
 
-def save_all(figures: Mapping[str, Figure], folder: Path, dpi: int = 150) -> None:
-    """Write pictures under their names."""
+def write_down(folder: Path, figures: Mapping[str, Figure], table: str = "", dpi: int = 150) -> None:
+    """Write pictures under their names, and a table, which is printed too."""
     for name, figure in figures.items():
         save(figure, folder / f"{name}.png", dpi)
+    if table:
+        (folder / "table.md").write_text(table)
+        print(table)
+    print(f"written to {folder}: {', '.join(figures)}")

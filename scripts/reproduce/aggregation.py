@@ -25,12 +25,11 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.agent_pictures import number_axis
 from benchmarks.plans import Plan, refuse
 from benchmarks.runs import carry_out
 from benchmarks.training import Run
 from common.measuring import interquartile_mean, interval
-from common.pictures import save
+from common.pictures import number_axis, write_down
 from common.tables import to_markdown
 from oda_rl.agents.baselines import preset
 
@@ -219,12 +218,9 @@ def main(args: Args) -> None:
         return
     verdicts = [verdicts_of(results, against) for against in ("cells", "numbers")]
     table = "\n".join([table_of(results), *verdicts])
-    (args.out / "table.md").write_text(table)
     figure = draw(results, args.total_timesteps)
     figure.savefig(args.out / "timesteps.pdf")
-    save(figure, args.out / "timesteps.png")
-    print(table)
-    print(f"written to {args.out}: timesteps.png, timesteps.pdf, table.md, and every run under runs")
+    write_down(args.out, {"timesteps": figure}, table)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from sklearn.datasets import make_circles, make_moons
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -33,14 +32,15 @@ from sklearn.svm import LinearSVC
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.supervised import accuracy, f1, measure
 from benchmarks.supervised import load as load_set
-from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, save_all
+from common.measuring import passes_over
+from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, write_down
 from common.tables import to_markdown
 from oda_rl import ODAClassifier, datasets
+from oda_rl._types import Array, Labels
 from oda_rl.quantization import LVQ
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 Score = Callable[[Labels, Labels], float]
 
 TITLES = {"mixture": "Gaussians", "wbcd": "WBCD", "credit": "Credit card (F1)", "pima": "Pima"}
@@ -106,18 +106,13 @@ def score_of(name: str) -> Score:
 
 def cross_validate(name: str, samples: Array, labels: Labels, seed: int) -> dict[str, list[float]]:
     """Scores of all classifiers on five folds, in per cent."""
-    scores: dict[str, list[float]] = {}
-    score = score_of(name)
-    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-    for train, test in folds.split(samples, labels):
-        models = {"ODA": ours(name, seed)}
-        if name == "wbcd":
-            models["ODA, Euclidean"] = ours("", seed)
-        for method, model in (models | others(seed)).items():
-            model.fit(samples[train], labels[train])
-            value = score(labels[test], model.predict(samples[test]))
-            scores.setdefault(method, []).append(100.0 * float(value))
-    return scores
+
+    def make(seed: int) -> dict[str, Any]:
+        euclidean = {"ODA, Euclidean": ours("", seed)} if name == "wbcd" else {}
+        return {"ODA": ours(name, seed), **euclidean, **others(seed)}
+
+    results = measure(samples, labels, (seed,), f1 if name == "credit" else accuracy, make)
+    return {method: [100.0 * score for score in found.scores] for method, found in results.items()}
 
 
 def table_of(results: dict[str, dict[str, list[float]]]) -> str:
@@ -221,10 +216,7 @@ def draw_poor_start(args: Args) -> Figure:
     )
     for axes, (name, model) in zip(panels, models.items(), strict=True):
         model.partial_fit(far, far_labels)
-        order = np.random.default_rng(args.seed)
-        for _ in range(10):
-            rows = order.permutation(len(samples))
-            model.partial_fit(samples[rows], labels[rows])
+        list(passes_over(model, 10, args.seed, samples, labels))
         axes.plot(*far.T, ".", color="#bbbbbb", ms=3, label="first samples")
         draw_cells(axes, samples, labels, model.codevectors_, model.codevector_labels_)
         axes.set_title(f"{name}: K = {model.n_codevectors_}, {model.score(samples, labels):.1%} right")
@@ -248,11 +240,7 @@ def main(args: Args) -> None:
     pictures = {"evolution": draw_evolution(args), "poor_start": draw_poor_start(args)}
     if loaded:
         pictures["accuracy_by_samples_and_codevectors"] = draw_paths(loaded, args)
-    save_all(pictures, args.out)
-    table = table_of(results)
-    (args.out / "table.md").write_text(table)
-    print(table)
-    print(f"written to {args.out}")
+    write_down(args.out, pictures, table_of(results))
 
 
 if __name__ == "__main__":

@@ -19,13 +19,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from common.measuring import timed
+from common.measuring import passes_over, timed
 from common.pictures import (
     BLUE,
     CLASS_COLOURS,
@@ -34,17 +33,16 @@ from common.pictures import (
     ORANGE,
     PINK,
     draw_codevectors,
-    hide_others,
     light_frame,
+    make_panels,
     no_ticks,
     plane,
-    save_all,
+    write_down,
 )
 from common.tables import to_markdown
 from oda_rl import ODAPartition, datasets
+from oda_rl._types import Array
 from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
-
-Array = NDArray[np.float64]
 
 TITLES = {"gaussians": "Gaussians", "wbcd": "WBCD", "pima": "Pima", "adult": "Adult"}
 METHODS = ("ODA", "ODA, finished", "sVQ", "DA", "k-means")
@@ -86,12 +84,10 @@ def distortion(samples: Array, codevectors: Array) -> float:
 
 def run_stream(samples: Array, args: Args) -> list[Step]:
     """ODA from a stream only: one step per temperature, then one per pass at temperature zero."""
-    rng = np.random.default_rng(args.seed)
     model = ODAPartition(args.max_codevectors, random_state=args.seed)
     seconds, after, last = 0.0, 0, []
-    for _ in range(MAX_PASSES):
-        order = rng.permutation(len(samples))
-        seconds += timed(model.partial_fit, samples[order])[1]
+    for spent in passes_over(model, MAX_PASSES, args.seed, samples):
+        seconds += spent
         if model.converged_:
             after += 1
             value = distortion(samples, model.codevectors_)
@@ -147,12 +143,8 @@ def run_all(samples: Array, args: Args) -> dict[str, list[Step]]:
 
 def draw_distortions(results: dict[str, dict[str, list[Step]]], against: str) -> Figure:
     """One panel per data set: distortion against samples observed, or against K."""
-    columns = min(2, len(results))
-    rows = -(-len(results) // columns)
-    figure, panels = plt.subplots(
-        rows, columns, figsize=(5.2 * columns, 3.6 * rows), squeeze=False, layout="constrained"
-    )
-    for axes, (name, methods) in zip(panels.flat, results.items(), strict=False):
+    figure, panels = make_panels(len(results), 2, 5.2, 3.6)
+    for axes, (name, methods) in zip(panels, results.items(), strict=True):
         for method, steps in methods.items():
             if against == "samples" and method == "ODA, finished":
                 continue  # its turns over all the data are not samples of a stream
@@ -170,8 +162,7 @@ def draw_distortions(results: dict[str, dict[str, list[Step]]], against: str) ->
         light_frame(axes)
         axes.set_xlabel("samples observed" if against == "samples" else "codevectors K")
         axes.set_ylabel("mean distortion")
-    hide_others(panels.flat[len(results) :])
-    panels.flat[0].legend(frameon=False, fontsize=8)
+    panels[0].legend(frameon=False, fontsize=8)
     return figure
 
 
@@ -181,9 +172,9 @@ def draw_evolution(args: Args) -> Figure:
     model = ODAPartition(args.max_codevectors, random_state=args.seed, finish=False).fit(samples)
     history = model.history_
     chosen = np.unique(np.linspace(0, len(history) - 1, 6).round().astype(int))
-    figure, panels = plt.subplots(2, 3, figsize=(10.5, 6.6), squeeze=False, layout="constrained")
+    figure, panels = make_panels(len(chosen), 3, 3.5, 3.2)
     x, y, grid = plane(samples, 0.1, 300)
-    for axes, i in zip(panels.flat, chosen, strict=False):
+    for axes, i in zip(panels, chosen, strict=True):
         point = history[i]
         cells = ((grid[:, None] - point.codevectors[None]) ** 2).sum(axis=2).argmin(axis=1)
         if point.n_codevectors > 1:
@@ -197,7 +188,6 @@ def draw_evolution(args: Args) -> Figure:
             fontsize=9,
         )
         no_ticks(axes)
-    hide_others(panels.flat[len(chosen) :])
     return figure
 
 
@@ -206,16 +196,13 @@ def draw_poor_start(args: Args) -> Figure:
     rng = np.random.default_rng(args.seed)
     samples, _ = datasets.make_gaussians(seed=args.seed)
     far = rng.normal([6.0, 5.0], 0.2, (100, 2))
-    oda = ODAPartition(args.max_codevectors, random_state=args.seed).partial_fit(far)
-    svq = StochasticVQ(args.max_codevectors, random_state=args.seed).partial_fit(far)
-    for _ in range(30):
-        order = rng.permutation(len(samples))
-        oda.partial_fit(samples[order])
-        svq.partial_fit(samples[order])
+    models = {"ODA": ODAPartition, "sVQ": StochasticVQ}
     figure, panels = plt.subplots(
         1, 2, figsize=(9.6, 4.2), sharex=True, sharey=True, layout="constrained"
     )
-    for axes, name, model in zip(panels, ("ODA", "sVQ"), (oda, svq), strict=True):
+    for axes, (name, kind) in zip(panels, models.items(), strict=True):
+        model = kind(args.max_codevectors, random_state=args.seed).partial_fit(far)
+        list(passes_over(model, 30, args.seed, samples))
         axes.plot(*samples.T, ".", color=CLASS_COLOURS[0], ms=2, label="data")
         axes.plot(*far.T, ".", color=CLASS_COLOURS[1], ms=2, label="first 100 samples")
         draw_codevectors(axes, model.codevectors_, label="codevectors")
@@ -263,11 +250,7 @@ def main(args: Args) -> None:
         "evolution": draw_evolution(args),
         "poor_start": draw_poor_start(args),
     }
-    save_all(pictures, args.out)
-    table = table_of(results)
-    (args.out / "table.md").write_text(table)
-    print(table)
-    print(f"written to {args.out}")
+    write_down(args.out, pictures, table_of(results))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import numpy as np
 import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
@@ -35,13 +34,12 @@ from common.pictures import (
     light_frame,
     no_ticks,
     plane,
-    save_all,
+    write_down,
 )
 from common.tables import show_table
 from oda_rl import KernelSGDClassifier
+from oda_rl._types import Array
 from oda_rl.datasets import make_multidist
-
-Array = NDArray[np.float64]
 
 METHODS: dict[str, dict[str, Any]] = {
     "BARRETTE from 1": {"bandwidth": 1.0},
@@ -183,9 +181,8 @@ def main(args: Args) -> None:
     console = Console()
     args.out.mkdir(parents=True, exist_ok=True)
     results = {method: run(method, args) for method in METHODS}
-    save_all({"data": draw_data(args), "paths": draw_paths(results)}, args.out)
+    write_down(args.out, {"data": draw_data(args), "paths": draw_paths(results)})
     show(results, console)
-    console.print(f"Pictures: {args.out}/data.png and {args.out}/paths.png")
     console.print("The figures to be reached: python scripts/benchmark.py kernels")
 
 

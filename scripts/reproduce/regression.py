@@ -11,6 +11,7 @@ the samples observed, beside that of a regression tree with as many leaves.
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,17 +19,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from common.measuring import timed
-from common.pictures import BLUE, GREY, ORANGE, draw_codevectors, light_frame, save_all
+from common.measuring import passes_over, timed
+from common.pictures import BLUE, GREY, ORANGE, draw_codevectors, light_frame, write_down
 from common.tables import to_markdown
 from oda_rl import ODARegressor, datasets
-
-Array = NDArray[np.float64]
+from oda_rl._types import Array
 
 MODELS = {"constant": BLUE, "linear": ORANGE}
 TREE = GREY
@@ -71,29 +70,27 @@ def mean_squared_error(model: Any, test: tuple[Array, Array]) -> float:
 
 
 def run_models(
-    name: str, model: str, args: Args, test: tuple[Array, Array]
-) -> tuple[list[Step], list[ODARegressor]]:
+    name: str, make_model: Callable[[int], Any], args: Args, test: tuple[Array, Array]
+) -> tuple[list[Step], list[Any]]:
     """One fit for every K."""
     data = make(name, args.n_samples, args.seed)
     steps, fitted = [], []
     for k in args.counts:
-        found = ODARegressor(k, local_model=model, softness=args.softness, random_state=args.seed)
-        _, seconds = timed(found.fit, *data)
-        error = mean_squared_error(found, test)
-        steps.append(Step(found.n_codevectors_, error, found.n_samples_seen_, seconds))
-        fitted.append(found)
+        model, seconds = timed(make_model(k).fit, *data)
+        size, seen = (
+            getattr(model, "n_codevectors_", k),
+            getattr(model, "n_samples_seen_", args.n_samples),
+        )
+        steps.append(Step(size, mean_squared_error(model, test), seen, seconds))
+        fitted.append(model)
     return steps, fitted
 
 
-def run_tree(name: str, args: Args, test: tuple[Array, Array]) -> list[Step]:
-    """One tree for every K."""
-    data = make(name, args.n_samples, args.seed)
-    steps = []
-    for k in args.counts:
-        tree = DecisionTreeRegressor(max_leaf_nodes=k, random_state=args.seed)
-        _, seconds = timed(tree.fit, *data)
-        steps.append(Step(k, mean_squared_error(tree, test), args.n_samples, seconds))
-    return steps
+def makers(args: Args) -> dict[str, Callable[[int], Any]]:
+    """What makes a model of each kind, and a tree, from a number of cells or leaves."""
+    options: dict[str, Any] = {"softness": args.softness, "random_state": args.seed}
+    ours = {name: partial(ODARegressor, local_model=name, **options) for name in MODELS}
+    return ours | {"tree": lambda k: DecisionTreeRegressor(max_leaf_nodes=k, random_state=args.seed)}
 
 
 def run_stream(
@@ -101,12 +98,10 @@ def run_stream(
 ) -> list[Step]:
     """Errors along a stream, after every pass over the samples."""
     X, y = make(name, args.n_samples, args.seed)
-    rng = np.random.default_rng(args.seed)
     found = ODARegressor(max(args.counts), local_model=model, random_state=args.seed)
     steps, seconds = [], 0.0
-    for _ in range(passes):
-        order = rng.permutation(len(X))
-        seconds += timed(found.partial_fit, X[order], y[order])[1]
+    for spent in passes_over(found, passes, args.seed, X, y):
+        seconds += spent
         error = mean_squared_error(found, test)
         steps.append(Step(found.n_codevectors_, error, found.n_samples_seen_, seconds))
     return steps
@@ -235,21 +230,16 @@ def main(args: Args) -> None:
     for name in FUNCTIONS:
         test = make(name, args.n_samples, args.seed + 1)
         variances[name] = float(test[1].var())
-        found = {model: run_models(name, model, args, test) for model in MODELS}
-        fitted[name] = {model: models for model, (_, models) in found.items()}
+        found = {model: run_models(name, made, args, test) for model, made in makers(args).items()}
+        fitted[name] = {model: found[model][1] for model in MODELS}
         results[name] = {model: steps for model, (steps, _) in found.items()}
-        results[name]["tree"] = run_tree(name, args, test)
         streams[name] = {model: run_stream(name, model, args, test) for model in MODELS}
     pictures = {
         "curve": draw_curve(fitted["1-D"], args),
         "surface": draw_surface(fitted["2-D"], args),
         "errors": draw_errors(results, streams),
     }
-    save_all(pictures, args.out, dpi=130)
-    table = table_of(results, variances)
-    (args.out / "table.md").write_text(table)
-    print(table)
-    print(f"written to {args.out}")
+    write_down(args.out, pictures, table_of(results, variances), dpi=130)
 
 
 if __name__ == "__main__":

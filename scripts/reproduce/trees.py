@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tyro
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -31,12 +30,10 @@ from common.measuring import repeated_seconds, timed
 from common.pictures import save
 from common.tables import make_table
 from oda_rl import MultiResolutionODA, ODAPartition
+from oda_rl._types import Array, Labels
 from oda_rl.datasets import make_gaussian_classes, make_gaussians
 from oda_rl.resolutions import projection_pyramid
 from trees_pictures import draw_figure, draw_times
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 TEST_SHARE = 0.2
 # The comparison of the second paper: classes that hardly overlap, and what is to be reached, in %.

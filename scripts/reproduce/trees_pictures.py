@@ -22,9 +22,8 @@ from common.pictures import (
     no_ticks,
     plane,
 )
+from oda_rl._types import Array, Labels
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 Plane = tuple[Array, Array, Array]
 
 LINES = ((1.6, "#333333"), (1.0, "#666666"), (0.6, "#999999"))

@@ -139,6 +139,34 @@ def test_catch(rows, columns, seed, data):
     assert rewards == [0.0] * (rows - 2) + [1.0 if paddle == ball else -1.0]
 
 
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("DeepSea", [11, 0, 1]),
+        ("DeepSea", [0, -1, 1]),
+        ("DeepSea", [0.5, 0, 1]),
+        ("Catch", [0, 0, 5]),
+        ("Catch", [0, np.nan, 0]),
+    ],
+)
+def test_states_beyond_the_board_are_refused(name, bad):
+    env = gym.make(f"oda_rl/{name}-v0").unwrapped
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="whole numbers from 0 to"):
+        env.set_state(bad)
+
+
+@pytest.mark.parametrize("name", ["DeepSea", "Catch"])
+def test_who_steps_on_after_the_end_gets_nothing(name):
+    env = gym.make(f"oda_rl/{name}-v0").unwrapped
+    env.reset(seed=0)
+    while not env.step(0)[2]:
+        pass
+    before = env.get_state()
+    assert env.step(0)[1:3] == (0.0, True)
+    np.testing.assert_array_equal(env.get_state(), before)
+
+
 def test_balls_fall_in_every_column():
     env = gym.make("oda_rl/Catch-v0")
     env.reset(seed=0)

@@ -82,11 +82,11 @@ def test_an_interrupted_benchmark_keeps_its_runs(start, tmp_path):
 
 
 def test_tasks(module):
-    plans = module("benchmarks.plans")
-    assert plans.find_task("CartPole-v1") is plans.find_task("oda_rl/CartPole-v1") is plans.TASKS[0]
-    assert plans.find_threshold("oda_rl/Pendulum-v1") == -200
-    assert plans.find_threshold("CartPole-v1") == 475
-    assert plans.find_threshold("Blackjack-v1") == float("inf")
+    tasks = module("benchmarks.tasks")
+    assert tasks.find_task("CartPole-v1") is tasks.find_task("oda_rl/CartPole-v1") is tasks.TASKS[0]
+    assert tasks.find_threshold("oda_rl/Pendulum-v1") == -200
+    assert tasks.find_threshold("CartPole-v1") == 475
+    assert tasks.find_threshold("Blackjack-v1") == float("inf")
 
 
 # -- the others ----------------------------------------------------------------------------------
@@ -151,7 +151,8 @@ def test_flat_against_tree(module):
 
 
 def test_environments(run):
-    code, output = run("benchmark_envs", "--ids", "Pendulum-v1", "CartPoleFriction-v0", "--steps", 2000)
+    ids = ("--ids", "Pendulum-v1", "CartPoleFriction-v0")
+    code, output = run("benchmark", "envs", *ids, "--steps", 2000)
     assert code == 0
     rows = [line.split("│")[1:-1] for line in output.splitlines() if "│" in line]
     assert [row[0].strip() for row in rows] == ["Pendulum-v1", "CartPoleFriction-v0"]

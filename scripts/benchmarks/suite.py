@@ -1,0 +1,233 @@
+"""Our default agent on tasks of many kinds, beside a random policy and SB3's agents."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from rich.console import Console
+
+from benchmarks.agent_pictures import ZOO_SUFFIX, draw_curves, draw_summary
+from benchmarks.comparison import Entry, Field, algorithms_of, mean_text, pooled_rows
+from benchmarks.plans import RANDOM, Plan, find_ours
+from benchmarks.runs import Made, carry_out, read_newest, replace_file, tell_run, write_csv
+from benchmarks.tasks import SUITE, Task, find_task
+from common.pictures import save
+from common.tables import show_close_table, to_markdown
+from sb3_zoo import find_zoo_options
+
+Label = Literal["ours", "random", "PPO", "A2C", "DQN-SAC", "PPO-zoo", "A2C-zoo", "DQN-SAC-zoo"]
+OURS = "ours"
+LABELS: tuple[Label, ...] = get_args(Label)
+PICTURES = {"suite_steps": "steps", "suite_seconds": "curve_seconds"}
+
+
+@dataclass
+class Suite:
+    """Our default agent, a random policy, and SB3's agents on tasks of many kinds."""
+
+    tasks: tuple[str, ...] = ()
+    """Names, or how they begin, `FrozenLake` say; all if not given."""
+    agents: tuple[Label, ...] = LABELS
+    """Ours without options; SB3's with their own defaults and, as -zoo, with RL Zoo's settings where
+    there are any. DQN-SAC is DQN for numbered actions, SAC for the others."""
+    seeds: tuple[int, ...] = tuple(range(10))
+    """Seeds of each agent on each task. The defaults of ours were chosen on seeds from 100."""
+    steps_scale: float = 1.0
+    """Times the steps of each task."""
+    evaluations: int = 10
+    """Evaluations on the way of each run, of `curve_episodes` greedy episodes."""
+    curve_episodes: int = 10
+    """Greedy episodes of each of these."""
+    eval_episodes: int = 50
+    """Greedy episodes at the end."""
+    jobs: int = 2
+    """Processes."""
+    log_dir: Path = Path("logs/suite")
+    """Every run is kept here when it ends, and not made again by the same code with the same options."""
+    only_kept: bool = False
+    """Make no runs: tables and pictures of all that are kept, by the newest code that has made some."""
+    output: Path | None = None
+    """Folder of the page, its pictures and its numbers; the log folder if not given."""
+
+
+def choose_tasks(names: Sequence[str]) -> tuple[list[Task], list[str]]:
+    """The tasks that were asked for and can be run, and a line for each that lacks a package.
+
+    ValueError if a name is none of a task, and no beginning of one.
+    """
+    for name in names:
+        if not any(task.name.startswith(name) for task in SUITE):
+            raise ValueError(
+                f"--tasks: none begins with {name}; there are {', '.join(t.name for t in SUITE)}."
+            )
+    asked = [task for task in SUITE if not names or task.name.startswith(tuple(names))]
+    skipped = [
+        f"{task.name} is left out: pip install 'oda_rl[{task.package.lower()}]'."
+        for task in asked
+        if task.package and task.missing
+    ]
+    return [task for task in asked if not task.missing], skipped
+
+
+def make_plan(label: Label, task: Task, args: Suite) -> Plan | None:
+    """What is to be run; None where RL Zoo has nothing for the task."""
+    env_id = task.env_id if label == OURS else task.flat_id or task.env_id
+    steps = max(1, round(task.steps * args.steps_scale))
+    algorithm, options = label.removesuffix(ZOO_SUFFIX), {}
+    if label == OURS:
+        algorithm = find_ours(env_id)
+    elif algorithm == "DQN-SAC":
+        with gym.make(env_id) as env:
+            algorithm = "SAC" if isinstance(env.action_space, spaces.Box) else "DQN"
+    if label.endswith(ZOO_SUFFIX):
+        options = find_zoo_options(algorithm, env_id)
+        if not options:
+            return None
+    if label == RANDOM:
+        return Plan(label, env_id, 0, 0, args.eval_episodes)
+    every = max(1, steps // args.evaluations) if args.evaluations else 0
+    return Plan(algorithm, env_id, steps, every, args.eval_episodes, options, args.curve_episodes)
+
+
+# -- tables ------------------------------------------------------------------------------------------
+
+
+def cell_of(field: Field, label: str) -> str:
+    """IQM of the returns of an agent on a task, and its score."""
+    entry = field.find(label)
+    if entry is None:
+        return "-"
+    score = field.normalize(np.array([entry.iqm]))[0]
+    return f"{mean_text(entry.iqm, 1 if abs(field.best) > 10 else 2)} ({score:.2f})"
+
+
+def task_rows(fields: Sequence[Field], labels: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table of all tasks."""
+    rows = []
+    for field in fields:
+        task = find_task(field.env_id, SUITE)
+        steps = max(entry.plan.total_timesteps for entry in field.entries)
+        name = task.name if task else field.env_id
+        rows.append(
+            [name, f"{steps:,}", f"{field.best:g}", *(cell_of(field, label) for label in labels)]
+        )
+    return ["task", "steps", "best", *labels], rows
+
+
+NOTES = (
+    "Each cell: IQM over seeds of the mean return of greedy episodes with the last policy, and its "
+    "score: 0 is the random policy, 1 the best return known. Scores over all tasks: IQM of all runs "
+    "with a stratified bootstrap interval; ours there: our agent on the tasks the agent was run on.",
+    "Seconds: of the processor, one thread, training alone; sum over tasks of the medians over seeds.",
+    "PPO, A2C, DQN-SAC: Stable-Baselines3 with its own defaults; -zoo: with RL Zoo's settings, where "
+    "there are any. DQN-SAC is DQN for numbered actions, SAC for the others. Ours has no options. All "
+    "have the same steps.",
+)
+
+
+def make_page(fields: Sequence[Field], labels: Sequence[str], skipped: Sequence[str]) -> str:
+    """The page of the documentation."""
+    sources = "; ".join(
+        f"{task.name} {task.best:g} ({task.source})"
+        for field in fields
+        if (task := find_task(field.env_id, SUITE))
+    )
+    parts = [
+        "# The suite\n",
+        "What our agent makes of tasks of many kinds without any option, where it wins and where it "
+        "loses. `python scripts/benchmark.py suite` runs and prints it; with `--only-kept --output "
+        "docs` it writes this page.\n",
+        "![Normalised scores over all tasks, and performance profiles](suite.png)\n",
+        to_markdown(*pooled_rows(fields, OURS)),
+        to_markdown(*task_rows(fields, labels)),
+        *(f"{note}\n" for note in NOTES),
+        "![Return against environment steps, a panel for each task](suite_steps.png)\n",
+        "![Return against seconds, a panel for each task](suite_seconds.png)\n",
+        "Lines: IQM over seeds of greedy episodes on the way, with its 95 % interval; dotted the random "
+        "policy, dashed the best return known.\n",
+        f"Best returns known: {sources}.\n",
+        *(f"{line}\n" for line in skipped),
+    ]
+    return "\n".join(parts)
+
+
+def numbers_of(fields: Sequence[Field]) -> list[dict[str, object]]:
+    """Everything that the tables show, a record for each agent on each task."""
+    return [
+        {
+            "task": field.env_id,
+            "agent": entry.algorithm,
+            "algorithm": entry.plan.algorithm,
+            "steps": entry.plan.total_timesteps,
+            "seeds": [run["seed"] for run in entry.runs],
+            "returns": entry.returns.tolist(),
+            "scores": field.normalize(entry.returns).tolist(),
+            "iqm": entry.iqm,
+            "seconds": entry.values("seconds").tolist(),
+        }
+        for field in fields
+        for entry in field.entries
+    ]
+
+
+def write_all(
+    fields: Sequence[Field], labels: list[str], skipped: list[str], folder: Path
+) -> list[Path]:
+    """The page, its pictures, the numbers as JSON, and a line for each run as CSV."""
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(folder / "suite.md", make_page(fields, labels, skipped))
+    replace_file(folder / "suite.json", json.dumps(numbers_of(fields), indent=1) + "\n")
+    write_csv(folder / "suite.csv", [(e.plan, run) for f in fields for e in f.entries for run in e.runs])
+    save(draw_summary(fields), folder / "suite.png", dpi=110)
+    for name, x in PICTURES.items():
+        save(draw_curves(fields, x), folder / f"{name}.png", dpi=110)
+    return sorted(folder.glob("suite*.*"))
+
+
+def run_suite(args: Suite, console: Console) -> int:
+    """The tables of `benchmark.py suite`."""
+    try:
+        tasks, skipped = choose_tasks(args.tasks)
+    except ValueError as error:
+        console.print(str(error), highlight=False)
+        return 2
+    labelled = [
+        (label, task, plan)
+        for task in tasks
+        for label in args.agents
+        if (plan := make_plan(label, task, args)) is not None
+    ]
+    args.log_dir.mkdir(parents=True, exist_ok=True)
+    plans = [plan for _, _, plan in labelled]
+    if args.only_kept:
+        kept = read_newest(args.log_dir)
+        made = Made([next((runs for told, runs, _ in kept if told == plan), []) for plan in plans])
+    else:
+        told = partial(tell_run, console=console)
+        made = carry_out(plans, args.seeds, args.log_dir, console, args.jobs, on_run=told)
+    by_task = {task: Field(task.env_id, float("inf"), task.best) for task in tasks}
+    for (label, task, plan), runs in zip(labelled, made.runs, strict=True):
+        if runs:
+            by_task[task].entries.append(Entry(plan, runs, float("inf"), label))
+    fields = [field for field in by_task.values() if field.entries]
+    if fields:
+        labels = algorithms_of(fields)
+        show_close_table(console, "Return, and score", *task_rows(fields, labels), bold=(OURS,))
+        show_close_table(console, "Scores over all tasks", *pooled_rows(fields, OURS), bold=(OURS,))
+        for note in NOTES:
+            console.print(note, highlight=False, markup=False, style="dim")
+    for line in [*skipped, *made.failures]:
+        console.print(line, highlight=False, markup=False)
+    if made.interrupted:
+        console.print("Interrupted. The same command makes only the runs that are missing.")
+    console.print(f"Every run is kept under {args.log_dir}", highlight=False)
+    if fields:
+        for path in write_all(fields, labels, skipped, args.output or args.log_dir):
+            console.print(f"  {path}", highlight=False)
+    return 1 if made.failures else 0

@@ -1,0 +1,104 @@
+"""The suite: its tasks, its scores, what it keeps and what it writes."""
+
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def suite(run, tmp_path):
+    """Run the suite briefly, kept in the folder of the test."""
+    briefly = ("--jobs", 1, "--evaluations", 2, "--curve-episodes", 2, "--eval-episodes", 3)
+    return lambda *more: run("benchmark", "suite", "--log-dir", tmp_path, *briefly, *more)
+
+
+def solve(env_id):
+    """The expected return of who knows the table and the time left, by backward induction."""
+    env = gym.make(env_id)
+    rows = [
+        (s, a, *told)
+        for s, actions in env.unwrapped.P.items()
+        for a, outcomes in actions.items()
+        for told in outcomes
+    ]
+    s, a, probability, then, reward, done = (np.array(column) for column in zip(*rows, strict=True))
+    value = np.zeros(env.observation_space.n)
+    for _ in range(env.spec.max_episode_steps):
+        paid = np.zeros((len(value), env.action_space.n))
+        np.add.at(paid, (s, a), probability * (reward + np.where(done, 0.0, value[then])))
+        value = paid.max(axis=1)
+    return env.unwrapped.initial_state_distrib @ value
+
+
+def test_the_best_returns_of_tables_are_those_of_backward_induction(module):
+    tasks = module("benchmarks.tasks")
+    for name in ("FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1", "Taxi-v4"):
+        task = tasks.find_task(name, tasks.SUITE)
+        assert task.best == pytest.approx(solve(task.env_id), abs=6e-4)
+
+
+def test_every_task_whose_package_is_there_can_be_made_for_all_agents(module):
+    tasks = module("benchmarks.tasks")
+    assert len({task.name for task in tasks.SUITE}) == len(tasks.SUITE)
+    for task in tasks.SUITE:
+        if not task.missing:
+            with gym.make(task.flat_id or task.env_id) as env:
+                assert isinstance(env.observation_space, gym.spaces.Box | gym.spaces.Discrete)
+                assert env.spec.max_episode_steps or "suite/" in env.spec.id or "oda_rl/" in env.spec.id
+
+
+def test_scores_tables_and_files(suite, tmp_path):
+    briefly = ("--tasks", "CartPole-v1", "DeepSea10", "--steps-scale", 0.004)
+    code, output = suite(*briefly, "--agents", "random", "A2C", "A2C-zoo", "--seeds", 0, 1)
+    assert code == 0, output
+    assert "A2C on suite/DeepSea10-v0, seed 1: return" in output
+    found = json.loads((tmp_path / "suite.json").read_text())
+    # RL Zoo has nothing for deep sea
+    pairs = {(row["task"], row["agent"]): row for row in found}
+    cart_pole = "oda_rl/CartPole-v1"
+    assert len(found) == len(pairs) == 5
+    assert ("suite/DeepSea10-v0", "A2C-zoo") not in pairs
+    low = np.mean(pairs[cart_pole, "random"]["returns"])
+    for row in (pairs[cart_pole, "A2C"], pairs[cart_pole, "random"]):
+        expected = (np.array(row["returns"]) - low) / (500 - low)
+        np.testing.assert_allclose(row["scores"], expected)
+    assert pairs[cart_pole, "A2C"]["steps"] == 200
+    page = (tmp_path / "suite.md").read_text()
+    assert "| DeepSea10-v0 | 80 | 0.99 |" in page
+    for name in ("suite", "suite_steps", "suite_seconds"):
+        assert f"{name}.png" in page
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    assert (tmp_path / "suite.csv").read_text().count("\n") == 11
+    # Runs that are kept are told again, whatever code has made them, and no others are made.
+    kept = next(tmp_path.glob("CartPole-v1/A2C-*/seed-0.json"))
+    changed = json.loads(kept.read_text())
+    changed["plan"]["code"], changed["run"]["mean"] = "of before", 500.0
+    kept.write_text(json.dumps(changed))
+    output = suite(*briefly, "--agents", "random", "A2C", "PPO", "--only-kept")[1]
+    assert "seed" not in output.split("Return, and score")[0]
+    assert len(list(tmp_path.glob("*/PPO-*"))) == 0
+
+
+def test_our_agent_needs_no_options(suite, tmp_path):
+    code, output = suite(
+        *("--tasks", "CartPole-v1", "--agents", "ours", "--seeds", 0), "--steps-scale", 0.1
+    )
+    assert code == 0, output
+    (kept,) = tmp_path.glob("CartPole-v1/TwoTimescale*/seed-0.json")
+    assert json.loads(kept.read_text())["plan"]["options"] == {}
+
+
+def test_tasks_that_lack_a_package_are_named(module, monkeypatch):
+    suite, tasks = module("benchmarks.suite"), module("benchmarks.tasks")
+    monkeypatch.setattr(tasks, "find_spec", lambda name: None if name == "mujoco" else object())
+    chosen, skipped = suite.choose_tasks(["Hopper", "CartPole-v1"])
+    assert [task.name for task in chosen] == ["CartPole-v1"]
+    assert skipped == ["Hopper-v5 is left out: pip install 'oda_rl[mujoco]'."]
+
+
+def test_a_task_that_is_none(suite):
+    code, output = suite("--tasks", "NoSuchTask")
+    assert code == 2
+    assert "--tasks: none begins with NoSuchTask; there are CartPole-v1," in output
