@@ -1,4 +1,4 @@
-"""From what a learner chooses to what an environment takes, and back from a file."""
+"""From what a learner chooses to what an environment takes; spaces to and from a file."""
 
 from typing import Any
 
@@ -107,8 +107,13 @@ def _check_bounded(space: spaces.Box) -> None:
 
 
 def describe_space(space: spaces.Space) -> dict[str, Any]:
-    """A space of actions as JSON knows it; `restore_space` reads it."""
+    """A space as plain values and arrays; `restore_space` reads it."""
     kind = type(space).__name__
+    if isinstance(space, spaces.Dict):
+        return {"kind": kind, "parts": {key: describe_space(part) for key, part in space.items()}}
+    if isinstance(space, spaces.Tuple):
+        parts = enumerate(space)
+        return {"kind": kind, "parts": {str(key): describe_space(part) for key, part in parts}}
     if isinstance(space, spaces.Discrete):
         return {"kind": kind, "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
@@ -119,8 +124,8 @@ def describe_space(space: spaces.Space) -> dict[str, Any]:
     assert isinstance(space, spaces.Box)
     return {
         "kind": kind,
-        "low": space.low.tolist(),
-        "high": space.high.tolist(),
+        "low": space.low,
+        "high": space.high,
         "dtype": str(space.dtype),
     }
 
@@ -128,7 +133,10 @@ def describe_space(space: spaces.Space) -> dict[str, Any]:
 def restore_space(description: dict[str, Any]) -> spaces.Space:
     """The space that `describe_space` described."""
     fields = dict(description)
-    kind = fields.pop("kind")
+    kind = fields.pop("kind", "Box")
+    if kind in ("Dict", "Tuple"):
+        parts = {key: restore_space(part) for key, part in fields["parts"].items()}
+        return spaces.Dict(parts) if kind == "Dict" else spaces.Tuple(list(parts.values()))
     if kind == "Box":
         dtype = np.dtype(fields["dtype"])
         return spaces.Box(

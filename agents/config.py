@@ -214,6 +214,14 @@ class _AnnealedConfig(Config):
             samples=self.samples_per_cell or most.samples,
         )
 
+    def find_trace_decay(self, table: bool) -> float:
+        """Lambda, if states are numbered or not."""
+        return self.trace_decay
+
+    def find_exploration(self, table: bool) -> tuple[float, float]:
+        """How much is explored at the beginning and at the end, if states are numbered or not."""
+        return 0.0, 0.0
+
     def count_near_branches(self, joint: bool) -> int:
         """The branches that an observation is compared with on a tree."""
         return self.near_branches or (JOINT_NEAR_BRANCHES if joint else NEAR_BRANCHES)
@@ -248,6 +256,12 @@ class TwoTimescaleConfig(_AnnealedConfig):
     has_critic: ClassVar[bool] = False
     actor_rate: ClassVar[float] = 0.0
 
+    trace_decay: float | None = setting(
+        None,
+        "Lambda of the eligibility traces, how far back an error reaches: by default 0.9, and 0 in a "
+        "table of states, where too much is tried for traces to last.",
+        "[0, 1]",
+    )
     codebook: Literal["shared", "per_action"] = setting(
         "shared",
         "One codebook whose cells have a value for each action, or a codebook for each action.",
@@ -270,13 +284,16 @@ class TwoTimescaleConfig(_AnnealedConfig):
         "[0, inf]",
         group="Exploration",
     )
-    exploration_initial_eps: float = setting(
-        0.1, "Share of random actions when learning begins.", "[0, 1]"
+    exploration_initial_eps: float | None = setting(
+        None,
+        "Share of random actions when learning begins, by default 0.1. In a table of states, share of "
+        "the time in which the agent goes where it has been least; by default 1.",
+        "[0, 1]",
     )
-    exploration_final_eps: float = setting(0.01, "Share of random actions at the end.", "[0, 1]")
-    exploration_fraction: float = setting(
-        0.1, "Fraction of the run over which the share of random actions falls.", "[0, 1]"
+    exploration_final_eps: float | None = setting(
+        None, "That share at the end: by default 0.01, and 0.3 in a table of states.", "[0, 1]"
     )
+    exploration_fraction: float = setting(0.1, "Fraction of the run over which it falls.", "[0, 1]")
     hold: int = setting(
         2, "While values are learned, a random action is held for 1 to this many steps.", "[1, inf)"
     )
@@ -285,6 +302,17 @@ class TwoTimescaleConfig(_AnnealedConfig):
         super()._check_together()
         if self.tree and self.codebook != "shared":
             raise ValueError(f"tree=True needs codebook='shared', got {self.codebook!r}.")
+
+    def find_trace_decay(self, table: bool) -> float:
+        """Lambda, if states are numbered or not."""
+        usual = 0.0 if table else 0.9
+        return usual if self.trace_decay is None else self.trace_decay
+
+    def find_exploration(self, table: bool) -> tuple[float, float]:
+        """How much is explored at the beginning and at the end, if states are numbered or not."""
+        start, end = (1.0, 0.3) if table else (0.1, 0.01)
+        given = self.exploration_initial_eps, self.exploration_final_eps
+        return start if given[0] is None else given[0], end if given[1] is None else given[1]
 
 
 @documented

@@ -10,11 +10,8 @@ from oda_rl.agents.action_choice import falling
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, DIVERGED, ROW, Rollout
 from oda_rl.agents.observation_scale import WarmUp
+from oda_rl.agents.observations import BadTransitionError
 from oda_rl.agents.random_blocks import RandomBlocks
-
-
-class BadTransitionError(ValueError):
-    """The environment returned an observation or a reward that is not finite."""
 
 
 class DivergenceError(ArithmeticError):
@@ -123,8 +120,12 @@ class Learner(ABC):
 
     @classmethod
     @abstractmethod
-    def smallest(cls, seed: int = 0) -> Self:
-        """A learner of one coordinate and two actions, to have its compiled code ready."""
+    def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
+        """A learner of one coordinate and two actions, to have its compiled code ready.
+
+        With continuous actions if `joint`, and of numbered states if `table`, for a learner that knows
+        these.
+        """
 
     @abstractmethod
     def _end_warm_up(self) -> None:
@@ -316,9 +317,13 @@ class Learner(ABC):
         """The share of random actions at present."""
         if self.is_exploring:
             return 1.0
-        c = self.config
-        steps = c.exploration_fraction * self.horizon
-        return self._falling(c.exploration_initial_eps, c.exploration_final_eps, steps)
+        start, end = self._exploration
+        return self._falling(start, end, self.config.exploration_fraction * self.horizon)
+
+    @property
+    def _exploration(self) -> tuple[float, float]:
+        """How much is explored at the beginning, and at the end."""
+        return self.config.exploration_initial_eps, self.config.exploration_final_eps
 
     def _falling(self, start: float, end: float, steps: float) -> float:
         """What falls along a line over `steps` from which values are learned, at present."""

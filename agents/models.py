@@ -7,11 +7,12 @@ import gymnasium as gym
 from gymnasium import spaces
 
 from oda_rl import agents, storage
+from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 
 def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
-    """The agent to take for an environment: the one that wins for its kind of actions.
+    """The agent to take for an environment: the one that wins for its kind of spaces.
 
     Parameters
     ----------
@@ -21,7 +22,8 @@ def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
     Returns
     -------
     type
-        TwoTimescaleAC where actions are numbered, TwoTimescaleQ where they are continuous.
+        TwoTimescaleAC where actions are numbered, TwoTimescaleQ where they are continuous, or where all
+        that is observed is discrete and there are few enough states for a table.
 
     Raises
     ------
@@ -36,8 +38,9 @@ def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
     if isinstance(env, str):
         with gym.make(env) as made:
             return default_agent(made)
-    numbered = not isinstance(env.action_space, spaces.Box)
-    return agents.TwoTimescaleAC if numbered else agents.TwoTimescaleQ
+    if isinstance(env.action_space, spaces.Box) or ObservationCodec(env.observation_space).is_table:
+        return agents.TwoTimescaleQ
+    return agents.TwoTimescaleAC
 
 
 def load_model(path: str | os.PathLike[str], **options: Any) -> OnlineAlgorithm:

@@ -146,6 +146,12 @@ class ObservationScale(WarmUp):
         """Points in scaled units, of shape (n, n_features), in the environment's own."""
         return scaled * self.scale + self.centre
 
+    def count_from_low(self) -> None:
+        """Leave the warm-up out: observations are numbers, counted from their lower bounds."""
+        self.centre = self.low.copy()
+        self.is_known = True
+        self._prepare()
+
     def _learn(self, seen: Array) -> None:
         self.centre = seen.mean(axis=0)
         learned = self._find_scale(seen) if self.given is None else self.given

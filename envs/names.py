@@ -32,6 +32,11 @@ _NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("push left", "coast", "push right"),
     ),
     "Catch": ((), ("left", "stay", "right")),
+    "FrozenLake": (("state",), ("left", "down", "right", "up")),
+    "FrozenLake8x8": (("state",), ("left", "down", "right", "up")),
+    "CliffWalking": (("state",), ("up", "right", "down", "left")),
+    "Taxi": (("state",), ("south", "north", "east", "west", "pick up", "drop off")),
+    "Blackjack": (("player", "dealer", "usable ace"), ("stick", "hit")),
 }
 
 

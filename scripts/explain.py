@@ -68,11 +68,11 @@ def write(args: Args, table: PolicyTable, explanation: PolicyExplanation | None)
 
 def example_of(model: OnlineAlgorithm, table: PolicyTable) -> NDArray[Any]:
     """A state to ask about: that of the first cell, or, where cells have angles, any."""
-    space = model.observation_space
-    if len(table.feature_names) == len(space.low):
+    if len(table.feature_names) == model.observations.n_features:
         return table.cells[0].codevector
+    space = model.observation_space
     space.seed(0)
-    return space.sample()
+    return model.observations.encode(space.sample())
 
 
 def print_next(args: Args, example: NDArray[Any]) -> None:

@@ -33,7 +33,7 @@ from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs import find_twin
-from oda_rl.envs.names import action_names, observation_names
+from oda_rl.envs.names import action_names
 
 # What chooses the policy that is kept, and what tells how good it is, begin in different states.
 CHOICE_SEED, RESULT_SEED = 1_000_000, 2_000_000
@@ -48,7 +48,7 @@ class Args:
     """The agent; by default TwoTimescaleAC for numbered actions, TwoTimescaleQ for a Box of them. Each
     has hyperparameters of its own: --help with it, or with --env-id, shows them."""
     env_id: str = "CartPole-v1"
-    """Environment with a flat Box observation and Discrete, MultiDiscrete or Box actions."""
+    """Environment with any observations but texts and graphs, and numbered or bounded Box actions."""
     total_timesteps: int = 200_000
     """Environment steps to train for."""
     seed: int = 0
@@ -176,7 +176,7 @@ def draw(folder: Path, env_id: str, model: OnlineAlgorithm, keeper: KeepBestCall
         actions,
         learner.codebook["visits"].sum(axis=0),
         dimensions=shown_dimensions(n) or (0, 0),
-        feature_names=observation_names(env_id, n),
+        feature_names=model.observations.names(env_id),
         label_names=names,
         ax=right,
     )
@@ -234,7 +234,7 @@ def main(args: Args) -> int:
     kind = getattr(oda_rl.agents, args.algorithm)
     model: OnlineAlgorithm = kind(env=environment, seed=args.seed, config=args.agent)
     model.set_logger(configure(str(folder), ["tensorboard"]))
-    callbacks, keeper = make_callbacks(args, folder, environment.observation_space.shape[0])
+    callbacks, keeper = make_callbacks(args, folder, model.observations.n_features)
     twin = "" if env_id == args.env_id else f" (in {env_id}, which is the same compiled)"
     console.print(
         f"Training on {args.env_id} for {args.total_timesteps:,} steps{twin}.",

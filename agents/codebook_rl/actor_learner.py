@@ -27,6 +27,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
     rule: ClassVar[Any] = actor_critic
+    table_rule: ClassVar[Any] = actor_critic
     scale_class: ClassVar[type[ObservationScale]] = BlendedScale
 
     def probabilities(self, observations: NDArray[Any]) -> NDArray[np.float64]:

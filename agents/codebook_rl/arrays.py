@@ -13,7 +13,7 @@ from oda_rl._jit import aligned_zeros
 from oda_rl._structs import slots
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
-from oda_rl.agents.codebook_rl.rules import actor_critic, q_lambda
+from oda_rl.agents.codebook_rl.rules import actor_critic, q_lambda, table_q
 from oda_rl.agents.config import CodebookConfig
 
 
@@ -45,6 +45,8 @@ class Sizes:
         Whether a cell has a value of its own beside the preferences of an actor.
     n_coordinates : int, default=0
         Coordinates of an action that is a point.
+    is_table : bool, default=False
+        Whether the cells are states, given by number.
     """
 
     n_observed: int
@@ -58,24 +60,34 @@ class Sizes:
     near_branches: int = 0
     has_critic: bool = False
     n_coordinates: int = 0
+    is_table: bool = False
 
     @classmethod
-    def of(cls, n_observed: int, actions: ActionCodec, n_envs: int, config: CodebookConfig) -> "Sizes":
-        """The sizes for these observations, actions and hyperparameters."""
+    def of(
+        cls,
+        n_observed: int,
+        actions: ActionCodec,
+        n_envs: int,
+        config: CodebookConfig,
+        n_states: int = 0,
+    ) -> "Sizes":
+        """The sizes for these observations, actions and hyperparameters; in a table of `n_states`."""
         n_coordinates = len(actions.centre)
         is_joint = actions.is_continuous and not config.has_critic
+        table, tree = n_states > 0, config.tree and not n_states
         return cls(
             n_observed=n_observed,
             n_joint=n_coordinates if is_joint else 0,
             n_actions=2 * n_coordinates if config.has_critic and n_coordinates else actions.n_actions,
             n_command=actions.commands.shape[1],
             n_envs=n_envs,
-            max_cells=config.plan_growth(is_joint).max_cells,
-            linear=config.local_model == "linear",
-            per_action=config.codebook == "per_action",
-            near_branches=config.count_near_branches(is_joint) if config.tree else 0,
+            max_cells=n_states or config.plan_growth(is_joint).max_cells,
+            linear=config.local_model == "linear" and not table,
+            per_action=config.codebook == "per_action" and not table,
+            near_branches=config.count_near_branches(is_joint) if tree else int(table),
             has_critic=config.has_critic,
             n_coordinates=n_coordinates,
+            is_table=table,
         )
 
     @property
@@ -111,7 +123,7 @@ class Sizes:
     @property
     def capacity(self) -> int:
         """Cells that the codebook has room for: splits may double them before some merge."""
-        return -(-2 * self.max_cells // 8) * 8
+        return self.max_cells if self.is_table else -(-2 * self.max_cells // 8) * 8
 
     @property
     def n_places(self) -> int:
@@ -121,7 +133,7 @@ class Sizes:
     @property
     def payload(self) -> dict[str, tuple[int, str]]:
         """The payload of a cell: that of the learning rule, and the frequency of visits."""
-        rule: Any = actor_critic if self.has_critic else q_lambda
+        rule: Any = actor_critic if self.has_critic else table_q if self.is_table else q_lambda
         return {**rule.fields(self), "density": (1, "count")}
 
     @property
@@ -143,17 +155,18 @@ def make_numbers() -> names.Numbers:
 def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, horizon: int) -> None:
     """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
     discounted = config.criterion == "discounted"
+    start, end = config.find_exploration(sizes.is_table)
     for index, value in {
         names.GAMMA: config.gamma if discounted else 1.0,
         names.AVERAGE_RATE: 0.0 if discounted else config.average_rate,
         names.SIGN: -1.0 if config.minimise else 1.0,
-        names.TRACE_DECAY: config.trace_decay,
-        names.SOFTNESS: config.softness,
+        names.TRACE_DECAY: config.find_trace_decay(sizes.is_table),
+        names.SOFTNESS: 0.0 if sizes.is_table else config.softness,
         names.LEARNING_RATE_MIN: config.learning_rate_min,
         names.LEARNING_RATE_HALVING: config.learning_rate_halving,
         names.LEARNING_RATE_POWER: config.learning_rate_power,
-        names.EPSILON_START: config.exploration_initial_eps,
-        names.EPSILON_END: config.exploration_final_eps,
+        names.EPSILON_START: start,
+        names.EPSILON_END: end,
         names.EPSILON_STEPS: config.exploration_fraction * horizon,
         names.SLOW_EVERY: config.slow_every,
         names.SLOW_DOUBLING: config.slow_doubling,
@@ -189,6 +202,7 @@ def make_memory(sizes: Sizes) -> names.Memory:
         held=np.zeros(n_envs, dtype=np.int64),
         exploratory=np.zeros(n_envs, dtype=np.bool_),
         direction=np.zeros((n_envs, sizes.n_actions)),
+        exploring=np.zeros(n_envs, dtype=np.bool_),
     )
 
 

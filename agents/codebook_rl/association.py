@@ -24,6 +24,7 @@ from oda_rl.agents.codebook_rl.state import (
     open_numbers,
     open_planes,
     open_scratch,
+    open_units,
 )
 from oda_rl.codebook.association import add_distances, smallest
 
@@ -183,6 +184,12 @@ def find_near(state, n_coordinates):
     node = 0 if planes.child.shape[0] > 0 else -1
     bound, nearest = 0.0, 1e300
     n_waiting, n_found = 0, 0
+    counts = open_units(state).counts
+    if counts.shape[0] > 0:  # a table: the number of the state tells its branch
+        number = 0
+        for j in range(counts.shape[0]):
+            number = number * counts[j] + int(scratch.z[j])
+        node = ~(number // width)
     while True:
         # Down to a branch; what is passed waits, with its least squared distance.
         while node >= 0:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl import step as kernels
+from oda_rl.agents.codebook_rl import table_step
 from oda_rl.agents.codebook_rl.arrays import (
     Sizes,
     Table,
@@ -19,7 +20,7 @@ from oda_rl.agents.codebook_rl.arrays import (
 )
 from oda_rl.agents.codebook_rl.association import find_near
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
-from oda_rl.agents.codebook_rl.rules import q_lambda
+from oda_rl.agents.codebook_rl.rules import q_lambda, table_q
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED, RECALL, STEP, ObserveFunction, Rollout, run
@@ -32,6 +33,8 @@ from oda_rl.codebook.book import Codebook
 Array = NDArray[np.float64]
 OBSERVE_NUMBERED = ObserveFunction(kernels.observe_numbered)
 OBSERVE_JOINT = ObserveFunction(kernels.observe_joint)
+OBSERVE_TABLE = ObserveFunction(table_step.observe_table)
+NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 class TwoTimescaleLearner(Learner):
@@ -58,6 +61,9 @@ class TwoTimescaleLearner(Learner):
         The hyperparameters.
     seed : int or None
         Seeds the generator.
+    counts : ndarray of int, shape (n_observed,) or (0,)
+        The values that each coordinate can have, counted from `low`: the cells are then the states, each
+        combination one, and learning begins at once. Empty where coordinates are not discrete.
 
     Attributes
     ----------
@@ -74,6 +80,7 @@ class TwoTimescaleLearner(Learner):
     # What a learner with another rule has others of
     config_class: ClassVar[Any] = TwoTimescaleConfig
     rule: ClassVar[Any] = q_lambda
+    table_rule: ClassVar[Any] = table_q
     scale_class: ClassVar[type[ObservationScale]] = ObservationScale
 
     memory: names.Memory
@@ -89,9 +96,13 @@ class TwoTimescaleLearner(Learner):
         high: NDArray[Any],
         config: CodebookConfig,
         seed: int | None = None,
+        counts: NDArray[np.int64] = NO_COUNTS,
     ) -> None:
-        self.sizes = Sizes.of(n_observed, actions, n_envs, config)
-        self.scale = self.scale_class(low, high, config.warmup_steps, config.observation_scale)
+        n_states = int(np.prod(counts)) if len(counts) else 0
+        self.sizes = Sizes.of(n_observed, actions, n_envs, config, n_states)
+        given = None if n_states else config.observation_scale
+        self.scale = self.scale_class(low, high, config.warmup_steps, given)
+        self.counts = counts
         super().__init__(actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed)
         self.slow = SlowTimescale(self.sizes, config, self.rng)
         self.numbers = make_numbers()
@@ -101,15 +112,18 @@ class TwoTimescaleLearner(Learner):
         self._reach = np.full(self.sizes.n_coordinates, config.action_weight)
         self._monitor: TDErrorMonitor | None = None
         fill_numbers(self.numbers, self.sizes, config, self.horizon)
+        if n_states:
+            self._open_table()
 
     @classmethod
-    def smallest(cls, seed: int = 0, joint: bool = False) -> Self:
+    def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
         """A learner of one coordinate and two (or continuous) actions, to have its code compiled."""
         config = cls.config_class(
             warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
         )
         actions = ActionCodec(spaces.Box(-1.0, 1.0, (1,)) if joint else spaces.Discrete(2))
-        return cls(1, actions, 1, np.full(1, -1.0), np.ones(1), config, seed)
+        counts = np.array([3]) if table else NO_COUNTS
+        return cls(1, actions, 1, np.full(1, -1.0), np.ones(1), config, seed, counts)
 
     # -- what it knows ---------------------------------------------------------------------------
 
@@ -140,7 +154,12 @@ class TwoTimescaleLearner(Learner):
 
     @property
     def n_parameters(self) -> int:
-        """Numbers stored to act: locations, Q values, the scale, a temperature, planes of a tree."""
+        """Numbers stored to act: locations, Q values, the scale, a temperature, planes of a tree.
+
+        In a table of states, Q values.
+        """
+        if self.sizes.is_table:
+            return self.n_cells * self.sizes.n_actions
         values = self.sizes.n_basis * (self.sizes.n_actions if self.sizes.n_labels == 1 else 1)
         n_scales = len(self.scale.centre) + len(self.actions.centre)
         planes = sum(array.size for array in self.tree.planes) if self.tree else 0
@@ -235,6 +254,10 @@ class TwoTimescaleLearner(Learner):
     def average_reward(self) -> float:
         """The average reward that values are compared with; 0 unless the average is the criterion."""
         return float(self.numbers.figures[names.AVERAGE_REWARD])
+
+    @property
+    def _exploration(self) -> tuple[float, float]:
+        return self.config.find_exploration(self.sizes.is_table)
 
     def figures(self) -> dict[str, float]:
         """What an SB3 algorithm logs of its learner."""
@@ -344,6 +367,8 @@ class TwoTimescaleLearner(Learner):
 
     @property
     def _observe(self) -> ObserveFunction:
+        if self.sizes.is_table:
+            return OBSERVE_TABLE
         return OBSERVE_JOINT if self.sizes.n_joint else OBSERVE_NUMBERED
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
@@ -425,6 +450,16 @@ class TwoTimescaleLearner(Learner):
         self.numbers.counters[names.PHASE] = names.GROWING
         self._begin_level()
 
+    def _open_table(self) -> None:
+        """Begin with a cell for each state, and learn from the first step on."""
+        self.scale.count_from_low()
+        self.slow.number_states(self.counts)
+        self.table_rule.begin(self.slow.codebook, self.sizes, self.config.learning_rate, 0.0)
+        self.numbers.counters[names.PHASE] = names.LEARNING
+        self.numbers.figures[names.NEXT_SLOW] = np.inf
+        self._hold_cells()
+        self._recall()
+
     def _start_learning(self) -> None:
         """Give every cell the optimistic value, and go on with Q-learning."""
         config = self.config
@@ -469,12 +504,14 @@ class TwoTimescaleLearner(Learner):
 
     def _hold_cells(self) -> None:
         """Have the cells of the codebook where compiled code finds them."""
-        assert self.annealer is not None
         book, counters = self.slow.codebook, self.numbers.counters
-        self._storage = BranchStorage(self.sizes, book, self.tree.branch if self.tree else None)
+        branch = self.tree.branch if self.tree else None
+        if self.sizes.is_table:
+            branch = np.arange(len(book)) // names.BRANCH_WIDTH
+        self._storage = BranchStorage(self.sizes, book, branch)
         counters[names.N_CELLS] = book.n_cells
         counters[names.WIDTH] = self._storage.width
-        self.numbers.settings[names.TEMPERATURE] = self.annealer.temperature
+        self.numbers.settings[names.TEMPERATURE] = self.annealer.temperature if self.annealer else 1.0
         self._collect()
 
     def _recall(self) -> None:
@@ -497,6 +534,7 @@ class TwoTimescaleLearner(Learner):
             action_centre=actions.centre,
             action_scale=actions.scale / self._reach,
             action_reach=self._reach,
+            counts=self.counts,
         )
         planes = self.tree.planes if self.tree else BranchTree(self.sizes.n_observed).planes
         self._table = Table(
@@ -544,7 +582,7 @@ class TwoTimescaleLearner(Learner):
         self.slow.set_state(state["slow"], counters[names.PHASE] == names.LEARNING)
         self._storage = None
         self._set_errors(state["errors"], before)
-        if self.annealer is None:
+        if self.annealer is None and not self.sizes.is_table:
             return
         self._hold_cells()
         if state["memory"]:
@@ -560,7 +598,7 @@ class TwoTimescaleLearner(Learner):
             self.watch_errors()
         if self._monitor and len(errors) == len(self.numbers.figures) - names.N_FIGURES:
             self.numbers.figures[names.N_FIGURES :] = errors
-        elif self._monitor:
+        elif self._monitor and not self.sizes.is_table:
             self._monitor.follow(before, self.slow.codebook.codevectors)
 
     def __getstate__(self) -> dict[str, Any]:

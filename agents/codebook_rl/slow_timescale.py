@@ -42,7 +42,7 @@ class SlowTimescale:
         self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)
         self._sizes, self._config, self._rng = sizes, config, rng
         self._grown = False  # whether it may have all the cells
-        self.tree = BranchTree(sizes.n_observed) if config.tree else None
+        self.tree = BranchTree(sizes.n_observed) if config.tree and not sizes.is_table else None
 
     def begin(self, points: NDArray[np.float64]) -> None:
         """Begin with one cell for each label, just below its critical temperature.
@@ -67,6 +67,25 @@ class SlowTimescale:
         book["density"][:] = 1.0 / len(book)
         if self.tree:
             self.tree = BranchTree(n)
+
+    def number_states(self, counts: NDArray[np.int64]) -> None:
+        """Make the codebook a table: a cell for each state, which stays as it is.
+
+        Parameters
+        ----------
+        counts : ndarray of int, shape (n_observed,)
+            The values of each coordinate of an observation; the last one changes first.
+        """
+        places = np.indices(counts).reshape(len(counts), -1)
+        self.codebook.set_state(
+            {
+                "location": places.astype(np.float64),
+                "weight": np.full(places.shape[1], 1.0 / places.shape[1]),
+                "label": np.zeros(places.shape[1], dtype=np.int64),
+                "axis": np.zeros(places.shape),
+                "payload": np.zeros((len(self.codebook.payload), places.shape[1])),
+            }
+        )
 
     def end_level(self, n: int, distortion: float) -> None:
         """A temperature is finished after `n` updates: merge, prune, cool, split, renew the branches.
@@ -104,6 +123,10 @@ class SlowTimescale:
 
     def get_state(self, under_way: bool) -> dict[str, Any]:
         """Plain values and arrays, with traces if asked for `under_way`; nothing before `begin`."""
+        if self._sizes.is_table:
+            values = self.codebook.payload[:, : self.codebook.n_cells]
+            rows = self._sizes.trace_rows
+            return {"payload": values.copy() if under_way else np.delete(values, rows, axis=0)}
         if self.annealer is None:
             return {}
         annealing = self.annealer.get_state()
@@ -122,13 +145,14 @@ class SlowTimescale:
     def set_state(self, state: dict[str, Any], grown: bool) -> None:
         """Go on from `get_state`; with all cells allowed if the codebook was `grown`."""
         self._grown = grown
+        if self._sizes.is_table:
+            self.codebook.payload[:, : self.codebook.n_cells] = self._with_traces(state["payload"])
+            return
         if "annealer" not in state:
             self.annealer = None
             return
-        rows, book = self._sizes.trace_rows, dict(state["codebook"])
-        if len(book["payload"]) < len(self.codebook.payload):
-            silent = np.zeros((rows.stop - rows.start, book["payload"].shape[1]))
-            book["payload"] = np.insert(book["payload"], [rows.start], silent, axis=0)
+        book = dict(state["codebook"])
+        book["payload"] = self._with_traces(book["payload"])
         self.codebook.set_state(book)
         self.annealer = self._make_annealer(state["t_max"], state["t_min"])
         # This also brings the generator, which the annealer shares, to where it was after the block.
@@ -136,6 +160,14 @@ class SlowTimescale:
         self.annealer.set_state({**state["annealer"], "reference": reference})
         if self.tree:
             self.tree.set_state(state["tree"])
+
+    def _with_traces(self, payload: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A stored payload with traces: silent ones if there are none."""
+        rows = self._sizes.trace_rows
+        if len(payload) == len(self.codebook.payload):
+            return payload
+        silent = np.zeros((rows.stop - rows.start, payload.shape[1]))
+        return np.insert(payload, [rows.start], silent, axis=0)
 
     def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
         return Annealer(

@@ -118,6 +118,9 @@ class Units(NamedTuple):
     A scaled observation is (observation - centre) / scale, both of shape (n_observed,). Row a of
     `commands` (n_actions, n_command) is what a compiled environment takes for action a. A continuous
     action is action_centre + action_scale * u, u within +- action_reach, of its number of coordinates.
+
+    In a table of states `counts` (n_observed,) says how many values each coordinate has; the states are
+    numbered row by row. It is empty otherwise.
     """
 
     centre: Float1
@@ -126,6 +129,7 @@ class Units(NamedTuple):
     action_centre: Float1
     action_scale: Float1
     action_reach: Float1
+    counts: Int1
 
 
 class Branches(NamedTuple):
@@ -183,7 +187,7 @@ class Memory(NamedTuple):
     `action` is the number of the action taken, or 0, `command` (n_command) what the environment takes
     for it, `held` the steps for which it is repeated, `exploratory` whether another one was better. With
     an actor, `direction` (n_actions) is the gradient of the log-probability with which the action was
-    drawn, by the preferences.
+    drawn, by the preferences. In a table of states `exploring` says whether novelty is followed.
     """
 
     z: Float2
@@ -198,6 +202,7 @@ class Memory(NamedTuple):
     held: Int1
     exploratory: Bool1
     direction: Float2
+    exploring: Bool1
 
 
 class Scratch(NamedTuple):

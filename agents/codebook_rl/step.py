@@ -77,12 +77,17 @@ from oda_rl.codebook.association import associate, index_of_smallest
 
 @inline_kernel
 def scale_observation(state, observation):
-    """Fill `scratch.z` with the observation in scaled units. False if a coordinate is not finite."""
+    """Fill `scratch.z` with the observation in scaled units.
+
+    False if a coordinate is not finite, or in a table of states is not one of its values.
+    """
     units, scratch = open_units(state), open_scratch(state)
     finite = True
     for j in range(units.centre.shape[0]):
         finite &= math.isfinite(observation[j])
         scratch.z[j] = (observation[j] - units.centre[j]) / units.scale[j]
+    for j in range(units.counts.shape[0]):
+        finite &= 0.0 <= scratch.z[j] < units.counts[j] and scratch.z[j] == math.floor(scratch.z[j])
     return finite
 
 

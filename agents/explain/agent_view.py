@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.explain.cells import kind_of_cells, known_range
-from oda_rl.envs.names import action_names, observation_names
+from oda_rl.envs.names import action_names
 from oda_rl.inspect.model import View
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def view_of_agent(
     """
     learner = model.learner if learner is None else learner
     steps = model.num_timesteps if num_timesteps is None else num_timesteps
-    space, joint = model.observation_space, model.actions.is_continuous
-    n = len(space.low)
-    features, names, low, high = _coordinates(model, n)
+    seen, joint = model.observations, model.actions.is_continuous
+    n = seen.n_features
+    features, names, low, high = _coordinates(model)
     kind = kind_of_cells(learner)
     few = learner.is_scaled and learner.n_cells <= MOST_CELLS
     cells: Any = kind(learner) if kind is not None and few else None
@@ -41,7 +41,7 @@ def view_of_agent(
     d = codevectors.shape[1]
 
     def as_observed(points: Array) -> NDArray[Any]:
-        return np.ascontiguousarray(points[:, :n], dtype=space.dtype)
+        return seen.nearest(points[:, :n])
 
     def decisions(points: Array) -> NDArray[Any]:
         found: NDArray[Any] = learner.greedy(as_observed(points))
@@ -67,11 +67,10 @@ def view_of_agent(
     )
 
 
-def _coordinates(model: "OnlineAlgorithm", n: int) -> tuple[list[str], list[str], Array, Array]:
+def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array, Array]:
     """Names of the coordinates (actions may be some) and of the actions, and where coordinates end."""
-    space, actions = model.observation_space, model.actions
-    features = observation_names(model.env_id, n)
-    low, high = space.low.astype(float), space.high.astype(float)
+    actions, low, high = model.actions, model.observations.low, model.observations.high
+    features = model.observations.names(model.env_id)
     if not actions.is_continuous:
         return features, action_names(model.env_id, actions.n_actions), low, high
     n_points = len(actions.centre)
@@ -107,9 +106,9 @@ def restore(model: "OnlineAlgorithm", state: dict[str, Any]) -> Any:
 
 def _reach(model: "OnlineAlgorithm", learner: Any) -> tuple[Array, Array]:
     """What to show of every coordinate of an observation if there are no codevectors to tell."""
-    space = model.observation_space
-    low = np.where(np.isfinite(space.low), space.low, -1.0).astype(float)
-    high = np.where(np.isfinite(space.high), space.high, 1.0).astype(float)
+    seen = model.observations
+    low = np.where(np.isfinite(seen.low), seen.low, -1.0)
+    high = np.where(np.isfinite(seen.high), seen.high, 1.0)
     ends = getattr(learner, "range", None)  # of the baselines
     if ends is None or not ends.is_known:
         return low, high

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.agents.explain.cells import Active, kind_of_cells
-from oda_rl.envs.names import action_names, observation_names
+from oda_rl.envs.names import action_names
 from oda_rl.inspect.contributions import Contribution, Explanation, find_counterfactuals
 
 if TYPE_CHECKING:
@@ -168,10 +169,10 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
         `TileCodingSarsa`, `FourierSarsa` and `KernelQ` are sums over many features.
     """
     found = _cells(model)
-    n = len(model.observation_space.low)
+    n = model.observations.n_features
     actions, joint = model.actions, model.actions.is_continuous
     names = action_names(model.env_id, len(actions.centre) if joint else actions.n_actions)
-    states = _as_observed(model, found.codevectors[:, :n])
+    states = model.observations.nearest(found.codevectors[:, :n])
     greedy = model.learner.greedy(states) if joint else ()
     spread = model.learner.distributions(states)[1] if found.draws_points else None
     visits = np.full(len(found.codevectors), np.nan)
@@ -191,7 +192,7 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     return PolicyTable(
         algorithm=type(model).__name__,
         env_id=model.env_id,
-        feature_names=found.names(observation_names(model.env_id, n)),
+        feature_names=found.names(model.observations.names(model.env_id)),
         action_names=names,
         is_continuous=joint,
         cells=cells,
@@ -206,8 +207,9 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     ----------
     model : TwoTimescaleQ, UniformGridQ or SOMQ
         Trained, or loaded from a file.
-    observation : array-like of shape (n_observed,)
-        In the environment's own units.
+    observation : array-like of shape (n_observed,), int, dict or tuple
+        In the environment's own units: as the environment returns it, or the numbers that the tables
+        name.
 
     Returns
     -------
@@ -218,12 +220,12 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     ValueError
         As for `explain_policy`, or if the observation has another shape or is not finite.
     """
-    cells, space = _cells(model), model.observation_space
-    names = observation_names(model.env_id, len(space.low))
+    cells, seen = _cells(model), model.observations
+    names = seen.names(model.env_id)
     state = _check_state(model, observation, names)
 
     def greedy(points: Array) -> NDArray[Any]:
-        return model.learner.greedy(_as_observed(model, points))
+        return model.learner.greedy(seen.nearest(points))
 
     second, changes, others, own, wide = None, [], [], cells.own_actions, None
     if model.actions.is_continuous:
@@ -237,9 +239,10 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     else:
         active = cells.active(state)
         action, value, second, margin = _best(active.total)
-        low, high = cells.reach(len(state))
-        low, high = np.maximum(low, space.low), np.minimum(high, space.high)
-        changes = find_counterfactuals(greedy, state, low, high, names)
+        if not seen.is_table:  # numbers of states are not nearer to one another or farther
+            low, high = cells.reach(len(state))
+            low, high = np.maximum(low, seen.low), np.minimum(high, seen.high)
+            changes = find_counterfactuals(greedy, state, low, high, names)
     return PolicyExplanation(
         sample=state,
         feature_names=tuple(names),
@@ -271,18 +274,24 @@ def _cells(model: "OnlineAlgorithm") -> Any:
 
 def _check_state(model: "OnlineAlgorithm", observation: ArrayLike, names: list[str]) -> Array:
     """The observation as the agent has it: what the environment's dtype can hold."""
-    state, space = np.asarray(observation, dtype=np.float64), model.observation_space
-    if state.shape != space.shape or not np.isfinite(state).all():
+    try:
+        rows, _ = model.observations.read(observation)
+    except ValueError:
+        rows = np.array([observation], dtype=object)
+    try:
+        state = np.asarray(rows, dtype=np.float64)
+        usable = state.shape == (1, len(names)) and bool(np.isfinite(state).all())
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
         raise ValueError(
             f"observation must be {len(names)} finite numbers, in this order: "
-            f"{', '.join(names)}; got {state.tolist()}."
+            f"{', '.join(names)}; got {observation!r}."
         )
-    return state.astype(space.dtype).astype(np.float64)
-
-
-def _as_observed(model: "OnlineAlgorithm", points: Array) -> NDArray[Any]:
-    """In the dtype of the environment, for which the compiled code is there."""
-    return np.ascontiguousarray(points, dtype=model.observation_space.dtype)
+    space = model.observation_space
+    narrow = space.dtype if isinstance(space, spaces.Box) else np.float64
+    found: Array = state[0].astype(narrow).astype(np.float64)
+    return found
 
 
 def _best(values: Array) -> tuple[int, float, int | None, float]:

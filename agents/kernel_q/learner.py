@@ -92,7 +92,7 @@ class KernelLearner(Learner):
         self.n_waiting = 0
 
     @classmethod
-    def smallest(cls, seed: int = 0) -> Self:
+    def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
         """A learner of one coordinate and two actions, to have its compiled code ready."""
         config = KernelQConfig(warmup_steps=2, batch_size=2)
         return cls(1, ActionCodec(spaces.Discrete(2)), 1, np.full(1, -1.0), np.ones(1), config, seed)

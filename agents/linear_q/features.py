@@ -105,15 +105,20 @@ class Features:
 
 
 def make_features(
-    config: LinearConfig, periodic: NDArray[np.bool_], rng: np.random.Generator
+    config: LinearConfig,
+    periodic: NDArray[np.bool_],
+    rng: np.random.Generator,
+    counts: NDArray[np.int64],
 ) -> Features:
     """The features that a configuration asks for.
 
-    `periodic` (n_coordinates,) tells which coordinates are angles; `rng` places the cells of a map.
+    `periodic` (n_coordinates,) tells which coordinates are angles; `rng` places the cells of a map;
+    `counts` (n_coordinates,), of discrete coordinates, are the bins of a grid, else it is empty.
     Raises a ValueError if there would be too many, or a count is not given for each coordinate.
     """
     if isinstance(config, UniformGridConfig):
-        bins = _per_coordinate("bins", config.bins, _usual_bins(len(periodic)), len(periodic))
+        usual_bins = tuple(counts.tolist()) or _usual_bins(len(periodic))
+        bins = _per_coordinate("bins", config.bins, usual_bins, len(periodic))
         return make_tiles(bins, 1, np.ones(len(periodic), dtype=bool), "bins")
     if isinstance(config, TileCodingConfig):
         usual = _usual_tiles(len(periodic), config.tilings)
@@ -218,7 +223,7 @@ def _usual_tiles(n: int, tilings: int) -> int:
 
 
 def _per_coordinate(
-    name: str, given: int | tuple[int, ...] | None, usual: int, n: int
+    name: str, given: int | tuple[int, ...] | None, usual: int | tuple[int, ...], n: int
 ) -> tuple[int, ...]:
     """One count for each coordinate: as given, or the usual one."""
     if given is None:

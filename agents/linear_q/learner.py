@@ -16,13 +16,15 @@ from oda_rl.agents.linear_q.features import Encoder, Scratch, encode, make_featu
 from oda_rl.agents.observation_scale import ObservationRange
 
 OBSERVE = ObserveFunction(kernels.observe)
+NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 class LinearLearner(Learner):
     """Q(x, a) = w_a . phi(x), one step for all features phi.
 
     Parameters are as for `Learner`, with the bounds of the observations, `low` and `high` (n_features,),
-    which may be infinite. `range` is the range that the `features` divide up; `weights` (n_cells,
+    which may be infinite; `counts` (n_features,) are the values that discrete coordinates can have, for a
+    grid with a cell for each, and empty otherwise. `range` is the range that the `features` divide up; `weights` (n_cells,
     n_actions), a view, has for every feature its weight in the value of each action.
     """
 
@@ -38,10 +40,11 @@ class LinearLearner(Learner):
         high: NDArray[Any],
         config: LinearConfig,
         seed: int | None = None,
+        counts: NDArray[np.int64] = NO_COUNTS,
     ) -> None:
         self.range = ObservationRange(
             low,
-            high,
+            np.maximum(high, low + 1) if len(counts) else high,
             config.warmup_steps,
             config.observation_low,
             config.observation_high,
@@ -49,7 +52,7 @@ class LinearLearner(Learner):
         )
         super().__init__(actions, self.range, config.warmup_hold, config, kernels.N_DRAWS, seed)
         (placing_rng,) = self.rng.spawn(1)
-        self.features = make_features(config, self.range.is_angle, placing_rng)
+        self.features = make_features(config, self.range.is_angle, placing_rng, counts)
         self.counters = np.zeros(kernels.N_COUNTERS, dtype=np.int64)
         self._figures = np.zeros(kernels.N_FIGURES)
         self._observation = np.zeros(n_features)
@@ -326,7 +329,7 @@ class LinearLearner(Learner):
         self._share()
 
     @classmethod
-    def smallest(cls, seed: int = 0) -> Self:
+    def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
         """A learner of one coordinate and two actions, whose compiled code is that of all."""
         config = UniformGridConfig(bins=2, warmup_steps=2)
         return cls(1, ActionCodec(spaces.Discrete(2)), 1, np.full(1, -1.0), np.ones(1), config, seed)

@@ -95,6 +95,7 @@ class TwoTimescaleQ(CodebookAlgorithm):
     """
 
     config_class = TwoTimescaleConfig
+    knows_tables = True
     learner: "TwoTimescaleLearner"
 
     @classmethod
@@ -157,6 +158,7 @@ class TwoTimescaleAC(CodebookAlgorithm):
     """
 
     config_class = TwoTimescaleACConfig
+    knows_tables = True
     learner: "ActorCriticLearner"
 
     @classmethod
@@ -212,6 +214,7 @@ class UniformGridQ(LinearAlgorithm):
     """
 
     config_class = UniformGridConfig
+    knows_tables = True
 
 
 class SOMQ(LinearAlgorithm):

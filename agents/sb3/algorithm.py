@@ -14,10 +14,11 @@ from stable_baselines3.common.utils import safe_mean
 from oda_rl._validation import whole_number
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
+from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
 from oda_rl.agents.sb3.saving import Saving
-from oda_rl.envs.spaces import check_discrete_action_space, check_observation_space
+from oda_rl.envs.spaces import check_discrete_action_space
 
 if TYPE_CHECKING:
     from oda_rl.agents.learner import Learner
@@ -39,6 +40,8 @@ class OnlineAlgorithm(Saving):
         goes on with that, or it is refused if it cannot change any more.
     learner : Learner
         What has been learned.
+    observations : ObservationCodec
+        How it is given what the environment returns.
     env_id : str or None
         The id of the environment that was learned from, if it has one.
     stopping : bool
@@ -47,8 +50,10 @@ class OnlineAlgorithm(Saving):
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
     config_class: ClassVar[type[Config]] = Config
+    # Whether its learner can keep a table of states, given the `counts` of their coordinates
+    knows_tables: ClassVar[bool] = False
     learner: Any
-    observation_space: spaces.Box
+    observations: ObservationCodec
     actions: ActionCodec
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -181,7 +186,7 @@ class OnlineAlgorithm(Saving):
         try:
             callback.on_training_start(locals(), globals())
             if fresh:
-                starts: Any = self._last_obs
+                starts = self.observations.encode_many(self._last_obs, self.n_envs)
                 self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
             train(self, total_timesteps, callback, log_interval, callback_every)
         except BaseException as error:
@@ -250,8 +255,8 @@ class OnlineAlgorithm(Saving):
                 "env is a gymnasium.vector environment; a gymnasium.Env, its id, or a VecEnv of "
                 "Stable-Baselines3 is accepted. Try stable_baselines3.common.env_util.make_vec_env."
             )
-        check_observation_space(made.observation_space)
         cls._check_action_space(made.action_space)
+        ObservationCodec(made.observation_space)
         return made
 
     @classmethod
@@ -269,17 +274,27 @@ class OnlineAlgorithm(Saving):
 
     def _build(self) -> None:
         self.actions = ActionCodec(self.action_space)
+        table = self.knows_tables and not self.actions.is_continuous
+        self.observations = ObservationCodec(self.observation_space, table)
         kind: Any = self._learner_class(self.config)
-        load_kernels(kind, str(self.observation_space.dtype), self.actions.is_continuous)
+        load_kernels(kind, self.actions.is_continuous, self.observations.is_table)
         self.learner = self._make_learner()
-        self.policy = self.policy_class(self.learner, self.observation_space, self.actions)
+        self.policy = self.policy_class(self.learner, self.observations, self.actions)
         self.next_actions = [0] * self.n_envs
 
     def _make_learner(self) -> Any:
         kind: Any = self._learner_class(self.config)
-        space = self.observation_space
+        seen = self.observations
+        options = {"counts": seen.counts} if seen.is_table else {}
         return kind(
-            len(space.low), self.actions, self.n_envs, space.low, space.high, self.config, self.seed
+            seen.n_features,
+            self.actions,
+            self.n_envs,
+            seen.low,
+            seen.high,
+            self.config,
+            self.seed,
+            **options,
         )
 
     def set_random_seed(self, seed: int | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
@@ -15,6 +16,9 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 from oda_rl._validation import check_at_least
 from oda_rl.envs import find_dynamics, find_twin
 from oda_rl.envs.kernels import step_many
+
+# Steps of an episode at most in environments that set no limit: a policy may go round in circles.
+LONGEST = 10_000
 
 
 class CompiledVecEnv(DummyVecEnv):
@@ -149,7 +153,14 @@ def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
     """
     twin = find_twin(env_id)
     if twin is None:
-        return make_vec_env(partial(gym.make, env_id), n_envs, seed=seed)
+        endless = gym.spec(env_id.rpartition(":")[2]).max_episode_steps is None
+        return make_vec_env(
+            partial(gym.make, env_id),
+            n_envs,
+            seed=seed,
+            wrapper_class=TimeLimit if endless else None,
+            wrapper_kwargs={"max_episode_steps": LONGEST} if endless else None,
+        )
     envs = CompiledVecEnv(twin, n_envs)
     envs.seed(seed)
     return envs

@@ -7,8 +7,8 @@ import numpy as np
 
 
 @cache
-def load_kernels(learner_class: Any, dtype: str, joint: bool = False) -> None:
-    """Have the compiled code of a learner ready for observations of this dtype.
+def load_kernels(learner_class: Any, joint: bool = False, table: bool = False) -> None:
+    """Have the compiled code of a learner ready.
 
     The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
     leaves numba half loaded; this is for a moment when nothing has been learned yet.
@@ -17,13 +17,12 @@ def load_kernels(learner_class: Any, dtype: str, joint: bool = False) -> None:
     ----------
     learner_class : type of Learner
         Whose code.
-    dtype : str
-        Name of the dtype of the observations.
-    joint : bool, default=False
-        Whether actions are continuous, for a learner that knows both kinds.
+    joint, table : bool, default=False
+        Whether actions are continuous, and whether states are numbered.
     """
-    learner = learner_class.smallest(joint=True) if joint else learner_class.smallest()
-    points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1)).astype(dtype)
+    learner = learner_class.smallest(joint=joint, table=table)
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1))
+    points = np.round(points) if table else points
     learner.begin(0, points[0])
     for t, point in enumerate(points):
         learner.step(0, point, 0.0, False, t % 8 == 7)

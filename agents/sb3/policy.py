@@ -2,22 +2,21 @@
 
 from typing import Any
 
-import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.observations import ObservationCodec
 
 
 class CodebookPolicy:
     """The greedy policy of a learner, or its epsilon-greedy one."""
 
-    def __init__(self, learner: Any, observation_space: spaces.Box, actions: ActionCodec) -> None:
+    def __init__(self, learner: Any, observations: ObservationCodec, actions: ActionCodec) -> None:
         self.learner = learner
-        self.observation_space = observation_space
+        self.observations = observations
+        self.observation_space = observations.space
         self.actions = actions
         self.action_space = actions.space
-        self._shape = observation_space.shape
 
     def __repr__(self) -> str:
         kind, learner = type(self).__name__, self.learner
@@ -28,7 +27,7 @@ class CodebookPolicy:
 
     def predict(
         self,
-        observation: NDArray[Any],
+        observation: Any,
         state: tuple[NDArray[Any], ...] | None = None,
         episode_start: NDArray[Any] | None = None,
         deterministic: bool = False,
@@ -37,8 +36,9 @@ class CodebookPolicy:
 
         Parameters
         ----------
-        observation : ndarray of shape (n_features,) or (n_observations, n_features)
-            In the environment's own units.
+        observation : ndarray, int, dict or tuple
+            As the environment returns it; or several, as a VecEnv does: of shape (n, *shape), or a dict
+            or tuple of such arrays.
         state, episode_start : optional
             For the interface's sake; the policy has no memory.
         deterministic : bool, default=False
@@ -53,16 +53,8 @@ class CodebookPolicy:
         Raises
         ------
         ValueError
-            If the observation has another shape, or is not finite.
+            If the observation is not one of the space's, or not finite.
         """
-        points = np.asarray(observation)
-        single = points.shape == self._shape
-        if single:
-            points = points[None]
-        elif points.ndim != 2 or points.shape[1:] != self._shape:
-            raise ValueError(
-                f"observation has shape {points.shape}; {self._shape} or (n, {self._shape[0]}) "
-                "is expected."
-            )
+        points, single = self.observations.read(observation)
         actions = self.actions.decode_many(self.learner.act(points, deterministic))
         return (actions[0] if single else actions), state

@@ -137,12 +137,15 @@ def describe_model(model: Saving) -> dict[str, Any]:
     model.settle()
     space, learner = model.observation_space, model.learner
     episodes: Any = model.ep_info_buffer or ()
+    seen: Any = model._last_obs
+    if isinstance(seen, tuple):
+        seen = {str(j): part for j, part in enumerate(seen)}
     return {
         "env_id": model.env_id,
         "hyperparameters": model.config.to_dict(),
         "learner": learner.get_state(),
         "action_space": describe_space(model.action_space),
-        "observation_space": {"low": space.low, "high": space.high, "dtype": str(space.dtype)},
+        "observation_space": describe_space(space),
         "n_envs": model.n_envs,
         "seed": model.seed,
         "num_timesteps": model.num_timesteps,
@@ -150,17 +153,14 @@ def describe_model(model: Saving) -> dict[str, Any]:
         "episodes": model._episode_num,
         "returns": np.array([(episode["r"], episode["l"]) for episode in episodes]).reshape(-1, 2),
         "successes": [bool(success) for success in model.ep_success_buffer or ()],
-        "last_obs": model._last_obs,
+        "last_obs": seen,
         "environments": model.stored_envs if model.env is None else capture_all(model.env),
     }
 
 
 def restore_model(model: Saving, state: Any) -> None:
     """Give a model that has been made without an environment all that `describe_model` found."""
-    space = state["observation_space"]
-    model.observation_space = spaces.Box(
-        space["low"], space["high"], dtype=np.dtype(space["dtype"]).type
-    )
+    model.observation_space = restore_space(state["observation_space"])
     model.action_space = restore_space(state["action_space"])
     model.n_envs = state["n_envs"]
     model._build()
@@ -175,7 +175,9 @@ def restore_model(model: Saving, state: Any) -> None:
         {"r": total, "l": int(length), "t": 0.0} for total, length in state["returns"].tolist()
     )
     model.ep_success_buffer.extend(state["successes"])
-    model._last_obs = state["last_obs"]
+    seen = state["last_obs"]
+    is_tuple = isinstance(model.observation_space, spaces.Tuple) and seen is not None
+    model._last_obs = tuple(seen.values()) if is_tuple else seen
     model.stored_envs = state["environments"]
 
 

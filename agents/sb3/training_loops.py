@@ -50,6 +50,8 @@ def train(
     single, dynamics = env.envs[0], None
     if model.learner.has_loop and callback_every > 1:
         dynamics = find_dynamics(single)
+        if dynamics is not None and not model.observations.fits(dynamics.observation_size):
+            dynamics = None
     scaling = dynamics is not None
     go_on = run_single(model, single, total_timesteps, callback, log_interval, scaling)
     if dynamics is not None and go_on:
@@ -70,6 +72,7 @@ def run_single(
     With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
     """
     action = model.next_actions[0]
+    encode, batch = model.observations.encode, model.observations.batch
     callback.on_rollout_start()
     missed, due = 0, calls_until_due(callback, model.num_timesteps)
     go_on = True
@@ -80,14 +83,14 @@ def run_single(
         observation, reward, terminated, truncated, info = env.step(taken)
         ended = terminated or truncated
         model.num_timesteps += 1
-        action = model.learner.step(0, observation, float(reward), terminated, ended)
+        action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
         if ended:
             info["TimeLimit.truncated"] = truncated and not terminated
             info["terminal_observation"] = observation
             observation, _ = env.reset()
-            action = model.learner.begin(0, observation)
+            action = model.learner.begin(0, encode(observation))
         model.next_actions[0] = action
-        model._last_obs = observation[None]
+        model._last_obs = batch(observation)
         if missed + 1 < due and not (ended or model.stopping) and model.num_timesteps < total_timesteps:
             missed += 1
             continue
@@ -113,23 +116,24 @@ def run_vectorised(
     log_interval: int | None,
 ) -> None:
     """Step several environments, which take turns at the learner."""
+    encode, encode_many = model.observations.encode, model.observations.encode_many
     callback.on_rollout_start()
     go_on = True
     while go_on and not model.stopping and model.num_timesteps < total_timesteps:
         taken = np.array([model.decode(e, action) for e, action in enumerate(model.next_actions)])
         observations, rewards, dones, infos = env.step(taken)
-        new_obs = np.asarray(observations)
+        rows = encode_many(observations, model.n_envs)
         model.num_timesteps += model.n_envs
         for e in range(model.n_envs):
             ended = bool(dones[e])
             terminated = ended and not infos[e].get("TimeLimit.truncated", False)
-            seen = infos[e]["terminal_observation"] if ended else new_obs[e]
+            seen = encode(infos[e]["terminal_observation"]) if ended else rows[e]
             action = model.learner.step(e, seen, float(rewards[e]), terminated, ended)
-            model.next_actions[e] = model.learner.begin(e, new_obs[e]) if ended else action
-        model._last_obs = new_obs
+            model.next_actions[e] = model.learner.begin(e, rows[e]) if ended else action
+        model._last_obs = observations
         step = {
             "actions": taken,
-            "new_obs": new_obs,
+            "new_obs": observations,
             "rewards": rewards,
             "dones": dones,
             "infos": infos,
@@ -179,7 +183,7 @@ class CompiledRun:
             clock=np.zeros(compiled_rollout.N_CLOCK, dtype=np.int64),
             played=np.array([0.0, begun]),
             state=dynamics.env.get_state(),
-            observation=np.array(model._last_obs[0], dtype=np.float64),  # type: ignore[index]
+            observation=np.array(model._last_obs, dtype=np.float64).reshape(-1),
             returns=np.zeros(STARTS),
             lengths=np.zeros(STARTS, dtype=np.int64),
         )
@@ -276,8 +280,9 @@ def run_compiled(
             infos = run.advance(chunk)
             model.num_timesteps += chunk
             model.next_actions[0] = model.learner.next_action(0)
-            dtype: Any = model.observation_space.dtype
-            model._last_obs = run.rollout.observation.astype(dtype)[None]
+            space: Any = model.observation_space
+            seen = run.rollout.observation.astype(space.dtype)
+            model._last_obs = seen.reshape(1, *space.shape)
             step = {
                 "actions": np.array([model.decode(0, model.next_actions[0])]),
                 "new_obs": model._last_obs,

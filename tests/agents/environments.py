@@ -151,3 +151,23 @@ class SpacesEnv(gym.Env):
 
     def step(self, action):
         return self.observation_space.sample(), 0.0, False, False, {}
+
+
+class StatesEnv(gym.Env):
+    """Any discrete state, and another one after each step; the action that is right in it pays 1."""
+
+    def __init__(self, space, right, n_actions=5, length=10):
+        self.observation_space, self.action_space = space, spaces.Discrete(n_actions)
+        self.right, self.length = right, length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.t, self.state = 0, self.observation_space.sample()
+        return self.state, {}
+
+    def step(self, action):
+        reward, self.state = float(action == self.right(self.state)), self.observation_space.sample()
+        self.t += 1
+        return self.state, reward, False, self.t >= self.length, {}

@@ -1,0 +1,47 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""The compiled step of Q-learning on a table of states; arguments and parts are those of `step`."""
+
+from oda_rl._jit import lean_kernel
+from oda_rl.agents.action_choice import index_of_largest
+from oda_rl.agents.codebook_rl.rules.table_q import NOVELTY_DISCOUNT, choose, learn, read_novelty
+from oda_rl.agents.codebook_rl.rules.traces import forget
+from oda_rl.agents.codebook_rl.state import (
+    LEARNING_STEPS,
+    SIGN,
+    STEPS,
+    open_memory,
+    open_numbers,
+    open_scratch,
+    open_units,
+)
+from oda_rl.agents.codebook_rl.step import activate, begin, remember
+from oda_rl.agents.compiled_rollout import BEGIN
+
+
+@lean_kernel
+def observe_table(state, env, observation, reward, terminated, ended, event, draws):
+    """All that an observation asks for."""
+    numbers, units = open_numbers(state), open_units(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    n_found = begin(state, env, observation, reward, event)
+    if n_found < 0:
+        return n_found
+    only = activate(state, n_found)
+    if event < BEGIN:
+        numbers.counters[STEPS] += 1
+        numbers.counters[LEARNING_STEPS] += 1
+        best, novelty = 0.0, 0.0
+        if not terminated:
+            best = scratch.values[index_of_largest(scratch.values)]
+            novelty = NOVELTY_DISCOUNT * read_novelty(state)
+        learn(state, env, numbers.settings[SIGN] * reward, best, novelty)
+    if event == BEGIN or ended:
+        forget(state, env)
+    if not ended:
+        if event <= BEGIN:
+            choose(state, env, event == BEGIN, draws)
+            for j in range(units.commands.shape[1]):
+                memory.command[env, j] = units.commands[memory.action[env], j]
+        remember(state, env, n_found, only)
+    return memory.action[env]

@@ -1,0 +1,309 @@
+"""From what an environment returns to what a learner is given: a row of numbers, always checked."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.preprocessing import is_image_space, maybe_transpose
+
+from oda_rl.envs.names import observation_names
+
+Array = NDArray[np.float64]
+
+# States of a table at most: of one Discrete space, and of the combinations of several parts.
+MOST_STATES, MOST_COMBINATIONS = 100_000, 10_000
+# Numbers of an observation at most
+MOST_FEATURES = 1_000_000
+
+
+class BadTransitionError(ValueError):
+    """The environment returned an observation or a reward that cannot be: not finite, or of no shape."""
+
+
+class _Part(NamedTuple):
+    """A space without parts of its own: its name and its columns of a row.
+
+    `counts` are the values that each of its entries can have, counted from `start`; empty for numbers.
+    """
+
+    name: str
+    space: spaces.Space
+    columns: slice
+    counts: NDArray[np.int64]
+    start: NDArray[np.int64]
+
+
+class ObservationCodec:
+    """The observations of an environment as a learner knows them: rows of numbers, float64.
+
+    Where all of an observation is discrete and there are few enough combinations, a row has one number
+    for each discrete entry, as the environment gives it, and a learner can keep a table. Otherwise each
+    discrete entry becomes one-hot, and stands in the row beside the numbers of the Boxes.
+
+    Parameters
+    ----------
+    space : gymnasium.Space
+        Discrete, MultiDiscrete, MultiBinary, a Box of any shape, or a Dict or Tuple of these.
+    table : bool, default=True
+        Whether the learner can keep a table.
+
+    Attributes
+    ----------
+    n_features : int
+        Numbers of a row.
+    low, high : ndarray of shape (n_features,)
+        Bounds of them; may be infinite.
+    counts : ndarray of int, shape (n_features,) or (0,)
+        Of a table, the values that each number can have, counted from `low`.
+
+    Raises
+    ------
+    ValueError
+        If the space is not supported; the message says what is.
+
+    Examples
+    --------
+    >>> codec = ObservationCodec(spaces.Tuple([spaces.Discrete(3), spaces.Discrete(2, start=1)]))
+    >>> codec.counts, codec.encode((2, 1))
+    (array([3, 2]), array([2., 1.]))
+    >>> codec = ObservationCodec(spaces.Dict(place=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2,))))
+    >>> codec.encode({"place": 1, "speed": [0.5, -0.5]})
+    array([ 0. ,  1. ,  0. ,  0.5, -0.5])
+    """
+
+    def __init__(self, space: spaces.Space, table: bool = True) -> None:
+        self.space = space
+        leaves = list(_leaves(space, space, ""))
+        kinds = [_values_of(leaf) for _, leaf in leaves]
+        counts = np.concatenate([count for count, _ in kinds]) if kinds else np.empty(0, dtype=np.int64)
+        states, discrete = float(np.prod(counts, dtype=float)), all(len(count) for count, _ in kinds)
+        most = MOST_STATES if isinstance(space, spaces.Discrete) else MOST_COMBINATIONS
+        self.is_table = table and discrete and 0 < states <= most
+        self.parts: list[_Part] = []
+        first = 0
+        for (name, leaf), (count, start) in zip(leaves, kinds, strict=True):
+            size = int(np.prod(leaf.shape or ()))
+            if len(count) and not self.is_table:
+                size = size if isinstance(leaf, spaces.MultiBinary) else int(count.sum())
+            _check_size(space, first + size, states if discrete else 0.0)
+            self.parts.append(_Part(name, leaf, slice(first, first + size), count, start))
+            first += size
+        if first == 0:
+            raise ValueError(f"Observation space {space} is not supported: there is nothing in it.")
+        self.n_features = first
+        ends = [self._ends(part) for part in self.parts]
+        self.low = np.concatenate([low for low, _ in ends])
+        self.high = np.concatenate([high for _, high in ends])
+        self.counts = counts if self.is_table else np.empty(0, dtype=np.int64)
+        self._is_flat = isinstance(space, spaces.Box) and len(space.shape) == 1
+        self._is_number = isinstance(space, spaces.Discrete) and self.is_table
+
+    # -- encoding --------------------------------------------------------------------------------
+
+    def encode(self, observation: Any) -> NDArray[Any]:
+        """The row of an observation, of shape (n_features,).
+
+        Raises
+        ------
+        BadTransitionError
+            If it is not one of the space's; numbers may lie outside of the bounds of a Box.
+        """
+        if self._is_flat and type(observation) is np.ndarray:
+            if observation.shape == self.space.shape and observation.dtype == self.space.dtype:
+                return observation  # at every step of most environments
+        elif self._is_number and isinstance(observation, int | np.integer):
+            row = np.array([observation], dtype=np.float64)
+            if self.low[0] <= observation <= self.high[0]:
+                return row
+        try:
+            return self._rows(self._split(observation), ())
+        except (TypeError, ValueError, LookupError, OverflowError) as error:
+            raise self._refuse("the observation", observation, error) from None
+
+    def encode_many(self, observations: Any, n: int) -> NDArray[Any]:
+        """The rows of `n` observations as a VecEnv returns them, of shape (n, n_features).
+
+        They are an array, or a dict or tuple of arrays. Raises as `encode` does.
+        """
+        try:
+            return self._rows(self._split(observations), (n,))
+        except (TypeError, ValueError, LookupError, OverflowError) as error:
+            raise self._refuse(f"the {n} observations", observations, error) from None
+
+    def read(self, observation: Any) -> tuple[NDArray[Any], bool]:
+        """The rows of one observation or of several, and whether it was one.
+
+        As in Stable-Baselines3, images may have their channels first or last.
+
+        Raises
+        ------
+        ValueError
+            If it is neither.
+        """
+        try:
+            pairs = zip(self.parts, self._split(observation), strict=True)
+            values = [self._turn(part, value) for part, value in pairs]
+            outer = {
+                array.shape[: array.ndim - len(part.space.shape or ())]
+                for part, array in zip(self.parts, values, strict=True)
+            }
+            batch = outer.pop()
+            if outer or len(batch) > 1:
+                raise ValueError("its parts have other shapes")
+            rows = self._rows(values, batch)
+        except (TypeError, ValueError, LookupError, OverflowError) as error:
+            shape = np.shape(observation) if self._is_array else type(observation).__name__
+            raise ValueError(
+                f"observation has shape {shape}; one of {self.space}, or several of shape "
+                f"(n, ...), are expected: {error}."
+            ) from None
+        return (rows if batch else rows[None]), not batch
+
+    def batch(self, observation: Any) -> Any:
+        """One observation as a VecEnv of one environment returns it."""
+        if isinstance(self.space, spaces.Dict):
+            return {key: np.asarray(observation[key])[None] for key in self.space}
+        if isinstance(self.space, spaces.Tuple):
+            return tuple(np.asarray(value)[None] for value in observation)
+        return np.asarray(observation)[None]
+
+    def fits(self, size: int) -> bool:
+        """Whether what compiled dynamics write, of this size, is a row already."""
+        return self._is_number or (isinstance(self.space, spaces.Box) and size == self.n_features)
+
+    def nearest(self, points: Array) -> Array:
+        """The rows that there can be nearest to points of shape (n, n_features): states of a table."""
+        found = np.clip(np.round(points), self.low, self.high) if self.is_table else points
+        return np.ascontiguousarray(found, dtype=np.float64)
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def names(self, env_id: str | None) -> list[str]:
+        """Names of the numbers of a row: with units where they are known, "goal = 2" if one-hot."""
+        n = sum(int(np.prod(part.space.shape or ())) for part in self.parts)
+        known = observation_names(env_id, n)
+        own = [name for part in self.parts for name in _entries(part)]
+        if known[0] != "observation[0]" or not (self.parts[0].name or self._is_number):
+            own = known
+        names, k = [], 0
+        for part in self.parts:
+            entries = own[k : k + int(np.prod(part.space.shape or ()))]
+            k += len(entries)
+            if part.columns.stop - part.columns.start == len(entries):
+                names += entries
+            else:
+                for name, count, start in zip(entries, part.counts, part.start, strict=True):
+                    names += [f"{name} = {start + value}" for value in range(count)]
+        return names
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    @property
+    def _is_array(self) -> bool:
+        return not isinstance(self.space, spaces.Dict | spaces.Tuple)
+
+    def _split(self, observation: Any) -> list[Any]:
+        """The values of the parts."""
+        return [value for _, value in _leaves(self.space, observation, "")]
+
+    def _turn(self, part: _Part, value: Any) -> NDArray[Any]:
+        array = np.asarray(value)
+        return maybe_transpose(array, part.space) if is_image_space(part.space) else array
+
+    def _rows(self, values: list[Any], outer: tuple[int, ...]) -> Array:
+        rows = np.zeros((*outer, self.n_features))
+        for part, value in zip(self.parts, values, strict=True):
+            array, shape = np.asarray(value), outer + tuple(part.space.shape or ())
+            if array.shape != shape:
+                where = f" of {part.name!r}" if part.name else ""
+                raise ValueError(f"the shape{where} is {array.shape}, not {shape}")
+            if array.dtype.kind not in "fiubO":
+                raise TypeError(f"{array.dtype} is no dtype of real numbers")
+            numbers = array.astype(np.float64).reshape(*outer, -1)
+            if len(part.counts):
+                numbers = self._place(part, numbers)
+            rows[..., part.columns] = numbers
+        return rows
+
+    def _place(self, part: _Part, numbers: Array) -> Array:
+        """What stands in the row for discrete values, after a check."""
+        index = numbers - part.start
+        if not ((index >= 0) & (index < part.counts) & (index == np.floor(index))).all():
+            raise ValueError(f"{numbers.tolist()} is not in {part.space}")
+        if part.columns.stop - part.columns.start == len(part.counts):
+            return numbers
+        hot = np.zeros((*index.shape[:-1], int(part.counts.sum())))
+        ends = np.cumsum(part.counts) - part.counts
+        np.put_along_axis(hot, (index + ends).astype(np.int64), 1.0, axis=-1)
+        return hot
+
+    def _ends(self, part: _Part) -> tuple[Array, Array]:
+        if not len(part.counts):
+            space: Any = part.space
+            low, high = space.low.ravel(), space.high.ravel()
+            return low.astype(np.float64), high.astype(np.float64)
+        if self.is_table:
+            return part.start.astype(np.float64), (part.start + part.counts - 1).astype(np.float64)
+        n = part.columns.stop - part.columns.start
+        return np.zeros(n), np.ones(n)
+
+    def _refuse(self, what: str, observation: Any, error: Exception) -> BadTransitionError:
+        text = repr(observation)
+        text = text if len(text) < 200 else f"{text[:200]}..."
+        return BadTransitionError(
+            f"the environment returned {what} {text}, but its space is {self.space}: {error}."
+        )
+
+
+def _leaves(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Names and values of the parts without parts; the parts themselves if `value` is `space`."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        if not isinstance(space, spaces.Dict) and len(value) != len(space.spaces):
+            raise ValueError(f"there are {len(value)} parts, not {len(space.spaces)}")
+        pairs = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        for key, inner in pairs:
+            inside = f"{name}.{key}" if name else str(key)
+            yield from _leaves(inner, value[key], inside)
+    else:
+        yield name, value
+
+
+def _values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many values each entry of a discrete space has, and the first of each; empty for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return np.array([space.n], dtype=np.int64), np.array([space.start], dtype=np.int64)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.nvec.ravel().astype(np.int64), space.start.ravel().astype(np.int64)
+    if isinstance(space, spaces.MultiBinary):
+        size = int(np.prod(space.shape))
+        return np.full(size, 2), np.zeros(size, dtype=np.int64)
+    if isinstance(space, spaces.Box) and np.dtype(space.dtype).kind in "fiub":
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    raise ValueError(
+        f"Observation space {space} is not supported; Discrete, MultiDiscrete, MultiBinary and Box, and "
+        "a Dict or Tuple of these, are accepted. Wrap the environment in "
+        "gymnasium.wrappers.TransformObservation."
+    )
+
+
+def _check_size(space: spaces.Space, size: int, states: float) -> None:
+    if isinstance(space, spaces.Discrete) and states > MOST_STATES:
+        raise ValueError(
+            f"Observation space {space} has more states than a table may have, {MOST_STATES:,}. Wrap "
+            "the environment in gymnasium.wrappers.TransformObservation with a function to a Box or a "
+            "MultiDiscrete space."
+        )
+    if size > MOST_FEATURES:
+        raise ValueError(
+            f"Observation space {space} has more numbers than an observation may have, "
+            f"{MOST_FEATURES:,}. Wrap the environment in gymnasium.wrappers.ResizeObservation or "
+            "TransformObservation."
+        )
+
+
+def _entries(part: _Part) -> list[str]:
+    """Names of the entries of a part."""
+    size, name = int(np.prod(part.space.shape or ())), part.name or "state"
+    return [name] if size == 1 else [f"{name}[{j}]" for j in range(size)]

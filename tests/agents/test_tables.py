@@ -1,0 +1,168 @@
+"""Discrete observations: a table of states, equal to one in NumPy, and at the optimum of small tasks."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from environments import StatesEnv
+from gymnasium import spaces
+from stable_baselines3.common.env_util import make_vec_env
+
+from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.explain import explain_observation
+from oda_rl.agents.models import default_agent
+
+
+def argmax(values, draw):
+    """A largest value; ties are broken by a number in [0, 1)."""
+    best = np.flatnonzero(values == values.max())
+    return best[int(draw * len(best))]
+
+
+class Table:
+    """Watkins' Q(lambda) with dutch traces, George and Powell's stepsizes, and a novelty beside it."""
+
+    def __init__(self, n_states, n_actions, seed, horizon, lam, gamma=0.99):
+        self.q = np.zeros((n_states, n_actions))
+        self.novelty = np.full((n_states, n_actions), 10.0)
+        self.visits, self.noise = np.zeros_like(self.q), np.ones_like(self.q)
+        self.drift, self.square, self.trace = (np.zeros_like(self.q) for _ in range(3))
+        self.rng, self.horizon, self.lam, self.gamma = np.random.default_rng(seed), horizon, lam, gamma
+        self.t, self.exploring, self.exploratory = 0, False, False
+
+    def choose(self, state, values, begins):
+        draws = self.rng.random(4)
+        if begins or draws[0] < 0.02:
+            share = 1.0 + min(1.0, self.t / (0.1 * self.horizon)) * (0.3 - 1.0)
+            self.exploring = draws[1] < share
+        action = argmax(self.novelty[state] if self.exploring else values, draws[3])
+        self.exploratory = values[action] < values.max()
+        return action
+
+    def stepsize(self, pair, error):
+        self.visits[pair] += 1
+        n = self.visits[pair]
+        self.drift[pair] += n**-0.9 * (error - self.drift[pair])
+        self.square[pair] += n**-0.9 * (error**2 - self.square[pair])
+        alpha = 1 / n
+        if n > 1 and self.square[pair] > 0:
+            noise = 1 - self.drift[pair] ** 2 / self.square[pair]
+            alpha = max(alpha, 1 - noise / (1 + self.noise[pair]))
+        self.noise[pair] = (1 - alpha) ** 2 * self.noise[pair] + alpha**2
+        return alpha
+
+    def learn(self, pair, reward, terminated, best, novelty):
+        error = reward + self.gamma * (0.0 if terminated else best) - self.q[pair]
+        self.trace *= 0.0 if self.exploratory else self.gamma * self.lam
+        alpha = self.stepsize(pair, error)
+        self.trace[pair] += alpha * (1 - self.trace[pair])
+        self.q += error * self.trace
+        self.novelty[pair] = self.visits[pair] ** -0.5 + 0.9 * (0.0 if terminated else novelty)
+
+    def run(self, env, seed, n_steps):
+        state, _ = env.reset(seed=seed)
+        action = self.choose(state, self.q[state], True)
+        for _ in range(n_steps):
+            after, reward, terminated, truncated, _ = env.step(action)
+            self.t += 1
+            values = self.q[after].copy()  # the next action is chosen by the values before this step
+            novelty = self.novelty[after].max()
+            self.learn((state, action), reward, terminated, values.max(), novelty)
+            if terminated or truncated:
+                self.trace[:] = 0.0
+                self.rng.random(4)
+                after, _ = env.reset()
+                values = self.q[after]
+            action = self.choose(after, values, terminated or truncated)
+            state = after
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.8])
+def test_a_table_of_frozen_lake_is_that_of_numpy(lam):
+    model = TwoTimescaleQ(env="FrozenLake-v1", seed=3, trace_decay=lam).learn(6_000)
+    twin = Table(16, 4, 3, 6_000, lam)
+    twin.run(gym.make("FrozenLake-v1"), 3, 6_000)
+    np.testing.assert_allclose(model.learner.q_values, twin.q, atol=1e-9)
+    np.testing.assert_array_equal(model.learner.codebook["visits"].T, twin.visits)
+    np.testing.assert_allclose(model.learner.codebook["novelty"].T, twin.novelty, atol=1e-9)
+
+
+def value(env, policy, gamma=1.0, horizon=1000):
+    """The mean return of a policy from the transitions of a task of Gymnasium, or the best one's."""
+    model, states = env.unwrapped.P, range(int(env.observation_space.n))
+    values = np.zeros(len(states))
+    for _ in range(horizon):
+        q = [
+            [
+                sum(p * (r + gamma * values[s2] * (not end)) for p, s2, r, end in model[s][a])
+                for a in model[s]
+            ]
+            for s in states
+        ]
+        values = np.array([max(row) if policy is None else row[policy[s]] for s, row in enumerate(q)])
+    return float(np.array(env.unwrapped.initial_state_distrib) @ values)
+
+
+def test_a_table_finds_the_best_policy_of_frozen_lake():
+    env = gym.make("FrozenLake-v1")
+    model = TwoTimescaleQ(env="FrozenLake-v1", seed=0).learn(50_000)
+    policy, _ = model.predict(np.arange(16), deterministic=True)
+    # of 100 steps at most; no policy that does not count them has more than 99.5 % of the best return
+    assert value(env, policy, horizon=100) > 0.99 * value(env, None, horizon=100)
+
+
+@pytest.mark.parametrize("kind", [TwoTimescaleQ, TwoTimescaleAC, UniformGridQ])
+def test_agents_learn_from_a_discrete_space_that_begins_anywhere(kind, tmp_path):
+    space = spaces.Discrete(5, start=-2)
+    model = kind(env=StatesEnv(space, lambda state: int(state + 2)), seed=0, gamma=0.5).learn(6_000)
+    observed = np.arange(-2, 3)
+    np.testing.assert_array_equal(model.predict(observed, deterministic=True)[0], observed + 2)
+    assert model.predict(1, deterministic=True)[0] == 3
+    model.save(tmp_path / "model.npz")
+    again = kind.load(tmp_path / "model.npz", env=StatesEnv(space, lambda state: int(state + 2)))
+    np.testing.assert_array_equal(again.predict(observed, deterministic=True)[0], observed + 2)
+    again.learn(100, reset_num_timesteps=False)
+    with pytest.raises(ValueError, match="not in Discrete"):
+        model.predict(3)
+
+
+PRODUCTS = {
+    "MultiDiscrete": (spaces.MultiDiscrete([2, 3], start=[1, 0]), lambda s: int(s[1] + s[0] - 1)),
+    "MultiBinary": (spaces.MultiBinary(3), lambda s: int(s.sum())),
+    "Tuple": (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), lambda s: int(s[0] + s[1])),
+    "Dict": (
+        spaces.Dict(a=spaces.Discrete(2), b=spaces.MultiBinary(2)),
+        lambda s: int(s["a"] + s["b"].sum()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_table_has_a_cell_for_each_combination(name, tmp_path):
+    space, right = PRODUCTS[name]
+    model = TwoTimescaleQ(env=StatesEnv(space, right), seed=0, gamma=0.5).learn(4_000)
+    assert model.n_cells == np.prod(model.observations.counts)
+    model.save(tmp_path / "model.npz")
+    envs = make_vec_env(lambda: StatesEnv(space, right), 2)
+    model = TwoTimescaleQ.load(tmp_path / "model.npz", env=envs)
+    for _ in range(20):
+        observation = space.sample()
+        assert model.predict(observation, deterministic=True)[0] == right(observation)
+    together = model.env.reset()
+    assert model.predict(together, deterministic=True)[0].shape == (2,)
+    model.learn(100)
+
+
+def test_the_default_agent_for_discrete_states_is_the_one_with_a_table():
+    assert default_agent("FrozenLake-v1") is TwoTimescaleQ
+    assert default_agent("Blackjack-v1") is TwoTimescaleQ
+    assert default_agent("CartPole-v1") is TwoTimescaleAC
+
+
+def test_what_an_agent_tells_of_a_state():
+    model = TwoTimescaleQ(env="Blackjack-v1", seed=0).learn(20_000)
+    assert model.n_cells == 32 * 11 * 2
+    explained = explain_observation(model, (20, 7, 0))
+    assert explained.feature_names == ("player", "dealer", "usable ace")
+    assert explained.action == 0
+    assert model.cells().columns["player"][0] in range(4, 22)
+    np.testing.assert_array_equal(explain_observation(model, [20, 7, 0]).sample, [20, 7, 0])
