@@ -14,8 +14,8 @@ Array = NDArray[np.float64]
 
 # States of a table at most: of one Discrete space, and of the combinations of several parts.
 MOST_STATES, MOST_COMBINATIONS = 100_000, 10_000
-# Numbers of an observation at most
-MOST_FEATURES = 1_000_000
+# Numbers of an observation at most; letters of one in a message
+MOST_FEATURES, LONGEST = 1_000_000, 200
 
 
 class BadTransitionError(ValueError):
@@ -33,6 +33,7 @@ class _Part(NamedTuple):
     columns: slice
     counts: NDArray[np.int64]
     start: NDArray[np.int64]
+    is_one_hot: bool
 
 
 class ObservationCodec:
@@ -85,10 +86,10 @@ class ObservationCodec:
         first = 0
         for (name, leaf), (count, start) in zip(leaves, kinds, strict=True):
             size = int(np.prod(leaf.shape or ()))
-            if len(count) and not self.is_table:
-                size = size if isinstance(leaf, spaces.MultiBinary) else int(count.sum())
+            hot = len(count) > 0 and not self.is_table and not isinstance(leaf, spaces.MultiBinary)
+            size = int(count.sum()) if hot else size
             _check_size(space, first + size, states if discrete else 0.0)
-            self.parts.append(_Part(name, leaf, slice(first, first + size), count, start))
+            self.parts.append(_Part(name, leaf, slice(first, first + size), count, start, hot))
             first += size
         if first == 0:
             raise ValueError(f"Observation space {space} is not supported: there is nothing in it.")
@@ -154,11 +155,7 @@ class ObservationCodec:
                 raise ValueError("its parts have other shapes")
             rows = self._rows(values, batch)
         except (TypeError, ValueError, LookupError, OverflowError) as error:
-            shape = np.shape(observation) if self._is_array else type(observation).__name__
-            raise ValueError(
-                f"observation has shape {shape}; one of {self.space}, or several of shape "
-                f"(n, ...), are expected: {error}."
-            ) from None
+            raise self._refuse_to_read(observation, error) from None
         return (rows if batch else rows[None]), not batch
 
     def batch(self, observation: Any) -> Any:
@@ -191,7 +188,7 @@ class ObservationCodec:
         for part in self.parts:
             entries = own[k : k + int(np.prod(part.space.shape or ()))]
             k += len(entries)
-            if part.columns.stop - part.columns.start == len(entries):
+            if not part.is_one_hot:
                 names += entries
             else:
                 for name, count, start in zip(entries, part.counts, part.start, strict=True):
@@ -232,7 +229,7 @@ class ObservationCodec:
         index = numbers - part.start
         if not ((index >= 0) & (index < part.counts) & (index == np.floor(index))).all():
             raise ValueError(f"{numbers.tolist()} is not in {part.space}")
-        if part.columns.stop - part.columns.start == len(part.counts):
+        if not part.is_one_hot:
             return numbers
         hot = np.zeros((*index.shape[:-1], int(part.counts.sum())))
         ends = np.cumsum(part.counts) - part.counts
@@ -249,12 +246,28 @@ class ObservationCodec:
         n = part.columns.stop - part.columns.start
         return np.zeros(n), np.ones(n)
 
-    def _refuse(self, what: str, observation: Any, error: Exception) -> BadTransitionError:
-        text = repr(observation)
-        text = text if len(text) < 200 else f"{text[:200]}..."
-        return BadTransitionError(
-            f"the environment returned {what} {text}, but its space is {self.space}: {error}."
+    def _refuse_to_read(self, observation: Any, error: Exception) -> ValueError:
+        if self._is_array and type(observation) is not str:
+            own = tuple(self.space.shape or ())
+            shape, several = np.shape(observation), f"(n, {str(own)[1:-1].rstrip(',')})"
+            if len(shape) not in (len(own), len(own) + 1) or shape[len(shape) - len(own) :] != own:
+                several = several if own else "(n,)"
+                return ValueError(f"observation has shape {shape}; {own} or {several} is expected.")
+        return ValueError(
+            f"observation {_shorten(observation)} is not one of {self.space}, nor several of them: "
+            f"{error}."
         )
+
+    def _refuse(self, what: str, observation: Any, error: Exception) -> BadTransitionError:
+        return BadTransitionError(
+            f"the environment returned {what} {_shorten(observation)}, but its space is {self.space}: "
+            f"{error}."
+        )
+
+
+def _shorten(observation: Any) -> str:
+    text = repr(observation)
+    return text if len(text) < LONGEST else f"{text[:LONGEST]}..."
 
 
 def _leaves(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str, Any]]:

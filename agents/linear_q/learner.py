@@ -23,9 +23,9 @@ class LinearLearner(Learner):
     """Q(x, a) = w_a . phi(x), one step for all features phi.
 
     Parameters are as for `Learner`, with the bounds of the observations, `low` and `high` (n_features,),
-    which may be infinite; `counts` (n_features,) are the values that discrete coordinates can have, for a
-    grid with a cell for each, and empty otherwise. `range` is the range that the `features` divide up; `weights` (n_cells,
-    n_actions), a view, has for every feature its weight in the value of each action.
+    which may be infinite; `counts` (n_features,), the values that discrete coordinates can have, are the
+    bins of a grid, else it is empty. `range` is the range that the `features` divide up; `weights`
+    (n_cells, n_actions), a view, has for every feature its weight in the value of each action.
     """
 
     remedy = "lower learning_rate or trace_decay"

@@ -51,10 +51,12 @@ class TwoTimescaleQ(CodebookAlgorithm):
     observations, which moves the codevectors mu_i and splits a cell when the temperature falls below its
     critical one; the new cells inherit the Q values.
 
-    Observations are flat Boxes, bounded or not. Discrete, MultiDiscrete and MultiBinary actions are
-    numbered, and a cell has a value for each. The point of a bounded Box of actions is part of a
-    codevector's location; the greedy one is found by moving from the best cell's action between its
-    neighbours.
+    Observations may be Boxes of any shape, bounded or not, Discrete, MultiDiscrete, MultiBinary, and
+    Dicts and Tuples of these. Where all is discrete, and there are few enough combinations, each state
+    is a cell: then this is tabular Q(lambda), which learns from the first step on. Discrete,
+    MultiDiscrete and MultiBinary actions are numbered, and a cell has a value for each. The point of a
+    bounded Box of actions is part of a codevector's location; the greedy one is found by moving from
+    the best cell's action between its neighbours.
 
     With `tree=True` the codebook is divided into branches, and a step uses the few nearest ones: a
     thousand cells then cost some forty distances and about as much time as a hundred without a tree.
@@ -118,10 +120,11 @@ class TwoTimescaleAC(CodebookAlgorithm):
     of a run: what is learned gets better with more steps. `predict` takes the most probable action, or,
     if it is not to be deterministic, draws one.
 
-    Observations are flat Boxes, bounded or not, whose scale is learned from the bounds and from what a
-    warm-up shows. Discrete, MultiDiscrete and MultiBinary actions are numbered. For a bounded Box of
-    actions the actor learns the two parameters of a Beta distribution for each coordinate, and values
-    begin at the largest reward that ended an episode while the codebook grew.
+    Observations are those of `TwoTimescaleQ`, a cell for each state where they are discrete; the scale
+    of Boxes is learned from the bounds and from what a warm-up shows. Discrete, MultiDiscrete and
+    MultiBinary actions are numbered. For a bounded Box of actions the actor learns the two parameters of
+    a Beta distribution for each coordinate, and values begin at the largest reward that ended an episode
+    while the codebook grew.
 
     Attributes
     ----------
@@ -171,9 +174,10 @@ class TwoTimescaleAC(CodebookAlgorithm):
 class LinearAlgorithm(OnlineAlgorithm):
     """What the baselines have in common: Q(x, a) = w_a . phi(x), one kernel for all features phi.
 
-    For flat Box observations and Discrete actions. The features, `n_cells` of them, divide up a range of
-    each coordinate: `observation_low` and `observation_high`, the bounds of the space, or what a warm-up
-    has seen. `learner` has the `weights`, the `features` and the `range`.
+    For any observations, discrete ones one-hot but in a grid, and Discrete actions. The features,
+    `n_cells` of them, divide up a range of each coordinate: `observation_low` and `observation_high`, the
+    bounds of the space, or what a warm-up has seen. `learner` has the `weights`, the `features` and the
+    `range`.
 
     Raises
     ------
@@ -294,8 +298,8 @@ class KernelQ(OnlineAlgorithm):
     Q(x, a) = sum_j w_ja k(d_j, x), one dictionary d for all actions. Functional stochastic gradients of
     the squared temporal-difference error, the target held fixed, in mini-batches of steps; matching
     pursuit drops points within a budget (POLK), and the bandwidth is a Markov chain that follows the
-    derivative of the error (BARRETTE). For flat Box observations, which are scaled by their ranges, and
-    Discrete actions.
+    derivative of the error (BARRETTE). For any observations, which are scaled by their ranges, discrete
+    ones one-hot, and Discrete actions.
 
     Attributes
     ----------

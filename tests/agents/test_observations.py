@@ -1,0 +1,120 @@
+"""Every kind of observation as a row of numbers, and what is refused."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from environments import SpacesEnv
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from stable_baselines3.common.env_util import make_vec_env
+
+from oda_rl.agents import BadTransitionError, TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents.observations import ObservationCodec
+
+LEAVES = st.one_of(
+    st.builds(spaces.Discrete, st.integers(1, 4), start=st.integers(-3, 3)),
+    st.builds(spaces.MultiBinary, st.integers(1, 3)),
+    st.lists(st.integers(1, 3), min_size=1, max_size=3).map(spaces.MultiDiscrete),
+    st.lists(st.integers(1, 3), min_size=1, max_size=2).map(
+        lambda shape: spaces.Box(-1.0, 1.0, tuple(shape), np.float32)
+    ),
+)
+MIXED = st.one_of(
+    LEAVES,
+    st.lists(LEAVES, min_size=1, max_size=3).map(spaces.Tuple),
+    st.dictionaries(st.sampled_from("abc"), LEAVES, min_size=1).map(spaces.Dict),
+)
+
+
+@given(MIXED, st.integers(0, 1000))
+def test_rows_are_those_of_gymnasium_or_the_numbers_themselves(space, seed):
+    space.seed(seed)
+    codec, samples = ObservationCodec(space, table=False), [space.sample() for _ in range(3)]
+    rows = np.array([codec.encode(sample) for sample in samples])
+    flat = np.array([spaces.flatten(space, sample) for sample in samples], dtype=float)
+    np.testing.assert_array_equal(rows, flat)
+    assert len(codec.names(None)) == codec.n_features == rows.shape[1]
+    table = ObservationCodec(space)
+    row = table.encode(samples[0])
+    assert ((row >= table.low) & (row <= table.high)).all()
+    assert not table.is_table or (row < table.low + table.counts).all()
+
+
+@given(MIXED, st.integers(0, 1000))
+def test_several_are_encoded_as_one_by_one(space, seed):
+    env = make_vec_env(lambda: SpacesEnv(space, spaces.Discrete(2)), 3, seed=seed)
+    codec, several = ObservationCodec(space), env.reset()
+    rows, single = codec.read(several)
+    assert not single
+    np.testing.assert_array_equal(rows, codec.encode_many(several, 3))
+    first = several
+    if isinstance(space, spaces.Dict):
+        first = {key: values[0] for key, values in several.items()}
+    elif isinstance(space, spaces.Tuple):
+        first = tuple(values[0] for values in several)
+    else:
+        first = several[0]
+    np.testing.assert_array_equal(codec.encode(first), rows[0])
+    found, single = codec.read(first)
+    assert single
+    np.testing.assert_array_equal(found, rows[:1])
+    np.testing.assert_array_equal(codec.encode_many(codec.batch(first), 1), rows[:1])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.bool_, np.int64])
+def test_dtypes_of_a_box(dtype):
+    high = 1 if dtype is np.bool_ else 9
+    codec = ObservationCodec(spaces.Box(0, high, (2,), dtype))
+    for given_ in (np.array([1, 0], dtype), [1, 0], np.array([1, 0], object), np.array([True, False])):
+        np.testing.assert_array_equal(np.asarray(codec.encode(given_), float), [1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros(1), np.zeros(3), [0.0], None, "ab", np.array([1j, 0j]), {"a": 1}]
+)
+def test_what_is_no_observation_is_named_with_its_space(wrong):
+    with pytest.raises(BadTransitionError, match=r"the environment returned .* space is Box\(-1"):
+        ObservationCodec(spaces.Box(-1.0, 1.0, (2,))).encode(wrong)
+
+
+class Lying(SpacesEnv):
+    """Returns another observation than its space says, from some step on."""
+
+    def __init__(self, wrong, at):
+        super().__init__(spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Discrete(2))
+        self.wrong, self.left = wrong, at
+
+    def step(self, action):
+        self.left -= 1
+        return (self.wrong if self.left <= 0 else self.observation_space.sample()), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(("n_envs", "size"), [(1, 1), (1, 3), (2, 3)])
+def test_a_lying_environment_is_refused_in_every_loop(n_envs, size):
+    env = make_vec_env(lambda: Lying(np.zeros(size, np.float32), 20), n_envs)
+    kind = TwoTimescaleQ if n_envs == 1 else TwoTimescaleAC
+    with pytest.raises((BadTransitionError, ValueError), match=r"shape"):
+        kind(env=env, seed=0).learn(1000)
+
+
+def test_a_list_in_place_of_an_array():
+    env = gym.wrappers.TransformObservation(gym.make("CartPole-v1"), list, None)
+    plain = TwoTimescaleQ(env="CartPole-v1", seed=0).learn(300)
+    listed = TwoTimescaleQ(env=env, seed=0).learn(300)
+    np.testing.assert_array_equal(plain._last_obs, listed._last_obs)
+
+
+def test_parts_of_a_dict_have_scales_of_their_own():
+    space = spaces.Dict(
+        kind=spaces.Discrete(3),
+        wide=spaces.Box(-1000.0, 1000.0, (2,)),
+        fine=spaces.Box(-0.001, 0.001, (1, 2)),
+    )
+    model = TwoTimescaleQ(env=SpacesEnv(space, spaces.Discrete(2)), seed=0)
+    model.learn(2_200)
+    scale = dict(zip(model.observations.names(None), model.learner.scale.scale, strict=True))
+    assert scale["wide[0]"] == pytest.approx(1000.0)
+    assert scale["fine[1]"] == pytest.approx(0.001)
+    assert scale["kind = 2"] == pytest.approx(0.5)
+    assert model.predict(space.sample())[0] in (0, 1)
