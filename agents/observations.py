@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.preprocessing import is_image_space, maybe_transpose
 
 from oda_rl.envs.names import observation_names
 
@@ -171,8 +170,10 @@ class ObservationCodec:
         return self._is_number or (isinstance(self.space, spaces.Box) and size == self.n_features)
 
     def nearest(self, points: Array) -> Array:
-        """The rows that there can be nearest to points of shape (n, n_features): states of a table."""
+        """The rows nearest to points (n, n_features) that the dtype of a Box, or a table, knows."""
         found = np.clip(np.round(points), self.low, self.high) if self.is_table else points
+        if isinstance(self.space, spaces.Box) and np.issubdtype(self.space.dtype, np.floating):
+            found = found.astype(self.space.dtype)
         return np.ascontiguousarray(found, dtype=np.float64)
 
     # -- names -----------------------------------------------------------------------------------
@@ -207,6 +208,11 @@ class ObservationCodec:
 
     def _turn(self, part: _Part, value: Any) -> NDArray[Any]:
         array = np.asarray(value)
+        if part.space.dtype != np.uint8 or len(part.space.shape or ()) != 3:
+            return array
+        # it brings torch, which explanations do without
+        from stable_baselines3.common.preprocessing import is_image_space, maybe_transpose
+
         return maybe_transpose(array, part.space) if is_image_space(part.space) else array
 
     def _rows(self, values: list[Any], outer: tuple[int, ...]) -> Array:

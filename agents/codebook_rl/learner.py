@@ -237,7 +237,9 @@ class TwoTimescaleLearner(Learner):
 
     @property
     def temperature(self) -> float:
-        """The annealer's temperature, in squared scaled units; NaN before there is one."""
+        """The annealer's temperature, in squared scaled units; NaN before there is one, 0 in a table."""
+        if self.sizes.is_table:
+            return 0.0
         return self.annealer.temperature if self.annealer else float("nan")
 
     @property

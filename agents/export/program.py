@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.agents.codebook_rl.association import REACH
 from oda_rl.agents.explain.cells import CodebookCells, GridCells, kind_of_cells
-from oda_rl.envs.names import action_names, observation_names
+from oda_rl.envs.names import action_names
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -142,7 +142,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     return PolicyProgram(
         name=f"{type(model).__name__}, {model.env_id or 'environment unknown'}, "
         f"{model.num_timesteps:,} steps",
-        features=observation_names(model.env_id, cells.codevectors.shape[1]),
+        features=cells.names(model.observations.names(model.env_id)),
         action_names=action_names(model.env_id, n_actions),
         actions=decoded.reshape(n_actions, -1) if decoded.ndim > 1 else decoded,
         codevectors=np.ascontiguousarray(cells.codevectors),
