@@ -127,7 +127,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     """
     learner: Any = model.learner
     kind = kind_of_cells(learner)
-    if kind is None or model.actions.is_joint:
+    if kind is None or model.actions.is_continuous:
         raise ValueError(
             f"A {type(model).__name__} with actions in {model.action_space} decides by more than a "
             "table of cells; TwoTimescaleAC, TwoTimescaleQ, SOMQ and UniformGridQ with numbered actions "

@@ -175,9 +175,9 @@ class LinearAlgorithm(OnlineAlgorithm):
     """What the baselines have in common: Q(x, a) = w_a . phi(x), one kernel for all features phi.
 
     For any observations, discrete ones one-hot but in a grid, and Discrete actions. The features,
-    `n_cells` of them, divide up a range of each coordinate: `observation_low` and `observation_high`, the
-    bounds of the space, or what a warm-up has seen. `learner` has the `weights`, the `features` and the
-    `range`.
+    `n_cells` of them, divide up a range of each coordinate: `observation_low` and `observation_high`,
+    the bounds of the space, or what a warm-up has seen. `learner` has the `weights`, the `features` and
+    the `range`.
 
     Raises
     ------
