@@ -6,10 +6,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl import step as kernels
 from oda_rl.agents.codebook_rl import table_step
+from oda_rl.agents.codebook_rl.acting import ActingLearner
 from oda_rl.agents.codebook_rl.arrays import (
     Sizes,
     Table,
@@ -18,63 +20,35 @@ from oda_rl.agents.codebook_rl.arrays import (
     make_numbers,
     make_scratch,
 )
-from oda_rl.agents.codebook_rl.association import find_near
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
 from oda_rl.agents.codebook_rl.rules import q_lambda, table_q
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED, RECALL, STEP, ObserveFunction, Rollout, run
 from oda_rl.agents.config import CodebookConfig, TwoTimescaleConfig
-from oda_rl.agents.learner import Learner
 from oda_rl.agents.observation_scale import ObservationScale
-from oda_rl.codebook.annealer import Annealer
-from oda_rl.codebook.book import Codebook
 
-Array = NDArray[np.float64]
 OBSERVE_NUMBERED = ObserveFunction(kernels.observe_numbered)
 OBSERVE_JOINT = ObserveFunction(kernels.observe_joint)
 OBSERVE_TABLE = ObserveFunction(table_step.observe_table)
 NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
-class TwoTimescaleLearner(Learner):
+class TwoTimescaleLearner(ActingLearner):
     """Learns from one transition at a time; knows nothing of environments or SB3.
 
-    It lives through three phases. *Scaling*: random actions, held for a few steps, tell the scale of
-    the observations, which is then frozen. *Growing*: still under random actions, every observation
-    moves the annealer, and cells split. *Learning*: values start at an optimistic bound, Q-learning runs
-    at every step and the annealer along an ever rarer subsequence.
+    It lives through three phases. *Scaling*: random actions, held for a few steps, tell the scale of the
+    observations, which is then frozen. *Growing*: still under random actions, every observation moves
+    the annealer, and cells split. *Learning*: values start at an optimistic bound, Q-learning runs at
+    every step and the annealer along an ever rarer subsequence.
 
     On a tree, all that a step does it does with the cells of the `near_branches` nearest branches; the
     other cells have no share that counts. Only the weights of cells and the frequencies of visits decay
     everywhere, at the steps of the slow timescale. Without one there is one branch.
 
-    Parameters
-    ----------
-    n_observed, n_envs : int
-        Size of an observation, and the number of environments that take turns.
-    actions : ActionCodec
-        The actions. Numbered ones have a value each in every cell; points are part of the location.
-    low, high : ndarray of shape (n_observed,)
-        Bounds of the observations; may be infinite.
-    config : TwoTimescaleConfig or TwoTimescaleACConfig
-        The hyperparameters.
-    seed : int or None
-        Seeds the generator.
-    counts : ndarray of int, shape (n_observed,) or (0,)
-        The values that each coordinate can have, counted from `low`: the cells are then the states, each
-        combination one, and learning begins at once. Empty where coordinates are not discrete.
-
-    Attributes
-    ----------
-    sizes : Sizes
-        Sizes that follow from these.
-    scale : ObservationScale
-        The units in which distances are measured.
-    numbers : Numbers
-        Settings, counters and running figures.
-    memory : Memory
-        What is remembered of each environment.
+    Observations have `n_observed` coordinates between `low` and `high` (n_observed,), which may be
+    infinite; `n_envs` environments take turns. Numbered actions have a value each in every cell; points
+    are part of the location.
     """
 
     # What a learner with another rule has others of
@@ -82,10 +56,6 @@ class TwoTimescaleLearner(Learner):
     rule: ClassVar[Any] = q_lambda
     table_rule: ClassVar[Any] = table_q
     scale_class: ClassVar[type[ObservationScale]] = ObservationScale
-
-    memory: names.Memory
-    _table: Table
-    _storage: BranchStorage | None = None
 
     def __init__(
         self,
@@ -110,7 +80,6 @@ class TwoTimescaleLearner(Learner):
         self._scratch = make_scratch(self.sizes)
         self._observation = np.zeros(n_observed)
         self._reach = np.full(self.sizes.n_coordinates, config.action_weight)
-        self._monitor: TDErrorMonitor | None = None
         fill_numbers(self.numbers, self.sizes, config, self.horizon)
         if n_states:
             self._open_table()
@@ -125,161 +94,11 @@ class TwoTimescaleLearner(Learner):
         counts = np.array([3]) if table else NO_COUNTS
         return cls(1, actions, 1, np.full(1, -1.0), np.ones(1), config, seed, counts)
 
-    # -- what it knows ---------------------------------------------------------------------------
-
-    @property
-    def codebook(self) -> Codebook:
-        """The cells, in scaled units; on a tree in the order of their branches.
-
-        On a tree it is brought up to date when it is asked for; changes of it come to nothing.
-        """
-        if self._storage:
-            self._storage.unload(self.slow.codebook)
-        return self.slow.codebook
-
-    @property
-    def annealer(self) -> Annealer | None:
-        """What moves the cells and lets them split; None during the warm-up."""
-        return self.slow.annealer
-
-    @property
-    def tree(self) -> BranchTree | None:
-        """The branches, regions of the space of observations; None if the codebook is not divided."""
-        return self.slow.tree
-
-    @property
-    def n_cells(self) -> int:
-        """Codevectors in use."""
-        return self.slow.codebook.n_cells
-
-    @property
-    def n_parameters(self) -> int:
-        """Numbers stored to act: locations, Q values, the scale, a temperature, planes of a tree.
-
-        In a table of states, Q values.
-        """
-        if self.sizes.is_table:
-            return self.n_cells * self.sizes.n_actions
-        values = self.sizes.n_basis * (self.sizes.n_actions if self.sizes.n_labels == 1 else 1)
-        n_scales = len(self.scale.centre) + len(self.actions.centre)
-        planes = sum(array.size for array in self.tree.planes) if self.tree else 0
-        return self.n_cells * (self.sizes.n_features + values) + 2 * n_scales + 1 + planes
-
-    @property
-    def n_learned(self) -> int:
-        """Steps from which values were learned."""
-        return int(self.numbers.counters[names.LEARNING_STEPS])
-
-    @property
-    def n_distances(self) -> float:
-        """Distances to cells, and comparisons with planes, that an observation has cost.
-
-        The mean since the cells changed last; before there was any observation, the number of cells.
-        """
-        tally = self._tally
-        if tally[names.SEARCHES] == 0:
-            return float(self.n_cells)
-        return float((tally[names.PLANES] + tally[names.DISTANCES]) / tally[names.SEARCHES])
-
-    @property
-    def _tally(self) -> NDArray[np.int64]:
-        return self._table.tally if self._storage else self._scratch.tally
-
-    @property
-    def codevectors(self) -> Array:
-        """The codevectors in the environment's own units, of shape (n_cells, n_features).
-
-        With continuous actions the last coordinates are those of the action.
-        """
-        found = self.codebook.codevectors
-        n = len(self.scale.centre)
-        parts = [self.scale.restore(found[:, :n])]
-        if self.sizes.n_joint:
-            parts.append(found[:, n:] * (self.actions.scale / self._reach) + self.actions.centre)
-        return np.hstack(parts)
-
-    @property
-    def q_values(self) -> Array:
-        """The Q values at the codevectors, of shape (n_cells, n_actions).
-
-        With continuous actions a cell has one: that of its own action.
-        """
-        sizes, book = self.sizes, self.codebook
-        found = book.codevectors.T
-        parts = book["q"].reshape(sizes.n_actions, sizes.n_basis, -1)
-        if not sizes.linear:
-            return parts[:, 0].T
-        observed, acted = found[: sizes.n_observed], found[sizes.n_observed :]
-        products = (acted[:, None] * observed).reshape(sizes.n_products, self.n_cells)
-        values: Array = parts[:, 0] + (parts[:, 1:] * np.vstack([found, products])).sum(1)
-        return values.T
-
-    def active_cells(self, observation: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which cells are asked for the value of an observation: all, or those of the nearest branches.
-
-        Parameters
-        ----------
-        observation : ndarray of shape (n_observed,)
-            In the environment's own units.
-
-        Returns
-        -------
-        ndarray of shape (n_cells,), bool
-        """
-        if self.tree is None:
-            return np.ones(self.n_cells, dtype=np.bool_)
-        found = self._table
-        with found.for_one_search() as (table, scratch):
-            z = (np.asarray(observation, dtype=np.float64) - self.scale.centre) / self.scale.scale
-            scratch.z[: len(z)] = z
-            n_found = find_near(table, len(z))
-            return np.isin(self.tree.branch, scratch.found[:n_found])
-
-    @property
-    def temperature(self) -> float:
-        """The annealer's temperature, in squared scaled units; NaN before there is one, 0 in a table."""
-        if self.sizes.is_table:
-            return 0.0
-        return self.annealer.temperature if self.annealer else float("nan")
-
-    @property
-    def is_exploring(self) -> bool:
-        """Whether all actions are random: until values are learned."""
-        return bool(self.numbers.counters[names.PHASE] != names.LEARNING)
-
-    @property
-    def distortion(self) -> float:
-        """Running mean of the squared distance to the nearest codevector, in scaled units."""
-        return float(self.numbers.figures[names.DISTORTION])
-
-    @property
-    def average_reward(self) -> float:
-        """The average reward that values are compared with; 0 unless the average is the criterion."""
-        return float(self.numbers.figures[names.AVERAGE_REWARD])
+    # -- what is monitored -----------------------------------------------------------------------
 
     @property
     def _exploration(self) -> tuple[float, float]:
         return self.config.find_exploration(self.sizes.is_table)
-
-    def figures(self) -> dict[str, float]:
-        """What an SB3 algorithm logs of its learner."""
-        found = {
-            "rollout/exploration_rate": self.exploration_rate,
-            "train/td_error": float(self.numbers.figures[names.TD_ERROR]),
-            "train/learning_rate": self._mean_rate(),
-            "train/n_updates": self.n_learned,
-        }
-        if self.tree:
-            found |= {"oda/n_branches": self.tree.n_branches, "oda/n_distances": self.n_distances}
-        return found
-
-    @property
-    def td_errors(self) -> Array | None:
-        """Running means of the size of every cell's TD error, of shape (n_cells,).
-
-        NaN where nothing was noted of a cell; None if `watch_errors` has not been called.
-        """
-        return self._monitor.means(self.n_cells) if self._monitor else None
 
     def watch_errors(self, wanted: bool = True) -> None:
         """From now on, let `td_errors` follow the errors of some of the steps, or no longer.
@@ -387,62 +206,6 @@ class TwoTimescaleLearner(Learner):
         else:
             super()._random_action(env, draws)
             memory.command[env] = self.actions.commands[memory.action[env]]
-
-    # -- acting ----------------------------------------------------------------------------------
-
-    def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
-        """The greedy actions for observations of shape (n, n_observed); ties go to the first.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, n_joint)
-            Numbers from 0, or points in the environment's own units.
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
-        actions, _ = self._evaluate(observations)
-        return actions if self.actions.is_continuous else actions[:, 0].astype(np.int64)
-
-    def action_values(self, observations: NDArray[Any]) -> Array:
-        """Q(x, a) for observations of shape (n, n_observed).
-
-        Returns
-        -------
-        ndarray of shape (n, n_actions)
-            With continuous actions (n, 1): the value of the greedy one.
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
-        return self._evaluate(observations)[1][:, : self.sizes.n_actions]
-
-    def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Replace a share of the actions by random ones: the exploration rate of the present."""
-        if not self.actions.is_continuous:
-            return super().explore(actions)
-        rng = self._acting_rng
-        random = rng.random(len(actions)) < self.exploration_rate
-        points = rng.uniform(-1.0, 1.0, actions.shape) * self.actions.scale + self.actions.centre
-        return np.where(random[:, None], points, actions)
-
-    def _evaluate(self, observations: NDArray[Any]) -> tuple[Array, Array]:
-        """The greedy actions and the values; nothing that is learned from is touched."""
-        n, joint, sizes = len(observations), self.sizes.n_joint, self.sizes
-        actions = np.zeros((n, joint or 1))
-        values = np.zeros((n, sizes.n_rows // sizes.n_basis))
-        if self._storage is None:  # nothing has been learned: one action is as good as another
-            return actions + self.actions.centre if joint else actions, values
-        evaluate = kernels.evaluate_joint if joint else kernels.evaluate_numbered
-        points = np.ascontiguousarray(observations, dtype=np.float64)
-        table = self._table  # kept alive: the learning may take another one meanwhile
-        if not evaluate(table.for_reading()[0], points, actions, values):
-            raise ValueError("observation contains NaN or infinity.")
-        return actions, values
 
     # -- phases ----------------------------------------------------------------------------------
 
@@ -588,8 +351,9 @@ class TwoTimescaleLearner(Learner):
             return
         self._hold_cells()
         if state["memory"]:
+            storage: Any = self._storage
             for name, part in state["ledger"].items():
-                getattr(self._storage.ledger, name)[:] = part  # type: ignore[union-attr]
+                getattr(storage.ledger, name)[:] = part
             self._scratch.tally[:] = state["tally"]
         else:
             self._recall()
@@ -612,11 +376,3 @@ class TwoTimescaleLearner(Learner):
         if self._storage:
             self._storage.bind(self.slow.codebook)
             self._collect()
-
-    # -- small things ----------------------------------------------------------------------------
-
-    def _mean_rate(self) -> float:
-        book = self.codebook
-        visits, rates = book["visits"], book["rate"]
-        total = visits.sum()
-        return float((visits * rates).sum() / total) if total > 0 else self.config.learning_rate
