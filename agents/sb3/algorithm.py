@@ -15,6 +15,7 @@ from oda_rl._validation import whole_number
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
 from oda_rl.agents.sb3.saving import Saving
@@ -251,10 +252,7 @@ class OnlineAlgorithm(Saving):
         # SB3 would ask for pictures, which some environments pay for at every step
         made = gym.make(env) if isinstance(env, str) else env
         if isinstance(made, gym.vector.VectorEnv):
-            raise ValueError(
-                "env is a gymnasium.vector environment; a gymnasium.Env, its id, or a VecEnv of "
-                "Stable-Baselines3 is accepted. Try stable_baselines3.common.env_util.make_vec_env."
-            )
+            made = GymnasiumVecEnv(made)
         cls._check_action_space(made.action_space)
         ObservationCodec(made.observation_space)
         return made

@@ -16,6 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl.agents import compiled_rollout
 from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_due, count_calls
+from oda_rl.agents.sb3.gymnasium_vector import BEGINS, WAITS
 from oda_rl.envs.dynamics import (
     CompiledDynamics,
     StartBlock,
@@ -125,11 +126,14 @@ def run_vectorised(
         rows = encode_many(observations, model.n_envs)
         model.num_timesteps += model.n_envs
         for e in range(model.n_envs):
-            ended = bool(dones[e])
+            if infos[e].get(BEGINS):
+                model.next_actions[e] = model.learner.begin(e, rows[e])
+                continue
+            ended, waits = bool(dones[e]), infos[e].get(WAITS, False)
             terminated = ended and not infos[e].get("TimeLimit.truncated", False)
             seen = encode(infos[e]["terminal_observation"]) if ended else rows[e]
             action = model.learner.step(e, seen, float(rewards[e]), terminated, ended)
-            model.next_actions[e] = model.learner.begin(e, rows[e]) if ended else action
+            model.next_actions[e] = model.learner.begin(e, rows[e]) if ended and not waits else action
         model._last_obs = observations
         step = {
             "actions": taken,

@@ -464,13 +464,6 @@ def test_unsupported_spaces(observation_space, action_space, message):
         make_model(SpacesEnv(observation_space, action_space))
 
 
-def test_vector_environments_of_gymnasium():
-    env = gym.make_vec("CartPole-v1", num_envs=2)
-    with pytest.raises(ValueError, match="make_vec_env"):
-        make_model(env)
-    env.close()
-
-
 @pytest.mark.parametrize("at", [50, 3_000])
 @pytest.mark.parametrize(
     ("nonsense", "message"),

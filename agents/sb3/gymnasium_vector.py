@@ -1,0 +1,143 @@
+"""Vector environments of Gymnasium as those of Stable-Baselines3."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
+
+# In the info of an environment: its next observation begins an episode; this observation does.
+WAITS, BEGINS = "oda_rl.waits", "oda_rl.begins"
+
+
+class GymnasiumVecEnv(VecEnv):
+    """A vector environment of Gymnasium, in any of its autoreset modes, as an SB3 `VecEnv`.
+
+    In the modes SAME_STEP and DISABLED, and for `SyncVectorEnv` and `AsyncVectorEnv` in the mode
+    NEXT_STEP, an environment is reset in the step that ends its episode, as SB3 does it: what is learned
+    is the same as in SB3's `VecEnv` of the same environments and seeds. Others in the mode NEXT_STEP
+    cannot do so: the step after the last one of an episode, in which an environment is reset, counts as
+    a step, and nothing is learned from it.
+
+    Parameters
+    ----------
+    env : gymnasium.vector.VectorEnv
+        The environments.
+
+    Raises
+    ------
+    ValueError
+        If it does not tell its autoreset mode.
+
+    Examples
+    --------
+    >>> envs = GymnasiumVecEnv(gym.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync"))
+    >>> envs.reset().shape
+    (3, 4)
+    """
+
+    def __init__(self, env: gym.vector.VectorEnv) -> None:
+        mode = env.metadata.get("autoreset_mode")
+        if not isinstance(mode, AutoresetMode):
+            raise ValueError(
+                f"{env} does not tell its autoreset mode: metadata['autoreset_mode'] must be one of "
+                f"{[str(one) for one in AutoresetMode]}, got {mode!r}."
+            )
+        self.env = env
+        self._many_seeds = masked = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        self._resets = mode is AutoresetMode.DISABLED or (mode is AutoresetMode.NEXT_STEP and masked)
+        self._waits = mode is AutoresetMode.NEXT_STEP and not masked
+        n = env.num_envs
+        self._begins = np.zeros(n, dtype=bool)
+        self._returns, self._lengths = np.zeros(n), np.zeros(n, dtype=np.int64)
+        self._begun = time.time()
+        super().__init__(n, env.single_observation_space, env.single_action_space)
+
+    def reset(self) -> VecEnvObs:
+        """Begin an episode in every environment; returns the observations."""
+        seed: Any = self._seeds if self._many_seeds else self._seeds[0]
+        observations, info = self.env.reset(seed=seed)
+        self.reset_infos = [_info_of(info, i) for i in range(self.num_envs)]
+        self._reset_seeds()
+        self._begins[:], self._returns[:], self._lengths[:] = False, 0.0, 0
+        return observations
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Keep the actions for `step_wait`."""
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Step all environments; those whose episodes end begin another, now or in the next step."""
+        observations, rewards, terminated, truncated, info = self.env.step(self._actions)
+        dones = terminated | truncated
+        self._lengths += ~self._begins
+        self._returns += rewards
+        infos = [_info_of(info, i) for i in range(self.num_envs)]
+        for i in np.flatnonzero(self._begins):
+            infos[i][BEGINS] = True
+        for i in map(int, np.flatnonzero(dones)):
+            final = infos[i].pop("final_obs", None)
+            infos[i] |= infos[i].pop("final_info", {})
+            infos[i]["terminal_observation"] = _row(observations, i) if final is None else final
+            infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
+            seconds = round(time.time() - self._begun, 6)
+            episode = {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": seconds}
+            infos[i]["episode"] = episode
+            if self._waits:
+                infos[i][WAITS] = True
+        self._returns[dones], self._lengths[dones] = 0.0, 0
+        self._begins = dones & self._waits
+        if self._resets and dones.any():
+            observations, _ = self.env.reset(options={"reset_mask": dones})
+        return observations, np.asarray(rewards, dtype=np.float32), dones, infos
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.env.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """An attribute of each environment, or of the vector environment, for each."""
+        chosen = list(self._get_indices(indices))
+        if hasattr(self.env, "get_attr"):
+            found = self.env.get_attr(attr_name)
+            return [found[i] for i in chosen]
+        return [getattr(self.env, attr_name)] * len(chosen)
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute of the environments."""
+        if indices is not None:
+            raise ValueError("an attribute of a gymnasium.vector environment is set for all of them.")
+        self.env.set_attr(attr_name, value)  # type: ignore[attr-defined]
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """What a method of each environment returns."""
+        found = self.env.call(method_name, *args, **kwargs)  # type: ignore[attr-defined]
+        return [found[i] for i in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """Nothing is known of the wrappers."""
+        return [False for _ in self._get_indices(indices)]
+
+
+def _row(observations: Any, i: int) -> Any:
+    """One of several observations."""
+    if isinstance(observations, dict):
+        return {key: _row(values, i) for key, values in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(_row(values, i) for values in observations)
+    return observations[i].copy()
+
+
+def _info_of(info: dict[str, Any], i: int) -> dict[str, Any]:
+    """What Gymnasium's info of all environments says of one."""
+    found = {}
+    for key, values in info.items():
+        known: Sequence[bool] | None = info.get(f"_{key}")
+        if known is not None and known[i]:
+            found[key] = _info_of(values, i) if isinstance(values, dict) else values[i]
+    return found
