@@ -1,5 +1,6 @@
 """The hyperparameters of two-timescale learning, and those that the other learners share."""
 
+import math
 from dataclasses import dataclass, replace
 from operator import ge
 from typing import ClassVar, Literal
@@ -133,9 +134,6 @@ class _AnnealedConfig(Config):
         "Steps under random actions in which only the codebook grows, at most; by default 10,000, and "
         "60,000 if actions are continuous.",
         "[0, inf)",
-    )
-    growth_fraction: float = setting(
-        0.2, "Growing alone ends at this fraction of the run at the latest.", "[0, 1]"
     )
     growth_cells: int | None = setting(
         None,
@@ -298,6 +296,10 @@ class TwoTimescaleConfig(_AnnealedConfig):
         2, "While values are learned, a random action is held for 1 to this many steps.", "[1, inf)"
     )
 
+    growth_fraction: float = setting(
+        0.2, "Growing alone ends at this fraction of the run at the latest.", "[0, 1]"
+    )
+
     def _check_together(self) -> None:
         super()._check_together()
         if self.tree and self.codebook != "shared":
@@ -321,7 +323,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
     """Hyperparameters of `TwoTimescaleAC`; each is a keyword argument of it.
 
     The defaults were chosen by trials on CartPole, friction cart-pole, Acrobot and MountainCar, seeds
-    from 100. Nothing in a run depends on how long it will be, if that is 50,000 steps or more.
+    from 100. Nothing in a run depends on how long it will be.
 
     Raises
     ------
@@ -339,7 +341,26 @@ class TwoTimescaleACConfig(_AnnealedConfig):
     exploration_fraction: ClassVar[float] = 0.0
     hold: ClassVar[int] = 1
     action_weight: ClassVar[float] = 1.0
+    growth_fraction: ClassVar[float] = math.inf
 
+    growth_hold: int = setting(
+        10,
+        "Before anything is learned a random action is held for 1 to this many steps.",
+        "[1, inf)",
+        group="Before anything is learned",
+    )
+    warmup_steps: int = setting(
+        3000,
+        "Steps under random actions that tell the scale of the observations, and by which the codebook "
+        "grows.",
+        "[2, inf)",
+    )
+    growth_steps: int = setting(
+        10_000,
+        "Updates of the codebook by the observations of the warm-up, again and again, at most; where "
+        "actions are continuous, steps more under random actions.",
+        "[0, inf)",
+    )
     softness: float = with_default(TwoTimescaleConfig, "softness", 4.0)
     learning_rate_halving: float = with_default(TwoTimescaleConfig, "learning_rate_halving", 3000.0)
     actor_rate: float = setting(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from oda_rl.agents import beta_policy
 from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
+from oda_rl.agents.codebook_rl.codebook_update import replay
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.compiled_rollout import ObserveFunction
@@ -20,9 +21,13 @@ OBSERVE_ACTOR = ObserveFunction(actor_step.observe_actor)
 class ActorCriticLearner(TwoTimescaleLearner):
     """A `TwoTimescaleLearner` whose actions are drawn from the probabilities that an actor learned.
 
-    It lives through the same phases: scaling, growing, learning. In place of its Q values a cell has
-    the preferences of the actor, in `codebook["q"]`, and a value, in `codebook["v"]`. Where actions are
-    points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for each coordinate.
+    It lives through two phases. *Scaling*: random actions, held for a few steps, tell the scale of the
+    observations. The codebook then grows by these observations, seen again and again. *Learning*: as
+    with Q values, but without random actions. In place of its Q values a cell has the preferences of
+    the actor, in `codebook["q"]`, and a value, in `codebook["v"]`.
+
+    Where actions are points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for
+    each coordinate, and the codebook grows by further observations under random actions.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
@@ -131,6 +136,21 @@ class ActorCriticLearner(TwoTimescaleLearner):
         if not self.actions.is_continuous or self.config.criterion == "average":
             return 0.0
         return max(0.0, float(self.numbers.figures[names.BEST_ENDING]))
+
+    def _grow(self, points: NDArray[np.float64]) -> None:
+        """Let the codebook grow by the observations of the warm-up, in another order each time.
+
+        Where actions are points, what comes next lets it grow: endings with a reward are to be seen.
+        """
+        if self.actions.is_continuous:
+            return
+        counters, order = self.numbers.counters, np.empty(0, dtype=np.int64)
+        points = np.ascontiguousarray(points)
+        while counters[names.PHASE] == names.GROWING:
+            order = order if len(order) else self.rng.permutation(len(points))
+            order = order[replay(self._table.learning, points, order) :]
+            if counters[names.LEVEL_DONE]:
+                self._finish_level()
 
     @property
     def _observe(self) -> ObserveFunction:

@@ -5,7 +5,6 @@
 import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
-from oda_rl.agents.action_choice import choose_numbered
 from oda_rl.agents.beta_policy import draw_point
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
 from oda_rl.agents.codebook_rl.rules.traces import forget
@@ -51,23 +50,19 @@ def learn_from(state, env, reward, terminated):
 
 @inline_kernel
 def choose(state, env, draws):
-    """Draw a numbered action from the actor; while the codebook grows, a random one is held."""
-    numbers, units = open_numbers(state), open_units(state)
-    memory, scratch = open_memory(state), open_scratch(state)
+    """Draw a numbered action from the actor."""
+    units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
     direction = memory.direction[env]
     find_probabilities(scratch.values, direction)
-    if numbers.counters[PHASE] == LEARNING:
-        action, part = 0, direction[0]
-        while draws[0] >= part and action < direction.shape[0] - 1:
-            action += 1
-            part += direction[action]
-        memory.action[env] = action
-    else:
-        choose_numbered(env, draws, True, numbers.counters[GROWTH_HOLD], scratch.values, memory)
+    action, part = 0, direction[0]
+    while draws[0] >= part and action < direction.shape[0] - 1:
+        action += 1
+        part += direction[action]
+    memory.action[env] = action
     for a in range(direction.shape[0]):
-        direction[a] = (1.0 if a == memory.action[env] else 0.0) - direction[a]
+        direction[a] = (1.0 if a == action else 0.0) - direction[a]
     for j in range(units.commands.shape[1]):
-        memory.command[env, j] = units.commands[memory.action[env], j]
+        memory.command[env, j] = units.commands[action, j]
 
 
 @inline_kernel

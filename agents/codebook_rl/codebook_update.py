@@ -3,6 +3,7 @@
 """The slow timescale of a compiled step: one update of the annealer, and when the next one is due."""
 
 from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl.agents.codebook_rl.association import find_near
 from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE
 from oda_rl.agents.codebook_rl.state import (
     DISTORTION,
@@ -128,3 +129,21 @@ def update_codebook(state, n_found, label):
     figures[NEXT_SLOW] = counters[STEPS] + interval
     counters[SLOW_STEPS] += 1
     counters[LEVEL_DONE] = counters[SLOW_STEPS] >= counters[LEVEL_LENGTH]
+
+
+@lean_kernel
+def replay(state, points, order):
+    """Let the codebook grow by `points` (n, n_observed), in scaled units, in this `order` (n_steps,).
+
+    Each is one step of growing, as `update_codebook` makes it. Returns how many were made: not all of
+    them if a temperature is finished before.
+    """
+    counters, scratch = open_numbers(state).counters, open_scratch(state)
+    for t in range(order.shape[0]):
+        for j in range(points.shape[1]):
+            scratch.z[j] = points[order[t], j]
+        update_codebook(state, find_near(state, points.shape[1]), 0)
+        counters[STEPS] += 1
+        if counters[LEVEL_DONE] == 1:
+            return t + 1
+    return order.shape[0]

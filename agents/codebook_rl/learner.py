@@ -211,9 +211,14 @@ class TwoTimescaleLearner(ActingLearner):
 
     def _end_warm_up(self) -> None:
         """Freeze the scale and begin to anneal."""
-        self.slow.begin(self.scale.freeze())
+        points = self.scale.freeze()
+        self.slow.begin(points)
         self.numbers.counters[names.PHASE] = names.GROWING
         self._begin_level()
+        self._grow(points)
+
+    def _grow(self, points: Array) -> None:
+        """Let the codebook grow by the `points` of the warm-up; here it does so by those that follow."""
 
     def _open_table(self) -> None:
         """Begin with a cell for each state, and learn from the first step on."""

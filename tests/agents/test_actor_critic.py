@@ -1,5 +1,7 @@
 """TwoTimescaleAC: the rule against a slow twin, tasks whose answer is known, files, loops, callbacks."""
 
+import random
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -28,7 +30,6 @@ QUICK = {
     "growth_steps": 2000,
     "growth_cells": 8,
     "max_cells": 20,
-    "growth_fraction": 1.0,
 }
 
 
@@ -258,7 +259,7 @@ def test_values_begin_at_the_largest_end_that_the_growth_has_seen():
 
 
 def test_the_greedy_action_is_the_most_probable_and_others_are_drawn():
-    model = make_model(IdentityEnv(), gamma=0.5, learning_rate=0.02).learn(2_700)
+    model = make_model(IdentityEnv(), gamma=0.5, learning_rate=0.02).learn(700)
     points = np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
     probabilities = model.learner.probabilities(points)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
@@ -269,6 +270,23 @@ def test_the_greedy_action_is_the_most_probable_and_others_are_drawn():
     found = (drawn[..., None] == np.arange(3)).mean(axis=0)
     np.testing.assert_allclose(found, probabilities, atol=0.05)
     assert probabilities.min(axis=1).max() > 0.05, "the test is about something"
+
+
+def test_the_codebook_grows_by_the_warm_up_alone():
+    """Learning begins with the first step after it, over cells where the warm-up was."""
+    model = make_model(IdentityEnv(), warmup_steps=500, growth_cells=20, max_cells=20).learn(500)
+    assert not model.learner.is_exploring
+    assert model.n_cells > 12
+    assert model.learner.n_learned < 100, "the beginnings of episodes count as observations"
+    gaps = np.diff(np.sort(model.learner.codevectors[:, 0]), prepend=-1.0, append=1.0)
+    assert gaps.max() < 0.4, "observations are uniform in [-1, 1]: 0.1 would be even"
+
+
+def test_nothing_global_is_drawn_from_or_seeded():
+    before, alone = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    make_model(IdentityEnv()).learn(1_000).predict(np.zeros(1, dtype=np.float32))
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    assert random.getstate() == alone
 
 
 # -- one agent among the others ----------------------------------------------------------------------
