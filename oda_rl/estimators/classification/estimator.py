@@ -108,22 +108,14 @@ class ODAClassifier(CodebookClassifier):
         For scaled features; `"auto"` as for `ODAPartition`.
     cooling : float, default=0.8
         What the schedule multiplies by at each step (gamma), in (0, 1).
-    schedule : {"temperature", "lambda"}, default="temperature"
-        What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
-    bifurcation : {"critical", "perturb"}, default="critical"
-        How splits are found, as for `ODAPartition`.
-    divergence : {"squared_euclidean", "kl", "itakura_saito"} or Divergence, default="squared_euclidean"
-        A Bregman divergence.
-    stepsize : tuple of two floats, default=(1.0, 1.0)
-        (a, b) of the stepsizes 1 / (a + b n) of the learning rule, n the samples at this temperature.
+    schedule, bifurcation, divergence, stepsize
+        As for `ODAPartition`.
     samples_per_cell : int, default=10
         Samples presented at one temperature, at most, times the codevectors.
-    tol_converge, tol_merge : float, default=1e-3 and 0.01
-        Thresholds of convergence (eps_c) and of merging (eps_n), in temperatures.
+    tol_converge, tol_merge, perturbation
+        As for `ODAPartition` (eps_c, eps_n, delta).
     min_weight : float, default=1e-5
         Cells with less of the probability of their class are pruned (eps_r).
-    perturbation : float, default=0.1
-        Least offset of children, in standard deviations of the cell (delta).
     n_warmup : int, default=100
         Samples of a stream that are gathered before the annealing begins.
     random_state : int, RandomState instance or None, default=None

@@ -64,19 +64,15 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
     cooling : float, default=0.7
         What the temperature is multiplied by at each step (gamma), in (0, 1).
-    schedule : {"temperature", "lambda"}, default="temperature"
-        What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
     finish : bool, default=True
         Whether `fit` ends by taking the cells to temperature zero and fitting all models together by
         ridge regression; without, both are as the samples left them one after the other.
-    max_samples : int or None, default=None
-        `fit` stops when it has presented so many samples, however often each.
     stepsize : tuple of two floats, default=(1.0, 1.0)
         (a, b) of the stepsizes 1 / (a + b n) of the cells, n the samples at this temperature.
     samples_per_cell : int, default=20
         Samples presented at one temperature, at most, times the cells.
-    tol_converge, tol_merge, min_weight, perturbation : float
-        As for `ODAPartition` (eps_c, eps_n, eps_r, delta).
+    schedule, max_samples, tol_converge, tol_merge, min_weight, perturbation
+        As for `ODAPartition`.
     n_warmup : int, default=200
         Samples of a stream that are gathered first: they tell the scales of inputs and outputs, and how
         much the inputs matter. Until then their mean is predicted.
