@@ -20,19 +20,8 @@ MARGIN = 0.1
 class WarmUp(ABC):
     """Observations that are collected under random actions, and what follows from them.
 
-    Parameters
-    ----------
-    n_features : int
-        Size of an observation.
-    warmup_steps : int
-        Observations to collect.
-
-    Attributes
-    ----------
-    is_known : bool
-        Whether the warm-up is over.
-    seen : ndarray of shape (warmup_steps, n_features)
-        The observations, the first `n_seen` of which have been made; empty when it is over.
+    `seen` (warmup_steps, n_features) holds them, the first `n_seen` of which have been made; it is empty
+    when the warm-up is over, and `is_known` is True.
     """
 
     def __init__(self, n_features: int, warmup_steps: int) -> None:
@@ -95,25 +84,9 @@ class WarmUp(ABC):
 class ObservationScale(WarmUp):
     """Centre and scale of each coordinate: from the user, or learned in a warm-up and then frozen.
 
-    Parameters
-    ----------
-    low, high : ndarray of shape (n_features,)
-        Bounds of the observation space; may be infinite.
-    warmup_steps : int
-        Observations to learn from.
-    given : sequence of n_features floats, optional
-        What counts as a large change of each coordinate, in its own units. Nothing is learned then but
-        the centre.
-
-    Attributes
-    ----------
-    centre, scale : ndarray of shape (n_features,)
-        An observation is taken as (observation - centre) / scale.
-
-    Raises
-    ------
-    ValueError
-        If what is given does not fit the observations.
+    An observation is taken as (observation - centre) / scale. `low` and `high` (n_features,) are the
+    bounds of its space; where `given` tells what counts as a large change of each coordinate, in its own
+    units, nothing is learned but the centre. Raises a ValueError if it does not fit the observations.
     """
 
     def __init__(
@@ -185,34 +158,14 @@ class ObservationRange(WarmUp):
 
     The warm-up takes place whether or not there is something unknown: it also tells the rewards.
 
-    Coordinates are the entries of an observation that belong to no angle, and then the angles.
+    Coordinates are the entries of an observation that belong to no angle, and then the `angles`, given
+    as pairs of entries that are a cosine and a sine. `given_low` and `given_high` are the user's ends;
+    an infinite one is none. Raises a ValueError if they do not fit the observations.
 
-    Parameters
-    ----------
-    low, high : ndarray of shape (n_features,)
-        Bounds of the observation space; may be infinite.
-    warmup_steps : int
-        Observations of the warm-up.
-    given_low, given_high : sequence of n_features floats, optional
-        The user's; an infinite one is none.
-    angles : sequence of pairs of int
-        Entries of an observation that are the cosine and the sine of an angle.
-
-    Attributes
-    ----------
-    source : ndarray of int, shape (n_coordinates, 2)
-        The entry of an observation, and -1; or those of cosine and sine.
-    is_angle : ndarray of bool, shape (n_coordinates,)
-        Which coordinates wrap around.
-    lower, upper : ndarray of shape (n_coordinates,)
-        The ends; infinite where they are not known yet.
-    low, inverse : ndarray of shape (n_coordinates,)
-        A coordinate is taken as (value - low) * inverse.
-
-    Raises
-    ------
-    ValueError
-        If what is given does not fit the observations.
+    - `source` (n_coordinates, 2), the entry of an observation, and -1; or those of cosine and sine;
+    - `is_angle` (n_coordinates,), which coordinates wrap around;
+    - `lower`, `upper` (n_coordinates,), the ends; infinite where they are not known yet;
+    - `low`, `inverse` (n_coordinates,): a coordinate is taken as (value - low) * inverse.
     """
 
     def __init__(

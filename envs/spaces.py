@@ -11,23 +11,10 @@ LARGEST = 1e30
 
 
 def check_discrete_action_space(space: spaces.Space) -> spaces.Discrete:
-    """Return `space` if it is Discrete.
+    """Return a Discrete action space.
 
-    Parameters
-    ----------
-    space : gymnasium.Space
-        An environment's action space.
-
-    Returns
-    -------
-    gymnasium.spaces.Discrete
-        The same space.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else. The message names the space, what is accepted, and the Gymnasium wrapper
-        that converts it.
+    For any other, raises a ValueError that names it, what is accepted, and the Gymnasium wrapper that
+    converts it.
     """
     if isinstance(space, spaces.Discrete):
         return space

@@ -22,18 +22,8 @@ from oda_rl.codebook.book import Codebook
 class ActingLearner(Learner):
     """What is known of the cells of a codebook, and acting by it; `TwoTimescaleLearner` learns it.
 
-    Attributes
-    ----------
-    sizes : Sizes
-        Sizes that follow from the spaces and the hyperparameters.
-    scale : ObservationScale
-        The units in which distances are measured.
-    slow : SlowTimescale
-        The codebook, and what happens to it between two temperatures.
-    numbers : Numbers
-        Settings, counters and running figures.
-    memory : Memory
-        What is remembered of each environment.
+    `scale` are the units in which distances are measured; `slow` has the codebook; `numbers` are
+    settings, counters and running figures; `memory` is what is remembered of each environment.
     """
 
     sizes: Sizes

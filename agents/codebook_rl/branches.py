@@ -113,14 +113,8 @@ class BranchTree:
 class _Growth:
     """The tree anew, from the root, with the planes of the old one where they still divide something.
 
-    Parameters
-    ----------
-    old : Planes
-        The planes so far.
-    branch : ndarray of shape (n_cells,)
-        Where in the old tree each cell lies.
-    location : ndarray of shape (n_observed, capacity)
-        The codevectors, as far as planes know them.
+    `branch` (n_cells,) tells where in the old tree each cell lies, `location` (n_observed, capacity) are
+    the codevectors, as far as planes know them.
     """
 
     def __init__(self, old: Planes, branch: NDArray[np.int64], location: Array) -> None:
@@ -191,21 +185,8 @@ class BranchStorage:
     cells of a branch lie side by side in memory, whatever the number of branches. Without one all cells
     are one branch, and its arrays are those of the codebook.
 
-    Parameters
-    ----------
-    sizes : Sizes
-        How large the arrays are.
-    book : Codebook
-        The cells, with a tree in the order of their branches.
-    branch : ndarray of shape (n_cells,), optional
-        The branch of each cell; None without a tree.
-
-    Attributes
-    ----------
-    branches, ledger : Branches, Ledger
-        What compiled code works on.
-    width : int
-        Places of a branch, as the kernels count.
+    The cells of the book stand in the order of their branches, `branch` (n_cells,), None without a tree.
+    Compiled code works on `branches` and `ledger`; `width` are the places of a branch.
     """
 
     def __init__(self, sizes: Sizes, book: Codebook, branch: NDArray[np.int64] | None = None) -> None:

@@ -17,23 +17,8 @@ from oda_rl.codebook.schedule import Cooling, Stepsize
 class SlowTimescale:
     """A codebook that the compiled step moves, and what happens to it between two temperatures.
 
-    Parameters
-    ----------
-    sizes : Sizes
-        How large the codebook is.
-    config : CodebookConfig
-        The hyperparameters.
-    rng : Generator
-        Draws the directions of splits.
-
-    Attributes
-    ----------
-    codebook : Codebook
-        The cells, in scaled units.
-    annealer : Annealer or None
-        None until `begin`.
-    tree : BranchTree or None
-        The branches, if the codebook is divided: its cells then stand in their order.
+    `codebook` has the cells, in scaled units; on a `tree` they stand in the order of its branches. The
+    `annealer` is None until `begin`. `rng` draws the directions of splits.
     """
 
     def __init__(self, sizes: Sizes, config: CodebookConfig, rng: np.random.Generator) -> None:

@@ -11,19 +11,8 @@ Array = NDArray[np.float64]
 class TDErrorMonitor:
     """Running means of the size of the TD error in every cell, behind a learner's running figures.
 
-    The compiled step keeps them up if there is room for them, and learns the same if there is not.
-
-    Parameters
-    ----------
-    figures : ndarray of shape (N_FIGURES,)
-        The learner's running figures.
-    capacity : int
-        Cells that there can be.
-
-    Attributes
-    ----------
-    figures : ndarray
-        What the learner is to take in their place.
+    The compiled step keeps them up if there is room for them, and learns the same if there is not: the
+    learner takes `figures` in place of its own (N_FIGURES,).
     """
 
     def __init__(self, figures: Array, capacity: int) -> None:

@@ -8,17 +8,10 @@ import numpy as np
 
 @cache
 def load_kernels(learner_class: Any, joint: bool = False, table: bool = False) -> None:
-    """Have the compiled code of a learner ready.
+    """Have the compiled code of a learner ready: of one with continuous actions (`joint`), or a `table`.
 
     The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
     leaves numba half loaded; this is for a moment when nothing has been learned yet.
-
-    Parameters
-    ----------
-    learner_class : type of Learner
-        Whose code.
-    joint, table : bool, default=False
-        Whether actions are continuous, and whether states are numbered.
     """
     learner = learner_class.smallest(joint=joint, table=table)
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1))
