@@ -43,9 +43,9 @@ def agreement(model: OnlineAlgorithm, program: PolicyProgram) -> float:
     about = program.codevectors[rng.integers(len(program.codevectors), size=STATES)]
     states = about + 0.5 * program.scale * rng.standard_normal(about.shape)
     states = states.astype(model.observation_space.dtype)
-    found = program.actions[program.decide(states)]
-    decided = model.predict(states, deterministic=True)[0].reshape(found.shape)
-    return float((found == decided).reshape(STATES, -1).all(axis=1).mean())
+    found = program.decide(states).reshape(STATES, -1)
+    decided = model.predict(states, deterministic=True)[0].reshape(STATES, -1)
+    return float(np.isclose(found, decided, rtol=1e-5, atol=1e-6).all(axis=1).mean())
 
 
 def main(args: Args) -> int:

@@ -7,6 +7,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from oda_rl.agents.beta_policy import LEAST
 from oda_rl.agents.export.program import PolicyProgram
 
 OPSET = 18
@@ -32,7 +33,8 @@ def onnx_model(program: PolicyProgram) -> onnx.ModelProto:
     """The model; see `oda_rl.agents.export.writers.onnx_bytes` for its inputs and outputs."""
     graph = _Graph()
     n, d = program.codevectors.shape
-    n_actions = len(program.actions)
+    n_values = program.values.shape[1]
+    kind = TensorProto.DOUBLE if program.actions is None else TensorProto.INT64
     along = graph.constant("cell_axis", np.array([1]))
     graph.constant("coordinates", np.array([2]))
     above_low = graph.add("Max", "observation", graph.constant("low", program.low), to="above_low")
@@ -45,7 +47,7 @@ def onnx_model(program: PolicyProgram) -> onnx.ModelProto:
     share = _shares(graph, program, apart)
     own = graph.constant("cell_values", program.values[None])
     if program.slopes.size:
-        # (n, K, 1, d) x (K, d, n_actions): the cells are the batch of the product
+        # (n, K, 1, d) x (K, d, n_values): the cells are the batch of the product
         graph.add("Unsqueeze", away, "coordinates", to="away_rows")
         slopes = graph.constant("slopes", np.ascontiguousarray(program.slopes.transpose(0, 2, 1)))
         graph.add("MatMul", "away_rows", slopes, to="change_rows")
@@ -54,17 +56,15 @@ def onnx_model(program: PolicyProgram) -> onnx.ModelProto:
     graph.add("Unsqueeze", share, "coordinates", to="share_rows")
     graph.add("Mul", "share_rows", own, to="parts")
     graph.add("ReduceSum", "parts", along, to="values", keepdims=0)
-    graph.add("ArgMax", "values", to="number", axis=1, keepdims=0)
-    graph.add("Gather", graph.constant("actions", program.actions), "number", to="action", axis=0)
-    shape = ["n", *program.actions.shape[1:]]
+    shape = _decide(graph, program)
     return helper.make_model(
         helper.make_graph(
             graph.nodes,
             "policy",
             [helper.make_tensor_value_info("observation", TensorProto.DOUBLE, ["n", d])],
             [
-                helper.make_tensor_value_info("action", TensorProto.INT64, shape),
-                helper.make_tensor_value_info("values", TensorProto.DOUBLE, ["n", n_actions]),
+                helper.make_tensor_value_info("action", kind, shape),
+                helper.make_tensor_value_info("values", TensorProto.DOUBLE, ["n", n_values]),
             ],
             graph.constants,
             doc_string=f"{program.name}. Observation: {', '.join(program.features)}. "
@@ -73,6 +73,25 @@ def onnx_model(program: PolicyProgram) -> onnx.ModelProto:
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=9,
     )
+
+
+def _decide(graph: _Graph, program: PolicyProgram) -> list[Any]:
+    """From `values` to `action`; returns its shape."""
+    if program.actions is not None:
+        graph.add("ArgMax", "values", to="number", axis=1, keepdims=0)
+        graph.add("Gather", graph.constant("actions", program.actions), "number", to="action", axis=0)
+        return ["n", *program.actions.shape[1:]]
+    low, high = program.bounds
+    graph.add("Softplus", "values", to="excess")
+    graph.add("Max", "excess", graph.constant("least", LEAST), to="parameters")
+    for name, first in (("rising", 0), ("falling_part", 1)):
+        columns = graph.constant(f"{name}_columns", np.arange(first, 2 * len(low), 2))
+        graph.add("Gather", "parameters", columns, to=name, axis=1)
+    graph.add("Add", "rising", "falling_part", to="both")
+    graph.add("Div", "rising", "both", to="way")
+    graph.add("Mul", "way", graph.constant("range", high - low), to="offset")
+    graph.add("Add", "offset", graph.constant("least_action", low), to="action")
+    return ["n", len(low)]
 
 
 def _shares(graph: _Graph, program: PolicyProgram, apart: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl.agents import beta_policy
 from oda_rl.agents.codebook_rl.association import REACH
 from oda_rl.agents.explain.cells import CodebookCells, GridCells, kind_of_cells
 from oda_rl.envs.names import action_names
@@ -18,21 +19,27 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PolicyProgram:
-    """Cells, and for each action a value that is linear in each cell; the largest value decides.
+    """Cells, and numbers that are linear in each cell: values of actions, the largest of which decides.
 
     An observation x is first brought into `low` to `high`. With d_i = sum_j ((x_j - mu_ij) / scale_j)^2,
     the shares of the cells are p_i ~ exp(-d_i / temperature) for all within `reach` temperatures of the
     nearest one (equation 6 without weights), or 1 for the nearest cell alone at temperature 0. The value
     of action a is sum_i p_i (value_ia + sum_j slope_iaj (x_j - mu_ij)).
 
+    An actor on a Box has two such numbers, h and g, for each coordinate of an action in place of values:
+    it lies at s(h) / (s(h) + s(g)) of the way between its bounds, with s(h) = log(1 + exp(h)), the mode
+    of a Beta distribution.
+
     Parameters
     ----------
     name : str
         What learned it, and where.
     features, action_names : list of str
-        Names of the d coordinates of an observation and of the actions.
-    actions : ndarray of shape (n_actions,) or (n_actions, size), int64
-        What the environment takes.
+        Names of the d coordinates of an observation, and of the actions or their coordinates.
+    actions : ndarray of shape (n_actions,) or (n_actions, size), int64, or None
+        What the environment takes; None if that is a point of a Box.
+    bounds : ndarray of shape (2, size)
+        The least and the largest action of a Box; of shape (2, 0) otherwise.
     codevectors : ndarray of shape (K, d)
         Locations mu of the cells, in the environment's units, as are `scale` (d,), the values (K,
         n_actions) and their slopes (K, n_actions, d), or (K, n_actions, 0) of constant cells.
@@ -49,7 +56,8 @@ class PolicyProgram:
     name: str
     features: list[str]
     action_names: list[str]
-    actions: NDArray[np.int64]
+    actions: NDArray[np.int64] | None
+    bounds: Array
     low: Array
     high: Array
     codevectors: Array
@@ -63,7 +71,7 @@ class PolicyProgram:
     def n_numbers(self) -> int:
         """Numbers that decide: of the cells, the scale, finite bounds, and the temperature."""
         cells = self.codevectors.size + self.values.size + self.slopes.size
-        bounds = int(np.isfinite([self.low, self.high]).sum())
+        bounds = int(np.isfinite([self.low, self.high]).sum()) + self.bounds.size
         return cells + self.scale.size + bounds + (self.temperature > 0.0)
 
     def action_values(self, observations: ArrayLike) -> Array:
@@ -81,9 +89,13 @@ class PolicyProgram:
             own = own + np.einsum("nkj,kaj->nka", away, self.slopes)
         return np.asarray(np.einsum("nk,nka->na", share / share.sum(axis=1, keepdims=True), own))
 
-    def decide(self, observations: ArrayLike) -> NDArray[np.int64]:
-        """The numbers of the actions, (n,), at observations (n, d): rows of `actions`."""
-        return np.asarray(self.action_values(observations).argmax(axis=1))
+    def decide(self, observations: ArrayLike) -> NDArray[Any]:
+        """What the environment takes at observations (n, d), of shape (n,) or (n, size)."""
+        found = self.action_values(observations)
+        if self.actions is not None:
+            return np.asarray(self.actions[found.argmax(axis=1)])
+        low, high = self.bounds
+        return np.asarray(low + (high - low) * beta_policy.modes(found))
 
     def rounded(self, digits: int) -> Self:
         """The same with numbers of so many significant digits."""
@@ -106,7 +118,8 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     Parameters
     ----------
     model : TwoTimescaleAC, TwoTimescaleQ, SOMQ or UniformGridQ
-        With numbered actions; without a tree, a codebook for each action, or angles in its cells.
+        With numbered actions, or an actor on a Box; without a tree, a codebook for each action, or
+        angles in its cells.
 
     Returns
     -------
@@ -127,24 +140,30 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     """
     learner: Any = model.learner
     kind = kind_of_cells(learner)
-    if kind is None or model.actions.is_continuous:
+    points = model.actions.is_continuous
+    if kind is None or (points and learner.sizes.n_joint > 0):
         raise ValueError(
             f"A {type(model).__name__} with actions in {model.action_space} decides by more than a "
-            "table of cells; TwoTimescaleAC, TwoTimescaleQ, SOMQ and UniformGridQ with numbered actions "
-            "are exported."
+            "table of cells; TwoTimescaleAC, and TwoTimescaleQ, SOMQ and UniformGridQ with numbered "
+            "actions, are exported."
         )
     if not learner.is_scaled or learner.n_cells == 0:
         raise ValueError("The agent has not learned anything to be exported yet: call learn first.")
     cells: Any = kind(learner)
     found = _of_codebook(cells) if kind is CodebookCells else _of_grid(cells)
-    n_actions = model.actions.n_actions
-    decoded = np.asarray(model.actions.decode_many(np.arange(n_actions)), dtype=np.int64)
+    actions, decided = model.actions, None
+    names = [f"action[{j}]" for j in range(len(actions.centre))]
+    if not points:
+        names = action_names(model.env_id, actions.n_actions)
+        decided = np.asarray(actions.decode_many(np.arange(actions.n_actions)), dtype=np.int64)
+        decided = decided.reshape(len(decided), -1) if decided.ndim > 1 else decided
     return PolicyProgram(
         name=f"{type(model).__name__}, {model.env_id or 'environment unknown'}, "
         f"{model.num_timesteps:,} steps",
         features=cells.names(model.observations.names(model.env_id)),
-        action_names=action_names(model.env_id, n_actions),
-        actions=decoded.reshape(n_actions, -1) if decoded.ndim > 1 else decoded,
+        action_names=names,
+        actions=decided,
+        bounds=np.array([actions.centre - actions.scale, actions.centre + actions.scale]),
         codevectors=np.ascontiguousarray(cells.codevectors),
         **found,
     )

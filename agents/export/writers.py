@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl.agents.beta_policy import LEAST
 from oda_rl.agents.export.program import PolicyProgram, policy_program
 from oda_rl.storage import written_whole
 
@@ -20,22 +21,22 @@ PYTHON = '''"""{name}
 {features}
 """
 
-from math import exp, inf
+from math import exp, inf, log1p
 
-ACTIONS = {actions}  # {action_names}
+{action_lines}
 LOW = {low}
 HIGH = {high}
 SCALE = {scale}
 TEMPERATURE = {temperature}
 REACH = {reach}
-# For each cell: where it is; for each action its value there{slope_words}.
+# For each cell: where it is; for each {what} its value there{slope_words}.
 CELLS = (
 {cells}
 )
 
 
 def values(observation):
-    """The value of each action."""
+    """The value of each {what}."""
     observation = [min(max(x, low), high) for x, low, high in zip(observation, LOW, HIGH)]
     away = [[x - m for x, m in zip(observation, at)] for at, _ in CELLS]
     apart = [sum((a / s) ** 2 for a, s in zip(row, SCALE)) for row in away]
@@ -47,7 +48,7 @@ def values(observation):
         first = apart.index(nearest)
         shares = [1.0 if i == first else 0.0 for i in range(len(CELLS))]
     total = sum(shares)
-    found = [0.0] * len(ACTIONS)
+    found = [0.0] * {n_values}
     for share, row, (_, rates) in zip(shares, away, CELLS):
         if share > 0.0:
             for a, (value, *slopes) in enumerate(rates):
@@ -58,15 +59,18 @@ def values(observation):
 def decide(observation):
     """The action for an observation."""
     found = values(observation)
-    return ACTIONS[found.index(max(found))]
+{decision}
 '''
+PYTHON_NUMBERED = "    return ACTIONS[found.index(max(found))]"
+PYTHON_POINT = """    parts = [max(log1p(exp(-abs(h))) + max(h, 0.0), LEAST) for h in found]
+    ways = [h / (h + g) for h, g in zip(parts[::2], parts[1::2])]
+    return [low + (high - low) * way for low, high, way in zip(*BOUNDS, ways)]"""
 
 C99 = """/* {name}
 
-   {n_cells} cells, {n_numbers} numbers. policy_decide is the number of the action, in 0 to
-   N_ACTIONS - 1 ({action_names}), for one observation:
+   {n_cells} cells, {n_numbers} numbers. {said} for one observation:
 {features}
-   policy_actions holds what the environment takes. Compile with -std=c99 and link with -lm;
+   Compile with -std=c99 and link with -lm;
    -DREAL=float for single precision. No memory is allocated. */
 
 #include <math.h>
@@ -76,24 +80,24 @@ C99 = """/* {name}
 #endif
 #define N_CELLS {n_cells}
 #define N_FEATURES {n_features}
-#define N_ACTIONS {n_actions}
+#define N_VALUES {n_values}
 #define N_SLOPES {n_slopes}
 #define TEMPERATURE ((REAL){temperature})
 #define REACH ((REAL){reach})
 
-const long policy_actions[N_ACTIONS][{action_size}] = {actions};
+{action_lines}
 static const REAL low[N_FEATURES] = {low};
 static const REAL high[N_FEATURES] = {high};
 static const REAL scale[N_FEATURES] = {scale};
-/* For each cell: where it is; for each action its value there{slope_words}. */
-static const struct {{ REAL at[N_FEATURES]; REAL rates[N_ACTIONS][1 + N_SLOPES]; }} cells[N_CELLS] = {{
+/* For each cell: where it is; for each {what} its value there{slope_words}. */
+static const struct {{ REAL at[N_FEATURES]; REAL rates[N_VALUES][1 + N_SLOPES]; }} cells[N_CELLS] = {{
 {cells}
 }};
 
-int policy_decide(const REAL observation[N_FEATURES])
+{signature}
 {{
-    REAL x[N_FEATURES], apart[N_CELLS], value[N_ACTIONS] = {{0}}, share, own, away;
-    int i, j, a, best = 0, nearest = 0;
+    REAL x[N_FEATURES], apart[N_CELLS], value[N_VALUES] = {{0}}, total = 0, share, own, away;
+    int i, j, a, nearest = 0;
     for (j = 0; j < N_FEATURES; j++) {{
         x[j] = observation[j] < low[j] ? low[j] : observation[j];
         x[j] = x[j] > high[j] ? high[j] : x[j];
@@ -110,43 +114,73 @@ int policy_decide(const REAL observation[N_FEATURES])
         away = apart[i] - apart[nearest];
         if (i != nearest && !(away <= REACH * TEMPERATURE && TEMPERATURE > 0)) continue;
         share = i == nearest ? 1 : (REAL)exp(-away / TEMPERATURE);
-        for (a = 0; a < N_ACTIONS; a++) {{
+        total += share;
+        for (a = 0; a < N_VALUES; a++) {{
             own = cells[i].rates[a][0];
             for (j = 0; j < N_SLOPES; j++)
                 own += cells[i].rates[a][1 + j] * (x[j] - cells[i].at[j]);
             value[a] += share * own;
         }}
     }}
-    for (a = 1; a < N_ACTIONS; a++) if (value[a] > value[best]) best = a;
-    return best;
+    for (a = 0; a < N_VALUES; a++) value[a] /= total;
+{decision}
 }}
 """
+C_NUMBERED = """    for (a = 1, i = 0; a < N_VALUES; a++) if (value[a] > value[i]) i = a;
+    return i;"""
+C_POINT = """    for (a = 0; a < N_VALUES; a++) {
+        away = (REAL)log1p(exp(-fabs(value[a]))) + (value[a] > 0 ? value[a] : 0);
+        value[a] = away > LEAST ? away : LEAST;
+    }
+    for (j = 0; j < N_VALUES / 2; j++) {
+        share = value[2 * j] / (value[2 * j] + value[2 * j + 1]);
+        action[j] = bounds[0][j] + (bounds[1][j] - bounds[0][j]) * share;
+    }"""
 
 
 def python_source(program: PolicyProgram) -> str:
     """A Python module with `decide` and `values`, of the standard library alone."""
-    actions = _nested(program.actions.tolist(), "()")
     rows = (_nested([at, rates], "()") for at, rates in _cells(program))
+    if program.actions is None:
+        bounds = _nested(program.bounds.tolist(), "()")
+        lines, decision = f"BOUNDS = {bounds}\nLEAST = {LEAST}", PYTHON_POINT
+    else:
+        actions = _nested(program.actions.tolist(), "()")
+        lines, decision = f"ACTIONS = {actions}  # {', '.join(program.action_names)}", PYTHON_NUMBERED
     return PYTHON.format(
-        **_common(program, "    ", "# "),
-        actions=actions,
-        **{name: _nested(getattr(program, name).tolist(), "()") for name in ("low", "high", "scale")},
+        **_common(program, "    ", "()"),
+        action_lines=lines,
+        decision=decision,
         cells="\n".join(f"    {row}," for row in rows),
     )
 
 
 def c_source(program: PolicyProgram) -> str:
-    """A C99 file with `policy_decide` and `policy_actions`."""
-    actions = program.actions.reshape(len(program.actions), -1)
+    """A C99 file with `policy_decide`, and `policy_actions` if actions are numbered."""
     rows = (_nested([at, rates], "{}") for at, rates in _cells(program))
+    if program.actions is None:
+        size, bounds = program.bounds.shape[1], _nested(program.bounds.tolist(), "{}")
+        said = f"policy_decide fills action[{size}]"
+        lines = f"#define LEAST ((REAL){LEAST})\nstatic const REAL bounds[2][{size}] = {bounds};"
+        signature = f"void policy_decide(const REAL observation[N_FEATURES], REAL action[{size}])"
+        decision = C_POINT
+    else:
+        actions = program.actions.reshape(len(program.actions), -1)
+        said = (
+            f"policy_decide is the number of the action ({', '.join(program.action_names)}), of which\n"
+            "   policy_actions holds what the environment takes,"
+        )
+        taken = _nested(actions.tolist(), "{}")
+        lines = f"const long policy_actions[N_VALUES][{actions.shape[1]}] = {taken};"
+        signature, decision = "int policy_decide(const REAL observation[N_FEATURES])", C_NUMBERED
     return C99.format(
-        **_common(program, "     ", ""),
+        **_common(program, "     ", "{}"),
         n_features=len(program.scale),
-        n_actions=len(actions),
         n_slopes=program.slopes.shape[2],
-        action_size=actions.shape[1],
-        actions=_nested(actions.tolist(), "{}"),
-        **{name: _nested(getattr(program, name).tolist(), "{}") for name in ("low", "high", "scale")},
+        said=said,
+        action_lines=lines,
+        signature=signature,
+        decision=decision,
         cells=",\n".join(f"    {row}" for row in rows),
     )
 
@@ -154,7 +188,7 @@ def c_source(program: PolicyProgram) -> str:
 def onnx_bytes(program: PolicyProgram) -> bytes:
     """An ONNX model, from `observation` (n, d), double, to `action` (n,) or (n, size) and `values`.
 
-    `values` are those of the actions, of shape (n, n_actions).
+    `values` are those of the actions, of shape (n, n_actions); of a Box (n, 2 size).
 
     Raises
     ------
@@ -229,15 +263,17 @@ def export_policy(
     return program
 
 
-def _common(program: PolicyProgram, indent: str, mark: str) -> dict[str, Any]:
-    """What stands in the heads of files."""
-    names = [f"{number}: {name}" for number, name in enumerate(program.features)]
+def _common(program: PolicyProgram, indent: str, brackets: str) -> dict[str, Any]:
+    """What Python and C have in common."""
+    arrays = {name: getattr(program, name).tolist() for name in ("low", "high", "scale")}
     return {
+        **{name: _nested(array, brackets) for name, array in arrays.items()},
         "name": program.name,
         "n_cells": len(program.values),
+        "n_values": program.values.shape[1],
         "n_numbers": program.n_numbers,
-        "features": "\n".join(indent + name for name in names),
-        "action_names": ", ".join(program.action_names),
+        "what": "action" if program.actions is not None else "parameter of a coordinate's distribution",
+        "features": "\n".join(f"{indent}{j}: {name}" for j, name in enumerate(program.features)),
         "temperature": program.temperature,
         "reach": program.reach,
         "slope_words": ", and its change along each coordinate" if program.slopes.size else "",

@@ -65,18 +65,22 @@ def test_the_python_file_decides_as_the_agent(model, tmp_path):
     np.testing.assert_array_equal([decide(row) for row in states.tolist()], wanted(model, states))
 
 
+def compiled(model, folder):
+    """The C file as a library; compiled in single precision too."""
+    export_policy(model, folder / "policy.c")
+    library = folder / "policy.so"
+    flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC", "-lm"]
+    subprocess.run(["cc", folder / "policy.c", "-DREAL=float", "-o", library, *flags], check=True)
+    subprocess.run(["cc", folder / "policy.c", "-o", library, *flags], check=True)
+    return CDLL(str(library))
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_c_file_decides_as_the_agent(model, tmp_path):
     states = states_of(model)
-    export_policy(model, tmp_path / "policy.c")
-    library = tmp_path / "policy.so"
-    flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC", "-lm"]
-    command = ["cc", tmp_path / "policy.c", "-o", library, *flags]
-    subprocess.run(command, check=True)
-    decide = CDLL(str(library)).policy_decide
+    decide = compiled(model, tmp_path).policy_decide
     found = [decide((c_double * 4)(*row)) for row in states.tolist()]
     np.testing.assert_array_equal(found, wanted(model, states))
-    subprocess.run([*command, "-DREAL=float"], check=True)
 
 
 def test_the_onnx_model_decides_as_the_agent(model, tmp_path):
@@ -101,6 +105,48 @@ def test_few_digits_make_a_smaller_file_that_decides_nearly_the_same(model, tmp_
     np.testing.assert_array_equal(
         [module.decide(row) for row in states[:500].tolist()], short.decide(states[:500])
     )
+
+
+class Reach(gym.Env):
+    """Two coordinates to be reached, in a box that is not about 0."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gym.spaces.Box(np.array([0.0, -3.0], np.float32), np.array([1.0, 5.0], np.float32))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+        return self.state, {}
+
+    def step(self, action):
+        reward = -float(((action - self.state) ** 2).sum())
+        return self.reset()[0], reward, True, False, {}
+
+
+def test_the_actor_of_a_box_is_written_too(tmp_path):
+    model = TwoTimescaleAC(env=Reach(), seed=0, **SMALL).learn(5_000)
+    states = states_of(model, 2_000)
+    expected = wanted(model, states)
+    assert expected.std(axis=0).min() > 0.0
+    export_policy(model, tmp_path / "policy.py")
+    decide = load_python(tmp_path / "policy.py").decide
+    np.testing.assert_allclose([decide(row) for row in states.tolist()], expected, rtol=1e-5, atol=1e-6)
+    if shutil.which("cc"):
+        library, found = compiled(model, tmp_path), (c_double * 2)()
+        for row, action in zip(states.tolist(), expected, strict=True):
+            library.policy_decide((c_double * 2)(*row), found)
+            np.testing.assert_allclose(list(found), action, rtol=1e-5, atol=1e-6)
+
+
+def test_the_actor_of_a_box_as_an_onnx_model(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    model = TwoTimescaleAC(env=Reach(), seed=0, **SMALL).learn(5_000)
+    export_policy(model, tmp_path / "policy.onnx")
+    states = states_of(model)
+    session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"))
+    found, _ = session.run(None, {"observation": states})
+    np.testing.assert_allclose(found, wanted(model, states), rtol=1e-5, atol=1e-6)
 
 
 def test_actions_are_what_the_environment_takes(tmp_path):
