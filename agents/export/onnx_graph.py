@@ -1,11 +1,9 @@
-"""A policy program as a graph of ONNX operators (imports the package onnx)."""
+"""A policy program as a graph of ONNX operators; the package onnx is imported when one is made."""
 
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 
 from oda_rl.agents.beta_policy import LEAST
 from oda_rl.agents.export.program import PolicyProgram
@@ -21,16 +19,22 @@ class _Graph:
         self.constants: list[Any] = []
 
     def constant(self, name: str, array: NDArray[Any] | float) -> str:
+        from onnx import numpy_helper
+
         self.constants.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def add(self, kind: str, *inputs: str, to: str, **attributes: Any) -> str:
+        from onnx import helper
+
         self.nodes.append(helper.make_node(kind, list(inputs), [to], **attributes))
         return to
 
 
-def onnx_model(program: PolicyProgram) -> onnx.ModelProto:
+def onnx_model(program: PolicyProgram) -> Any:
     """The model; see `oda_rl.agents.export.writers.onnx_bytes` for its inputs and outputs."""
+    from onnx import TensorProto, helper
+
     graph = _Graph()
     n, d = program.codevectors.shape
     n_values = program.values.shape[1]
