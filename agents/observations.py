@@ -92,7 +92,7 @@ class ObservationCodec:
             first += size
         if first == 0:
             raise ValueError(f"Observation space {space} is not supported: there is nothing in it.")
-        self.n_features = first
+        self.n_features = self._width = first
         ends = [self._ends(part) for part in self.parts]
         self.low = np.concatenate([low for low, _ in ends])
         self.high = np.concatenate([high for _, high in ends])
@@ -216,7 +216,7 @@ class ObservationCodec:
         return maybe_transpose(array, part.space) if is_image_space(part.space) else array
 
     def _rows(self, values: list[Any], outer: tuple[int, ...]) -> Array:
-        rows = np.zeros((*outer, self.n_features))
+        rows = np.zeros((*outer, self._width))
         for part, value in zip(self.parts, values, strict=True):
             array, shape = np.asarray(value), outer + tuple(part.space.shape or ())
             if array.shape != shape:

@@ -15,6 +15,7 @@ from oda_rl._validation import whole_number
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.one_hot import NotOneHotError, OneHotCodec
 from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
@@ -53,6 +54,8 @@ class OnlineAlgorithm(Saving):
     config_class: ClassVar[type[Config]] = Config
     # Whether its learner can keep a table of states, given the `counts` of their coordinates
     knows_tables: ClassVar[bool] = False
+    # Whether one-hot observations are taken for the numbers of states
+    one_hot: bool = False
     learner: Any
     observations: ObservationCodec
     actions: ActionCodec
@@ -183,13 +186,18 @@ class OnlineAlgorithm(Saving):
             progress_bar,
         )
         self._total_timesteps = planned_timesteps or total_timesteps
+        if fresh:
+            self._look_for_states()
         self.learner.set_horizon(self._total_timesteps)
         try:
             callback.on_training_start(locals(), globals())
             if fresh:
-                starts = self.observations.encode_many(self._last_obs, self.n_envs)
-                self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
-            train(self, total_timesteps, callback, log_interval, callback_every)
+                self._begin()
+            try:
+                train(self, total_timesteps, callback, log_interval, callback_every)
+            except NotOneHotError:
+                self._begin_without_states()
+                train(self, total_timesteps, callback, log_interval, callback_every)
         except BaseException as error:
             self._last_obs = None  # where the environment stands is unknown
             self._end_after(error, callback)
@@ -203,6 +211,27 @@ class OnlineAlgorithm(Saving):
             self.stopping = False
         callback.on_training_end()
         return self
+
+    def _begin(self) -> None:
+        """Choose the first actions of episodes that have begun."""
+        starts = self.observations.encode_many(self._last_obs, self.n_envs)
+        self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
+
+    def _look_for_states(self) -> None:
+        """Take one-hot observations for the numbers of states, if the first ones are one-hot."""
+        possible = self.knows_tables and not self.actions.is_continuous and not self.one_hot
+        if possible and self.num_timesteps == 0 and self.learner.n_learned == 0:
+            self.one_hot = OneHotCodec.suits(self.observation_space, self._last_obs)
+            if self.one_hot:
+                self._build()
+
+    def _begin_without_states(self) -> None:
+        """Begin anew with the entries of observations, as they are not all one-hot."""
+        self.one_hot = False
+        self._build()
+        self.learner.set_horizon(self._total_timesteps)
+        self._last_obs = self.env.reset()  # type: ignore[union-attr, assignment]
+        self._begin()
 
     def stop(self) -> None:
         """End the training that is under way, or the next one, after a step.
@@ -274,6 +303,8 @@ class OnlineAlgorithm(Saving):
         self.actions = ActionCodec(self.action_space)
         table = self.knows_tables and not self.actions.is_continuous
         self.observations = ObservationCodec(self.observation_space, table)
+        if self.one_hot:
+            self.observations = OneHotCodec(self.observation_space)
         kind: Any = self._learner_class(self.config)
         load_kernels(kind, self.actions.is_continuous, self.observations.is_table)
         self.learner = self._make_learner()

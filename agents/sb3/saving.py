@@ -27,6 +27,7 @@ class Saving(Readable):
     actions: Any
     next_actions: list[int]
     env_id: str | None
+    one_hot: bool
     run: "CompiledRun | None"
     stored_envs: list[dict[str, Any]]
 
@@ -146,6 +147,7 @@ def describe_model(model: Saving) -> dict[str, Any]:
         "learner": learner.get_state(),
         "action_space": describe_space(model.action_space),
         "observation_space": describe_space(space),
+        "one_hot": model.one_hot,
         "n_envs": model.n_envs,
         "seed": model.seed,
         "num_timesteps": model.num_timesteps,
@@ -163,6 +165,7 @@ def restore_model(model: Saving, state: Any) -> None:
     model.observation_space = restore_space(state["observation_space"])
     model.action_space = restore_space(state["action_space"])
     model.n_envs = state["n_envs"]
+    model.one_hot = state["one_hot"]
     model._build()
     model.learner.set_state(state["learner"])
     model.next_actions = [model.learner.next_action(env) for env in range(model.n_envs)]

@@ -166,3 +166,41 @@ def test_what_an_agent_tells_of_a_state():
     assert explained.action == 0
     assert model.cells().columns["player"][0] in range(4, 22)
     np.testing.assert_array_equal(explain_observation(model, [20, 7, 0]).sample, [20, 7, 0])
+
+
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_one_hot_observations_are_the_numbers_of_states(n_envs, tmp_path):
+    flat = make_vec_env("FrozenLake-v1", n_envs, wrapper_class=gym.wrappers.FlattenObservation)
+    model = TwoTimescaleQ(env=flat, seed=3).learn(3_000)
+    numbered = TwoTimescaleQ(env=make_vec_env("FrozenLake-v1", n_envs), seed=3).learn(3_000)
+    np.testing.assert_array_equal(model.learner.q_values[:16], numbered.learner.q_values)
+    model.save(tmp_path / "model.npz")
+    again, hot = TwoTimescaleQ.load(tmp_path / "model.npz"), np.eye(16, dtype=np.int64)
+    expected = numbered.predict(np.arange(16), deterministic=True)[0]
+    np.testing.assert_array_equal(again.predict(hot, deterministic=True)[0], expected)
+    assert explain_observation(again, hot[4]).feature_names == ("state",)
+    with pytest.raises(ValueError, match="not one-hot"):
+        again.predict(np.ones(16, dtype=np.int64))
+
+
+class Flags(gym.Env):
+    """Eight flags, one of which is set at first, and another one after each step."""
+
+    observation_space, action_space = spaces.Box(0, 1, (8,), np.int8), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.set = 1
+        return np.eye(8, dtype=np.int8)[0], {}
+
+    def step(self, action):
+        self.set += 1
+        return (np.arange(8) < self.set).astype(np.int8), 1.0, False, self.set == 8, {}
+
+
+def test_flags_are_no_states():
+    model = TwoTimescaleQ(env=Flags(), seed=0).learn(2_500)
+    assert not model.observations.is_table
+    assert model.observations.n_features == 8
+    assert model.num_timesteps == 2_500
+    assert len(model.ep_info_buffer) > 0
