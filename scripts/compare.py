@@ -32,6 +32,7 @@ from benchmarks.comparison import (
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
 from benchmarks.runs import Made, carry_out, connect, find_kept, replace_file, tell_run, write_csv
 from benchmarks.tasks import find_threshold
+from common.arguments import Count, Jobs, Positive
 from common.pictures import save
 from common.tables import make_console, show_close_table, to_markdown
 
@@ -54,15 +55,15 @@ class Args:
     QRDQN needs sb3-contrib."""
     env_ids: tuple[str, ...] = ("CartPole-v1",)
     """Environments. Ours are far faster on oda_rl/..., with compiled dynamics, than on Gymnasium's."""
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[Count, ...] = (0, 1, 2)
     """Seeds of each algorithm on each environment; ten are better than three."""
-    total_timesteps: int = 100_000
+    total_timesteps: Positive = 100_000
     """Environment steps of each run."""
-    eval_freq: int = 5_000
+    eval_freq: Positive = 5_000
     """Steps between evaluations of 20 greedy episodes."""
-    eval_episodes: int = 100
+    eval_episodes: Positive = 100
     """Greedy episodes at the end."""
-    n_jobs: int = -1
+    n_jobs: Jobs = -1
     """Processes here; -1 for one on each core."""
     dask: str | None = None
     """Scheduler of a Dask cluster: use its workers (with oda_rl[agents], one thread each) instead."""
@@ -80,18 +81,11 @@ def complain(args: Args) -> str | None:
             continue
         if not given or len(set(given)) < len(given):
             return f"--{name.replace('_', '-')} needs at least one, and each once; got {list(given)}."
-    if min(args.seeds) < 0:
-        return f"--seeds must be 0 or more, got {min(args.seeds)}."
-    for name in ("eval_freq", "eval_episodes"):
-        if getattr(args, name) < 1:
-            return f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}."
     if args.total_timesteps < args.eval_freq:
         return (
             f"--total-timesteps must be at least --eval-freq, so that there is a curve; got "
             f"{args.total_timesteps} and {args.eval_freq}."
         )
-    if args.n_jobs < 1 and args.n_jobs != -1:
-        return f"--n-jobs must be at least 1, or -1 for all cores; got {args.n_jobs}."
     return None
 
 

@@ -19,6 +19,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
+from common.arguments import Count, Positive
 from common.tables import show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -36,9 +37,9 @@ class Args:
     """The model file."""
     env_id: str | None = None
     """Environment; the one that the model was trained on if not given."""
-    episodes: int = 100
+    episodes: Positive = 100
     """Episodes to run; with --render 5 are enough."""
-    seed: int = 0
+    seed: Count = 0
     """Seeds the environment."""
     render: bool = False
     """Show the episodes in a window."""

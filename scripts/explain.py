@@ -15,6 +15,7 @@ import tyro
 from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
+from common.arguments import Positive
 from oda_rl.agents.explain import (
     PolicyExplanation,
     PolicyTable,
@@ -42,7 +43,7 @@ class Args:
     """The model file."""
     observation: tuple[float, ...] | None = None
     """A state, in the environment's own units: why does the policy do there what it does?"""
-    cells: int = 20
+    cells: Positive = 20
     """Cells to list here, those visited most; the Markdown file has all."""
     dimensions: tuple[int, int] | None = None
     """Coordinates to draw, from 0; the last two if not given."""

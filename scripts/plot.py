@@ -18,6 +18,7 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 from stable_baselines3.common.env_util import make_vec_env
 
+from common.arguments import Positive
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor, plotting, storage
 from oda_rl.agents.callbacks import SnapshotCallback
 from oda_rl.agents.models import load_model
@@ -52,7 +53,7 @@ class Args:
     feature; one column more, the last, holds classes or outputs."""
     out: Path | None = None
     """Folder for the pictures; that of the model by default."""
-    dpi: int = 110
+    dpi: Positive = 110
     """Pixels per inch."""
 
 

@@ -3,6 +3,7 @@
 python scripts/train.py
 python scripts/train.py --env-id MountainCar-v0 --total-timesteps 300000 --seed 1
 python scripts/train.py --algorithm TwoTimescaleQ --env-id Acrobot-v1
+python scripts/train.py --resume                  # after a kill, with the options of before
 python scripts/train.py --help
 """
 
@@ -10,8 +11,9 @@ import json
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,12 +24,15 @@ from rich.console import Console
 from stable_baselines3.common.callbacks import LogEveryNTimesteps
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.logger import configure
+from stable_baselines3.common.logger import Logger
 
 import oda_rl
 import oda_rl.agents
+from common.arguments import Count, Positive
+from common.checkpoints import Checkpoints, SteadyTensorBoard, load_last, stopped_by_signals
 from common.choosing import find_algorithm
 from common.tables import show_table
+from oda_rl import storage
 from oda_rl.agents import BadTransitionError, TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -49,22 +54,26 @@ class Args:
     has hyperparameters of its own: --help with it, or with --env-id, shows them."""
     env_id: str = "CartPole-v1"
     """Environment with any observations but texts and graphs, and numbered or bounded Box actions."""
-    total_timesteps: int = 200_000
+    total_timesteps: Positive = 200_000
     """Environment steps to train for."""
-    seed: int = 0
+    seed: Count = 0
     """Same seed, same result."""
     log_dir: Path = Path("logs")
     """Runs are written to <log-dir>/<env-id>/<algorithm>_<seed>_<n>/."""
-    eval_episodes: int = 100
+    eval_episodes: Positive = 100
     """Greedy episodes that tell the result at the end."""
-    eval_freq: int = 10_000
+    eval_freq: Count = 10_000
     """Steps between evaluations during the training (20 greedy episodes each); 0 for none."""
     keep_best: bool = True
     """Keep the best greedy policy that an evaluation during the training has seen, not the last."""
-    n_envs: int = 1
+    n_envs: Positive = 1
     """Environments that take turns."""
-    log_freq: int = 2000
+    log_freq: Positive = 2000
     """Steps between two points of the learning curves."""
+    save_freq: Count = 50_000
+    """Steps between two checkpoints, from which a run that was killed goes on; 0 for one at the end."""
+    resume: str | None = None
+    """Go on with the last run of these options, or with the one in this folder."""
     progress_bar: bool = True
     """Show how far the training is."""
     agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(
@@ -83,17 +92,55 @@ class QArgs(Args):
 
 
 def make_run_folder(args: Args) -> Path:
-    """The first folder of the run's name that does not exist yet."""
-    parent = args.log_dir / args.env_id.replace("/", "-")
-    n = 1
+    """The first folder of the run's name that does not exist yet. Raises an OSError if it cannot be."""
+    parent, n = run_folders(args), 1
+    parent.mkdir(parents=True, exist_ok=True)
     while True:
         folder = parent / f"{args.algorithm}_{args.seed}_{n}"
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir()
         except FileExistsError:
             n += 1
         else:
             return folder
+
+
+def run_folders(args: Args) -> Path:
+    """Where the runs on an environment are."""
+    return args.log_dir / args.env_id.replace("/", "-")
+
+
+def find_run(args: Args) -> tuple[Path, Args]:
+    """The folder of the run that is to be resumed, and its options.
+
+    Raises a ValueError or an OSError if there is none, or if other options were typed.
+    """
+    folder = Path(args.resume or "")
+    if not args.resume:
+        found = run_folders(args).glob(f"{args.algorithm}_{args.seed}_*/config.json")
+        folder = max((path.parent for path in found), key=_number, default=folder)
+        if folder == Path():
+            raise ValueError(f"there is no run of these options in {run_folders(args)}")
+    stored = json.loads((folder / "config.json").read_text())
+    kind = QArgs if stored["algorithm"] == "TwoTimescaleQ" else Args
+    own = type(kind().agent)(**stored["agent"])
+    names = {one.name for one in fields(Args)} - {"agent", "log_dir", "resume", "progress_bar"}
+    run = kind(**{name: stored[name] for name in names}, agent=own, log_dir=args.log_dir)
+    run.progress_bar = args.progress_bar
+    typed = {**{n: getattr(args, n) for n in names - {"algorithm"}}, **asdict(args.agent)}
+    plain = {**{n: getattr(Args(), n) for n in names}, **asdict(type(args.agent)())}
+    kept = {**{n: getattr(run, n) for n in names}, **asdict(own)}
+    for name, value in typed.items():
+        if name != "total_timesteps" and value not in (plain[name], kept.get(name, value)):
+            raise ValueError(f"{name} is {kept[name]!r} in {folder}, and cannot become {value!r}")
+    if args.total_timesteps != Args.total_timesteps:
+        run.total_timesteps = args.total_timesteps
+    return folder, run
+
+
+def _number(folder: Path) -> int:
+    last = folder.name.rpartition("_")[2]
+    return int(last) if last.isdecimal() else 0
 
 
 def find_training_id(args: Args) -> str:
@@ -120,25 +167,34 @@ def make_callbacks(
         CHOICE_EPISODES,
         eval_freq=max(args.eval_freq // args.n_envs, 1),
         log_path=str(folder),
-        restore=args.keep_best,
+        restore=False,  # not before the last checkpoint is written
     )
     return [keeper, *callbacks], keeper
 
 
-def train(model: OnlineAlgorithm, args: Args, callbacks: list[Any], console: Console) -> str | None:
-    """Learn; returns why it ended early, if it did."""
-    try:
-        model.learn(
-            args.total_timesteps,
-            callback=callbacks,
-            log_interval=None,
-            progress_bar=args.progress_bar and console.is_terminal,
-        )
-    except KeyboardInterrupt:
-        return "interrupted"
-    except BadTransitionError as error:
-        return str(error)
-    return None
+def train(
+    model: OnlineAlgorithm, args: Args, callbacks: list[Any], checkpoints: Checkpoints, console: Console
+) -> str | None:
+    """Learn what is left; returns why it ended early, if it did. Everything is as it was at the end."""
+    with stopped_by_signals(model.stop) as signals:
+        try:
+            model.learn(
+                max(0, args.total_timesteps - model.num_timesteps),
+                callback=[*callbacks, checkpoints],
+                log_interval=None,
+                reset_num_timesteps=False,
+                progress_bar=args.progress_bar and console.is_terminal,
+                planned_timesteps=args.total_timesteps,
+            )
+        except KeyboardInterrupt:
+            return "interrupted"
+        except (BadTransitionError, ArithmeticError) as error:
+            return str(error)
+        except Exception as error:  # of the environment, say: what was learned is worth more
+            traceback.print_exc()
+            return f"{type(error).__name__}: {error}"
+        checkpoints.write()
+        return "interrupted" if signals and model.num_timesteps < args.total_timesteps else None
 
 
 def evaluate(model: OnlineAlgorithm, env_id: str, episodes: int, seed: int) -> list[float]:
@@ -184,7 +240,7 @@ def draw(folder: Path, env_id: str, model: OnlineAlgorithm, keeper: KeepBestCall
     save(figure, folder / "training.png", dpi=110)
 
 
-def write_config(folder: Path, args: Args, result: dict[str, Any]) -> None:
+def write_config(folder: Path, args: Args, result: dict[str, Any] | None = None) -> None:
     """Keep what the run was started with, and what came out, next to the model."""
     config = {
         **asdict(args),
@@ -197,7 +253,8 @@ def write_config(folder: Path, args: Args, result: dict[str, Any]) -> None:
         },
         "result": result,
     }
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    with storage.written_whole(folder / "config.json") as path:
+        path.write_text(json.dumps(config, indent=2) + "\n")
 
 
 def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
@@ -225,32 +282,79 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
         console.print(f"  python scripts/{command}", highlight=False, soft_wrap=True)
 
 
-def main(args: Args) -> int:
-    """Train, save, evaluate, tell."""
-    console = Console()
-    folder = make_run_folder(args)
+def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str, Any] | None]:
+    """The model, new or as the last checkpoint has it, and what the callbacks go on from."""
     env_id = find_training_id(args)
     environment = make_vec_env(env_id, args.n_envs, seed=args.seed)
     kind = getattr(oda_rl.agents, args.algorithm)
-    model: OnlineAlgorithm = kind(env=environment, seed=args.seed, config=args.agent)
-    model.set_logger(configure(str(folder), ["tensorboard"]))
-    callbacks, keeper = make_callbacks(args, folder, model.observations.n_features)
     twin = "" if env_id == args.env_id else f" (in {env_id}, which is the same compiled)"
-    console.print(
-        f"Training on {args.env_id} for {args.total_timesteps:,} steps{twin}.",
-        highlight=False,
-        soft_wrap=True,
-    )
+    run = None
+    if args.resume is None:
+        model = kind(env=environment, seed=args.seed, config=args.agent)
+        say(f"Training on {args.env_id} for {args.total_timesteps:,} steps{twin}.")
+    else:
+        model, run = load_last(folder, kind, environment)
+        steps = f"step {model.num_timesteps:,} of {args.total_timesteps:,}"
+        say(f"Going on with {folder} from {steps}{twin}.")
+    board = SteadyTensorBoard(folder, model.num_timesteps + 1 if run else None, say)
+    model.set_logger(Logger(str(folder), [board]))
+    return model, run
+
+
+def main(args: Args) -> int:
+    """Train, save, evaluate, tell."""
+    console = Console()
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    try:
+        if args.resume is None:
+            folder = make_run_folder(args)
+            write_config(folder, args)
+        else:
+            folder, found = find_run(args)
+            args = replace(found, resume="")
+        model, run = begin(args, folder, say)
+    except (OSError, ValueError, gym.error.Error) as error:
+        say(f"The training cannot begin: {error}")
+        return 2
+    callbacks, keeper = make_callbacks(args, folder, model.observations.n_features)
+    checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)
+    if run is not None:
+        checkpoints.go_on(model, run)
     begun = time.perf_counter()
-    trouble = train(model, args, callbacks, console)
+    trouble = train(model, args, callbacks, checkpoints, console)
     seconds = time.perf_counter() - begun
+    if keeper is not None and args.keep_best:
+        keeper.give_back()
+    try:
+        model.save(folder / "model.npz")
+    except OSError as error:
+        say(f"The model cannot be written: {error}. The last checkpoint is in {folder / 'checkpoints'}.")
+        return 1
     model.logger.close()
-    model.save(folder / "model.npz")
     if trouble:
-        console.print(f"The training ended early: {trouble}", highlight=False, soft_wrap=True)
-        console.print(
-            f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}.", highlight=False
-        )
+        say(f"The training ended early: {trouble}")
+        say(f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}. To go on:")
+        say(f"  python scripts/train.py --resume {folder}")
+    try:
+        finish(model, args, folder, keeper, seconds, trouble, console)
+    except KeyboardInterrupt:
+        say(f"Interrupted. The model is in {folder}.")
+    return 0 if trouble in (None, "interrupted") else 1
+
+
+def finish(
+    model: OnlineAlgorithm,
+    args: Args,
+    folder: Path,
+    keeper: KeepBestCallback | None,
+    seconds: float,
+    trouble: str | None,
+    console: Console,
+) -> None:
+    """Evaluate the model that was saved, draw it, and say how good it is."""
     returns = evaluate(model, args.env_id, args.eval_episodes, RESULT_SEED + args.seed)
     result = {
         "algorithm": args.algorithm,
@@ -271,15 +375,20 @@ def main(args: Args) -> int:
     if model.n_cells:
         draw(folder, args.env_id, model, keeper)
     show(console, folder, result)
-    return 0 if trouble in (None, "interrupted") else 1
 
 
 def parse(arguments: Sequence[str] | None = None) -> Args:
     """The options that were typed, with the hyperparameters of the agent that they mean."""
     typed = sys.argv[1:] if arguments is None else arguments
+    for i, option in enumerate(typed):
+        if option == "--resume" and (i + 1 == len(typed) or typed[i + 1].startswith("--")):
+            typed = [*typed[: i + 1], "", *typed[i + 1 :]]  # the last run
     found = find_algorithm(typed, Args.env_id)
     return tyro.cli(QArgs if found == "TwoTimescaleQ" else Args, args=typed)
 
 
 if __name__ == "__main__":
-    sys.exit(main(parse()))
+    try:
+        sys.exit(main(parse()))
+    except KeyboardInterrupt:
+        sys.exit("Interrupted.")

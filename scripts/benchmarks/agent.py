@@ -15,6 +15,7 @@ from benchmarks.comparison import Entry
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
 from benchmarks.runs import carry_out, read_newest, write_csv
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
+from common.arguments import Count, Positive
 from common.measuring import interval
 from common.pictures import make_panels, number_axis, save
 from common.tables import make_table, show_table, steps_text, yes
@@ -32,15 +33,15 @@ class Agent:
     one of SB3's with RL Zoo's hyperparameters."""
     total_timesteps: int | None = None
     """Environment steps of each run; the task's own if not given (200,000 for other environments)."""
-    seeds: tuple[int, ...] = tuple(range(10))
+    seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds to run. The defaults of the agent were chosen on seeds 100 to 115."""
     threshold: float | None = None
     """Return that counts as solved; the environment's own if not given."""
-    eval_freq: int = 5_000
+    eval_freq: Positive = 5_000
     """Steps between evaluations of 20 greedy episodes."""
-    eval_episodes: int = 100
+    eval_episodes: Positive = 100
     """Greedy episodes at the end."""
-    jobs: int = 2
+    jobs: Positive = 2
     """Processes."""
     log_dir: Path = Path("logs/benchmark")
     """Every run is kept here when it ends, and not made again by the same code with the same options."""

@@ -12,6 +12,7 @@ from sklearn.datasets import make_moons
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
+from common.arguments import Count
 from common.measuring import interval, timed
 from common.tables import make_table, show_table, yes
 from oda_rl import KernelSGDClassifier
@@ -43,7 +44,7 @@ NEAR, POINT, LARGER, MICROSECONDS = 0.25, 1.0, 1.2, 20.0
 class Kernels:
     """Measure the kernel machines on multidist: bandwidths, errors, dictionaries, time, against SVC."""
 
-    seeds: tuple[int, ...] = tuple(range(10))
+    seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds of the data and of the learning."""
     starts: tuple[float, ...] = (0.05, 1.0, 5.0)
     """Bandwidths that BARRETTE begins with."""

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
+from common.arguments import Positive
 from common.measuring import repeated_seconds, timed
 from common.tables import make_table, show_table
 from oda_rl import Codebook, ODAPartition, datasets
@@ -62,11 +63,11 @@ class Partition:
     """Folder with pima*.csv and adult*.csv (header, last column `label`); OpenML if not given."""
     datasets: tuple[str, ...] = datasets.NAMES
     """Data sets for the path of distortions, scaled to unit variance (digits: to [0, 1])."""
-    max_codevectors: int = 50
+    max_codevectors: Positive = 50
     """K at which the path ends."""
-    seeds: int = 3
+    seeds: Positive = 3
     """Fits per data set."""
-    threads: int = 1
+    threads: Positive = 1
     """Threads of k-means and BLAS; the annealer always has one."""
     stream: int = 10_000_000
     """Samples to stream for the resident memory."""

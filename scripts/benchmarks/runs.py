@@ -7,7 +7,7 @@ import csv
 import importlib
 import io
 import json
-import signal
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
@@ -32,6 +32,8 @@ from rich.progress import (
 from benchmarks.plans import SB3, Plan, code_version
 from benchmarks.tasks import short_name
 from benchmarks.training import Run, Trained, try_to_train, warm_up
+from common.processes import begin_worker
+from oda_rl.storage import written_whole
 
 # Modules of this folder and its neighbours, which the workers of a cluster need not have.
 OWN = ("benchmarks", "common", "sb3_zoo")
@@ -57,9 +59,8 @@ class Made:
 
 def replace_file(path: Path, content: str | bytes) -> None:
     """Write a file under a temporary name, then rename it."""
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content.encode() if isinstance(content, str) else content)
-    part.replace(path)
+    with written_whole(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def keep(plan: Plan, folder: Path, run: Run, files: dict[str, bytes]) -> None:
@@ -225,13 +226,12 @@ def _train_elsewhere(
                 delayed(by_value(one))() for one in work
             )
         return
-    # Ctrl-C is for the process that has the table.
     yield from Parallel(
         n_jobs=min(jobs, len(work)),
         return_as="generator_unordered",
         batch_size=1,
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),
+        initializer=begin_worker,
+        initargs=(os.getpid(),),
     )(delayed(one)() for one in work)
 
 
@@ -253,7 +253,7 @@ def write_csv(path: Path, rows: Sequence[tuple[Plan, Run]]) -> None:
     """One line for each run, without its curve."""
     names = ("algorithm", "env_id", "total_timesteps")
     numbers = ("seed", "mean", "sd", "cells", "numbers", "seconds", "file_bytes", "decision")
-    with path.open("w", newline="") as file:
+    with written_whole(path) as part, part.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*names, *numbers])
         for plan, run in rows:

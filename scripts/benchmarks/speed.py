@@ -18,6 +18,7 @@ from stable_baselines3.common.logger import configure
 import oda_rl.envs
 from benchmarks.plans import CURVE_EPISODES
 from benchmarks.training import EVALUATION_SEED, CurveCallback, Evaluation
+from common.arguments import Positive
 from common.measuring import repeated_seconds
 from common.tables import make_table, show_table
 from oda_rl.agents import TwoTimescaleQ
@@ -44,13 +45,13 @@ MANY_CELLS_STEPS = 60_000
 class Speed:
     """Time training on CartPole, compiled and Gymnasium's own, one decision, and the import."""
 
-    total_timesteps: int = 100_000
+    total_timesteps: Positive = 100_000
     """Environment steps to time on Gymnasium's CartPole; ten times as many in the compiled loop."""
-    cells: int = 100
+    cells: Positive = 100
     """Cells of the codebook."""
-    seeds: int = 5
+    seeds: Positive = 5
     """Seeds of the trainings until CartPole is solved."""
-    max_timesteps: int = 200_000
+    max_timesteps: Positive = 200_000
     """Steps after which those give up."""
     tree_cells: tuple[int, ...] = (100, 300, 1000)
     """Cells with which the codebook on a tree is compared with the flat one; none leaves it out."""

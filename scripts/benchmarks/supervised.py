@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks.regression import show_regression, show_regression_stream
+from common.arguments import Count, Positive
 from common.measuring import timed
 from common.tables import make_table, show_table
 from oda_rl import ODAClassifier, datasets
@@ -49,9 +50,9 @@ class Supervised:
     """Folder with pima*.csv and creditcard*.csv (header, last column `label`)."""
     datasets: tuple[str, ...] = tuple(TARGETS)
     """Data sets for the accuracies."""
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    seeds: tuple[Count, ...] = (0, 1, 2, 3, 4)
     """Seeds of the folds and of the classifiers."""
-    threads: int = 1
+    threads: Positive = 1
     """Threads of BLAS; every classifier has one job."""
     credit: bool = True
     """Whether to measure the F1 of the credit-card sample (needs `--data-dir`)."""

@@ -14,6 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
 from benchmarks.trees_resolutions import show_resolutions
+from common.arguments import Count, Positive
 from common.measuring import repeated_seconds
 from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
@@ -45,11 +46,11 @@ TEMPLATES: dict[str, Callable[[], Any]] = {
 class Trees:
     """Measure MultiResolutionODA against flat codebooks."""
 
-    seeds: tuple[int, ...] = tuple(range(10))
+    seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds of the mixtures of Gaussians, and of the models."""
-    repeats: int = 40
+    repeats: Positive = 40
     """Fits of each model on each of them; the fastest counts."""
-    leaves: int = 10_000
+    leaves: Positive = 10_000
     """Leaves of the larger tree whose predictions are timed."""
     gaussians: bool = True
     """The table on the papers' mixture of Gaussians."""

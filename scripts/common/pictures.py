@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from oda_rl._types import Array, Labels
+from oda_rl.storage import written_whole
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555"
 # Of samples and of codevectors, by class; and where there are no classes
@@ -91,10 +92,9 @@ def draw_codevectors(axes: Axes, codevectors: Array, **options: Any) -> None:
 
 def save(figure: Figure, path: Path, dpi: int = 150) -> None:
     """Write a picture, whole or not at all."""
-    part = path.with_name(f".{path.name}")
-    figure.savefig(part, dpi=dpi, format=path.suffix[1:])
+    with written_whole(path) as part:
+        figure.savefig(part, dpi=dpi)
     plt.close(figure)
-    part.replace(path)
 
 
 def write_down(folder: Path, figures: Mapping[str, Figure], table: str = "", dpi: int = 150) -> None:

@@ -29,7 +29,7 @@ def load(name):
     return sys.modules[key]
 
 
-def call(name, *arguments):
+def call_script(name, *arguments):
     """Run a script here; returns its exit code."""
     script, arguments = load(name), [str(argument) for argument in arguments]
     try:
@@ -43,6 +43,12 @@ def call(name, *arguments):
         return end.code or 0
 
 
+@pytest.fixture(scope="session")
+def call():
+    """Run a script here; returns its exit code."""
+    return call_script
+
+
 @pytest.fixture
 def run(capsys, monkeypatch):
     """Run a script: its exit code and what it prints."""
@@ -50,8 +56,8 @@ def run(capsys, monkeypatch):
 
     def run_script(name, *arguments):
         capsys.readouterr()
-        code = call(name, *arguments)
-        return code, capsys.readouterr().out
+        code = call_script(name, *arguments)
+        return code, "".join(capsys.readouterr())
 
     return run_script
 
@@ -95,5 +101,5 @@ def trained(tmp_path_factory):
     """The folder of a short run of `train.py`, and its log folder."""
     folder = tmp_path_factory.mktemp("logs")
     briefly = ("--total-timesteps", 3000, "--eval-episodes", 5)
-    assert call("train", "--log-dir", folder, "--seed", 3, *briefly, *QUICK) == 0
+    assert call_script("train", "--log-dir", folder, "--seed", 3, *briefly, *QUICK) == 0
     return folder / "CartPole-v1" / "TwoTimescaleAC_3_1", folder

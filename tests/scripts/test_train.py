@@ -13,7 +13,8 @@ def test_a_run_leaves_what_it_says(trained):
     folder, _ = trained
     names = {path.name.split(".")[0] for path in folder.iterdir()}
     projector = {"03000", "projector_config"}  # what TensorBoard shows of the codebook
-    assert names == {"model", "config", "evaluations", "events", "training", *projector}
+    made = {"model", "config", "evaluations", "events", "training", "checkpoints"}
+    assert names == made | projector
     assert (folder / "training.png").stat().st_size > 10_000
     config = json.loads((folder / "config.json").read_text())
     assert config["agent"]["max_cells"] == 20

@@ -1,0 +1,32 @@
+"""Numbers that a command line accepts: others are refused by name, and `--help` has the ranges."""
+
+from typing import Annotated, Any
+
+from tyro.constructors import PrimitiveConstructorSpec
+
+
+def _whole(low: int, *others: int) -> Any:
+    """How tyro reads a whole number from `low` on, or one of the others."""
+    accepted = " or ".join([f"{low} or more", *map(str, others)])
+
+    def read(typed: list[str]) -> int:
+        number = int(typed[0]) if typed[0].removeprefix("-").isdecimal() else None
+        if number is None or (number < low and number not in others):
+            raise ValueError(f"must be a whole number, {accepted}; got {typed[0]}.")
+        return number
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"INT({accepted})",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+Count = Annotated[int, _whole(0)]
+"""0, 1, 2, ..."""
+Positive = Annotated[int, _whole(1)]
+"""1, 2, 3, ..."""
+Jobs = Annotated[int, _whole(1, -1)]
+"""Processes: 1, 2, 3, ..., or -1 for one on each core."""

@@ -1,0 +1,194 @@
+"""Checkpoints of a training: model, callbacks and curves, whole or not at all, the last two of them."""
+
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback, LogEveryNTimesteps
+from stable_baselines3.common.logger import TensorBoardOutputFormat
+from torch.utils.tensorboard import SummaryWriter
+
+from oda_rl import storage
+from oda_rl._schema import anything
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+from oda_rl.agents.sb3.callback_schedule import NEVER
+from oda_rl.agents.sb3.saving import write_model
+from oda_rl.envs.dynamics import find_monitor
+
+KEPT = 2
+# What the callbacks must know to go on as if nothing had been
+ATTRIBUTES: dict[type[BaseCallback], tuple[str, ...]] = {
+    KeepBestCallback: (
+        *("best_mean_reward", "last_mean_reward", "best_timesteps", "best"),
+        *("evaluations_timesteps", "evaluations_results", "evaluations_length"),
+    ),
+    CodebookCallback: (),
+    LogEveryNTimesteps: ("last_time_trigger",),
+}
+# Episodes of each environment that the learning curve goes back
+EPISODES = 100_000
+
+
+class Checkpoints(BaseCallback):
+    """Writes a checkpoint every so often, and lets a training go on from the last one.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    save_freq : int
+        Environment steps between two; 0 for none but the one at the end.
+    others : list of BaseCallback
+        The callbacks whose state belongs to the training.
+    say : callable
+        Told in a line what could not be written; the training goes on.
+    """
+
+    def __init__(
+        self, folder: Path, save_freq: int, others: list[BaseCallback], say: Callable[[str], None]
+    ) -> None:
+        super().__init__()
+        self.folder, self.save_freq = folder, save_freq
+        self.others, self.say = others, say
+
+    @property
+    def due_every(self) -> int:
+        """Calls between two checkpoints."""
+        return max(1, self.save_freq // self.model.n_envs) if self.save_freq else NEVER
+
+    def _on_step(self) -> bool:
+        if self.n_calls % self.due_every == 0:
+            self.write()
+        return True
+
+    def write(self) -> None:
+        """Write a checkpoint, and delete all but the last two."""
+        path = checkpoint_path(self.folder, self.model.num_timesteps)
+        try:
+            write_model(self.model, path, {"run": self._describe()})
+        except OSError as error:
+            self.say(f"No checkpoint was written, {error.strerror or error}; the last one is kept.")
+            return
+        for old in find_checkpoints(self.folder)[KEPT:]:
+            old.unlink()
+
+    def _describe(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"calls": self.n_calls}
+        for one in self.others:
+            own = {name: getattr(one, name) for name in ATTRIBUTES[type(one)]}
+            found[type(one).__name__] = {"n_calls": one.n_calls, **own}
+            if isinstance(one, KeepBestCallback) and one.evaluations_timesteps:
+                envs = one.eval_env.unwrapped.envs
+                found["generators"] = [env.unwrapped.np_random.bit_generator.state for env in envs]
+        found["episodes"] = [
+            np.array([one.episode_lengths, one.episode_returns])[:, -EPISODES:]
+            for one in find_monitors(self.model)
+        ]
+        return found
+
+    def go_on(self, model: OnlineAlgorithm, run: dict[str, Any]) -> None:
+        """Have the callbacks, and the curves of a model's environments, as they were."""
+        self.n_calls = run["calls"]
+        for one in self.others:
+            for name, value in run[type(one).__name__].items():
+                setattr(one, name, value)
+            if isinstance(one, KeepBestCallback) and "generators" in run:
+                envs = one.eval_env.unwrapped
+                envs._reset_seeds()
+                for env, state in zip(envs.envs, run["generators"], strict=True):
+                    env.unwrapped.np_random.bit_generator.state = state
+        for monitor, (lengths, returns) in zip(find_monitors(model), run["episodes"], strict=True):
+            monitor.episode_lengths[:] = lengths.astype(int).tolist()
+            monitor.episode_returns[:] = returns.tolist()
+
+
+def find_monitors(model: OnlineAlgorithm) -> list[Any]:
+    """SB3's monitors of a model's environments."""
+    return [find_monitor(env) for env in model.env.unwrapped.envs]  # type: ignore[union-attr]
+
+
+def checkpoint_path(folder: Path, steps: int) -> Path:
+    """Where the checkpoint after so many steps is."""
+    return folder / "checkpoints" / f"steps-{steps}.npz"
+
+
+def find_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run, the last one first."""
+    found = (folder / "checkpoints").glob("steps-*.npz")
+    return sorted(found, key=lambda path: -int(path.stem.removeprefix("steps-")))
+
+
+def load_last(
+    folder: Path, kind: type[OnlineAlgorithm], env: Any
+) -> tuple[OnlineAlgorithm, dict[str, Any]]:
+    """The model of the last checkpoint that can be read, and what `Checkpoints.go_on` is given.
+
+    Raises a FileNotFoundError if there is none.
+    """
+    for path in find_checkpoints(folder):
+        try:
+            return kind.load(path, env=env), storage.load(path, kind.__name__, anything)["run"]
+        except ValueError:
+            continue
+    raise FileNotFoundError(f"there is no checkpoint in {folder / 'checkpoints'}")
+
+
+class SteadyTensorBoard(TensorBoardOutputFormat):
+    """SB3's writer to TensorBoard, which falls silent when nothing can be written.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to.
+    begin : int or None
+        What an earlier process has written from this step on is not shown.
+    say : callable
+        Told so in a line.
+    """
+
+    def __init__(self, folder: Path, begin: int | None, say: Callable[[str], None]) -> None:
+        self.writer = SummaryWriter(log_dir=str(folder), purge_step=begin)
+        self._is_closed = False
+        self._say = say
+
+    def write(self, *arguments: Any) -> None:
+        """Write what has been logged."""
+        self._unless_full(super().write, *arguments)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._unless_full(super().close)
+
+    def _unless_full(self, write: Callable[..., None], *arguments: Any) -> None:
+        try:
+            if not self._is_closed:
+                write(*arguments)
+        except OSError as error:
+            self._is_closed = True
+            self._say(f"TensorBoard is left out from here on: {error.strerror or error}.")
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Generator[list[int], None, None]:
+    """Let Ctrl-C and SIGTERM call `stop`, wherever Python may be; a second Ctrl-C breaks off.
+
+    Yields the signals that came.
+    """
+    came: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        came.append(number)
+        stop()
+        if came.count(signal.SIGINT) > 1:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

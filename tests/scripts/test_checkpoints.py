@@ -1,0 +1,144 @@
+"""Trainings that are killed, stopped, or cannot write."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+RUN = (
+    *("--total-timesteps", 4000, "--save-freq", 700, "--eval-episodes", 2, "--seed", 3),
+    *("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000),
+)
+MADE = ("model.npz", "evaluations.npz", "checkpoints/steps-4000.npz")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, call):
+    """The folder of a run that nothing has disturbed."""
+    logs = tmp_path_factory.mktemp("logs")
+    assert call("train", "--log-dir", logs, *RUN) == 0
+    return next(logs.glob("*/*"))
+
+
+def test_a_run_that_was_killed_is_resumed_as_if_nothing_had_been(made, run, tmp_path):
+    folder = shutil.copytree(made, tmp_path / "CartPole-v1" / made.name)
+    left = sorted(path.name for path in (folder / "checkpoints").iterdir())
+    assert left == ["steps-3500.npz", "steps-4000.npz"]
+    for name in MADE:
+        if name != "evaluations.npz":
+            (folder / name).unlink()
+    code, output = run("train", "--resume", "--log-dir", tmp_path, *RUN)
+    assert code == 0, output
+    assert "from step 3,500 of 4,000" in output
+    for name in MADE:
+        assert (folder / name).read_bytes() == (made / name).read_bytes(), name
+
+
+def test_options_of_a_resumed_run_are_its_own(made, run):
+    code, output = run("train", "--resume", made, "--gamma", 0.5)
+    assert (code, "gamma is 0.99 in" in output) == (2, True)
+    code, output = run("train", "--resume", made / "checkpoints")
+    assert (code, "The training cannot begin" in output) == (2, True)
+
+
+def test_sigterm_is_as_good_as_ctrl_c(start, run, tmp_path):
+    process = start("train", "--log-dir", tmp_path, *RUN, "--total-timesteps", 10**9)
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.rglob("steps-*.npz")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "interrupted" in output
+    (model,) = tmp_path.rglob("model.npz")
+    assert f"train.py --resume {model.parent}" in output.replace("\n", "")
+    with np.load(max(tmp_path.rglob("steps-*.npz"), key=os.path.getmtime)) as last:
+        assert len(last.files) > 10
+
+
+def test_a_full_disk_costs_the_curves_and_not_the_model(made, run, tmp_path, monkeypatch):
+    checkpoints = sys.modules["common.checkpoints"]
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoints.TensorBoardOutputFormat, "write", full)
+    monkeypatch.setattr(checkpoints, "write_model", full)
+    code, output = run("train", "--log-dir", tmp_path, *RUN)
+    assert code == 0, output
+    assert "TensorBoard is left out from here on: No space left on device" in output
+    assert "No checkpoint was written, No space left on device" in output
+    assert len(list(tmp_path.rglob("model.npz"))) == 1
+
+
+def test_what_the_environment_raises_is_told_and_the_model_kept(made, run, tmp_path, monkeypatch):
+    script = sys.modules["script_train"]
+
+    class Fails(gym.Wrapper):
+        left = 3_000
+
+        def step(self, action):
+            Fails.left -= 1
+            if Fails.left == 0:
+                raise RuntimeError("the motor has stopped")
+            return self.env.step(action)
+
+    made = script.make_vec_env
+    monkeypatch.setattr(script, "make_vec_env", lambda *a, **o: made(*a, **o, wrapper_class=Fails))
+    code, output = run("train", "--log-dir", tmp_path, *RUN)
+    assert code == 1
+    assert "ended early: RuntimeError: the motor has stopped" in output
+    assert len(list(tmp_path.rglob("model.npz"))) == 1
+
+
+def test_a_folder_that_cannot_be_is_told_before_the_training(run, tmp_path):
+    (tmp_path / "logs").write_text("a file")
+    code, output = run("train", "--log-dir", tmp_path / "logs", *RUN)
+    assert code == 2
+    assert "The training cannot begin" in output
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "told"),
+    [
+        ("train", ("--eval-freq", -1), "--eval-freq: must be a whole number, 0 or more; got -1"),
+        ("train", ("--n-envs", 0), "--n-envs: must be a whole number, 1 or more; got 0"),
+        ("train", ("--total-timesteps", 0), "--total-timesteps"),
+        ("train", ("--seed", "x"), "--seed: must be a whole number, 0 or more; got x"),
+        ("evaluate", ("model.npz", "--episodes", 0), "--episodes"),
+        ("compare", ("--n-jobs", 0), "--n-jobs: must be a whole number, 1 or more or -1; got 0"),
+        ("compare", ("--seeds", -1), "--seeds"),
+        ("benchmark", ("agent", "--jobs", 0), "--jobs"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_by_name(script, options, told, run):
+    code, output = run(script, *options)
+    assert code == 2
+    assert told in " ".join(output.replace("│", " ").split())
+
+
+def test_workers_end_with_their_parent():
+    parent = (
+        "import os, subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', 'import os, "
+        "time; from common.processes import begin_worker; begin_worker(os.getppid()); "
+        "print(1, flush=True); time.sleep(60)']); print(child.pid, flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", parent], cwd=SCRIPTS, stdout=subprocess.PIPE, text=True
+    )
+    child = int(process.stdout.readline())
+    assert process.stdout.readline() == "1\n"
+    process.kill()
+    deadline = time.monotonic() + 30
+    while process.stdout.read(1):  # until nobody has the pipe any more
+        pass
+    assert time.monotonic() < deadline, child
