@@ -12,14 +12,14 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import tyro
-from attacks import files
+from attacks import files, kills
 from attacks.trials import BAD, GOOD, Attack, Outcome, run_trials
 from rich.console import Console
 
 from common.tables import make_console, show_table
 
 # One trial each, by its number and a generator of its own. New attacks are entered here.
-ATTACKS: dict[str, Attack] = {**files.ATTACKS}
+ATTACKS: dict[str, Attack] = {**files.ATTACKS, **kills.ATTACKS}
 # Trials for which a child is forked.
 BATCH = 50
 # Bad outcomes of one kind that are printed in full.

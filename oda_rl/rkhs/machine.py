@@ -32,6 +32,8 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         most = f"up to {rules.batch_size}"
         expect(last <= rules.batch_size, "counters", f"tell of a mini-batch of {last}", most)
         expect(len(x) < rules.batch_size, "waiting/0", f"are {len(x)} samples", f"less than {most[6:]}")
+        length, total = len(state["records"]), int(state["chunks"].sum())
+        expect(total == length, "chunks", f"are of {total} records", f"all {length}")
         whole = not by_classes or np.all(targets == np.round(targets))
         expect(whole, "waiting/1", "are no numbers of classes", "whole numbers")
         bandwidth = make_chains(rules, 1).sets[BANDWIDTH, state["state"][BANDWIDTH]]
@@ -45,7 +47,7 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         **{"n_fitness": "count[3]", "stay": "count[3]", "past": "float[d, window]", "rng": GENERATOR},
         **{"points": "float[d, M]", "weights": "float[M, columns]", "inverse": "float[M, M]"},
         "counters": f"count[{sgd.N_COUNTERS}]",
-        "records": f"float[R, {sgd.N_COLUMNS}]",
+        **{"records": f"float[R, {sgd.N_COLUMNS}]", "chunks": "count[chunks]"},
         "last": "float[d, batch]",
         "steps": "float[batch, m]",
         "waiting": (
@@ -207,7 +209,7 @@ class KernelMachine:
             "inverse": inverse,
             "counters": self.counters,
             "records": self.records,
-            "chunks": [len(chunk) for chunk in self._records],
+            "chunks": np.array([len(chunk) for chunk in self._records]),
             "last": self.batch.last,
             "steps": self.batch.steps,
             "waiting": list(self.waiting),
