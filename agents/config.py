@@ -254,7 +254,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
     has_critic: ClassVar[bool] = False
     actor_rate: ClassVar[float] = 0.0
 
-    trace_decay: float | None = setting(
+    trace_decay: float | None = setting(  # type: ignore[assignment]
         None,
         "Lambda of the eligibility traces, how far back an error reaches: by default 0.9, and 0 in a "
         "table of states, where too much is tried for traces to last.",

@@ -38,6 +38,7 @@ def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
     if isinstance(env, str):
         with gym.make(env) as made:
             return default_agent(made)
+    assert not isinstance(env, str)
     if isinstance(env.action_space, spaces.Box) or ObservationCodec(env.observation_space).is_table:
         return agents.TwoTimescaleQ
     return agents.TwoTimescaleAC

@@ -87,7 +87,7 @@ def _read(text: str) -> _Form:
         raise TypeError(f"{text!r} declares nothing; see oda_rl._schema.")
     shape = None if found["shape"] is None else tuple(re.split(r",\s*", found["shape"]))
     within = found["within"] or ("[0, inf)" if found["kind"] == "count" else "(-inf, inf)")
-    ends = (within,)
+    ends: tuple[str, ...] = (within,)
     if within != "any":
         ends = (within[0], *re.split(r",\s*", within[1:-1]), within[-1])
     return _Form(found["kind"], shape, ends, found["property"], found["name"])

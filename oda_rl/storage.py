@@ -311,7 +311,8 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 def _tell(place: str, told: Any, declared: Declared) -> Told:
     """Note the dtype and shape that a header tells of an array."""
-    dtype, shape = told if isinstance(told, list) and len(told) == 2 else (None, None)
+    found: Any = told if isinstance(told, list) and len(told) == 2 else (None, None)
+    dtype, shape = found
     sizes = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
     known = isinstance(dtype, str) and re.fullmatch(rf"[<>|][{DTYPES}]\d{{1,6}}", dtype)
     right = known and sizes and len(shape) <= MAX_DIMENSIONS and place not in declared

@@ -61,7 +61,7 @@ class SlowTimescale:
         counts : ndarray of int, shape (n_observed,)
             The values of each coordinate of an observation; the last one changes first.
         """
-        places = np.indices(counts).reshape(len(counts), -1)
+        places = np.indices(counts.tolist()).reshape(len(counts), -1)
         self.codebook.set_state(
             {
                 "location": places.astype(np.float64),

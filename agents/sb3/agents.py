@@ -347,7 +347,8 @@ class KernelQ(OnlineAlgorithm):
     @property
     def learning_rate(self) -> float:
         """Its `stepsize`, as SB3 calls it."""
-        return self.config.stepsize  # type: ignore[no-any-return]
+        config: Any = self.config
+        return float(config.stepsize)
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:

@@ -153,12 +153,13 @@ def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
     """
     twin = find_twin(env_id)
     if twin is None:
+        wrapper: Any = TimeLimit
         endless = gym.spec(env_id.rpartition(":")[2]).max_episode_steps is None
         return make_vec_env(
             partial(gym.make, env_id),
             n_envs,
             seed=seed,
-            wrapper_class=TimeLimit if endless else None,
+            wrapper_class=wrapper if endless else None,
             wrapper_kwargs={"max_episode_steps": LONGEST} if endless else None,
         )
     envs = CompiledVecEnv(twin, n_envs)

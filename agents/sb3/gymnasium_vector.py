@@ -78,9 +78,9 @@ class GymnasiumVecEnv(VecEnv):
         self._lengths += ~self._begins
         self._returns += rewards
         infos = [_info_of(info, i) for i in range(self.num_envs)]
-        for i in np.flatnonzero(self._begins):
+        for i in np.flatnonzero(self._begins).tolist():
             infos[i][BEGINS] = True
-        for i in map(int, np.flatnonzero(dones)):
+        for i in np.flatnonzero(dones).tolist():
             final = infos[i].pop("final_obs", None)
             infos[i] |= infos[i].pop("final_info", {})
             infos[i]["terminal_observation"] = _row(observations, i) if final is None else final

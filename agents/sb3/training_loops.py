@@ -122,6 +122,7 @@ def run_vectorised(
     go_on = True
     while go_on and not model.stopping and model.num_timesteps < total_timesteps:
         taken = np.array([model.decode(e, action) for e, action in enumerate(model.next_actions)])
+        observations: Any
         observations, rewards, dones, infos = env.step(taken)
         rows = encode_many(observations, model.n_envs)
         model.num_timesteps += model.n_envs

@@ -88,7 +88,8 @@ class Checked(BaseEstimator):
         raise NotImplementedError
 
     def _values(self) -> list[Any]:
-        return [self.__dict__[name] for name in _names(type(self))]
+        cls: Any = type(self)
+        return [self.__dict__[name] for name in _names(cls)]
 
     def _settings(self, begin: bool) -> Any:
         """What `_read_parameters` gives, with the parameters checked.
