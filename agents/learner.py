@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from oda_rl.agents.action_choice import falling
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.bounds import bound_reward
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, DIVERGED, ROW, Rollout
 from oda_rl.agents.observation_scale import WarmUp
 from oda_rl.agents.observations import BadTransitionError
@@ -36,8 +37,8 @@ class Learner(ABC):
         The random numbers of the behaviour, and where they come from.
     horizon : int
         Steps of the run.
-    max_reward : float
-        The largest reward of the warm-up; -inf before there is one.
+    rewards : ndarray of shape (4,)
+        The largest rewards so far, as `bounds.bound_reward` has them.
     """
 
     memory: Any
@@ -63,7 +64,7 @@ class Learner(ABC):
         (self._acting_rng,) = self.rng.spawn(1)
         self.draws = RandomBlocks(self.rng, n_draws)
         self.horizon = 1
-        self.max_reward = -np.inf
+        self.rewards = np.zeros(4)
         self._warm_up = warm_up
         self._warm_up_hold = warm_up_hold
 
@@ -154,7 +155,13 @@ class Learner(ABC):
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         """Keep what is to be known of the rewards of the warm-up."""
-        self.max_reward = max(self.max_reward, reward)
+        self._bound_reward(reward)
+
+    def _bound_reward(self, reward: float) -> float:
+        """The reward as far as it is credible; it is noted among the largest."""
+        # compiled for Python as well it would take longer than it saves
+        formula: Any = bound_reward
+        return float(formula.py_func(reward, self.config.gamma, self.rewards, 0))
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -360,7 +367,7 @@ class Learner(ABC):
         memory = {name: array.copy() for name, array in self.memory._asdict().items()}
         return {
             "horizon": self.horizon,
-            "max_reward": self.max_reward,
+            "rewards": self.rewards.copy(),
             "draws": self.draws.get_state(),
             "acting": self._acting_rng.bit_generator.state,
             "warm_up": self._warm_up.get_state(),
@@ -370,7 +377,7 @@ class Learner(ABC):
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""
         self.horizon = state["horizon"]
-        self.max_reward = state["max_reward"]
+        self.rewards[:] = state["rewards"]
         self.draws.set_state(state["draws"])
         self._acting_rng.bit_generator.state = state["acting"]
         self._warm_up.set_state(state["warm_up"])

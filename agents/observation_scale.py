@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl.agents.bounds import MARGIN, cut_outliers
 from oda_rl.envs.spaces import LARGEST, natural_scale
 
 Array = NDArray[np.float64]
 
-# A coordinate that never moved has no spread to divide by.
+# A range is never smaller.
 SMALLEST = 1e-8
 # What a coordinate does under random actions is not all that it will do.
 MARGIN = 0.1
@@ -37,8 +38,8 @@ class WarmUp(ABC):
         return self.n_seen == len(self.seen)
 
     def freeze(self) -> Array:
-        """End the warm-up; returns its observations, in scaled units."""
-        seen = self.seen[: self.n_seen]
+        """End the warm-up; returns its observations without outliers, in scaled units."""
+        seen = cut_outliers(self.seen[: self.n_seen])
         self._learn(seen)
         self.is_known = True
         self._prepare()
@@ -84,9 +85,11 @@ class WarmUp(ABC):
 class ObservationScale(WarmUp):
     """Centre and scale of each coordinate: from the user, or learned in a warm-up and then frozen.
 
-    An observation is taken as (observation - centre) / scale. `low` and `high` (n_features,) are the
-    bounds of its space; where `given` tells what counts as a large change of each coordinate, in its own
-    units, nothing is learned but the centre. Raises a ValueError if it does not fit the observations.
+    An observation is taken as (observation - centre) / scale, at most `bounds.MARGIN` widths beyond the
+    ends `lowest` and `highest` of what has been seen so far or is within the bounds, in scaled units;
+    all are (n_features,). `low` and `high` (n_features,) are the bounds of its space; where `given` tells
+    what counts as a large change of each coordinate, in its own units, nothing is learned but the
+    centre. Raises a ValueError if it does not fit the observations.
     """
 
     def __init__(
@@ -109,11 +112,13 @@ class ObservationScale(WarmUp):
             )
         self.centre = np.zeros(len(low))
         self.scale = np.ones(len(low))
+        self.lowest, self.highest = np.zeros(len(low)), np.zeros(len(low))
 
     def scaled(self, observations: NDArray[Any]) -> Array:
-        """Observations of shape (n, n_features) in scaled units."""
-        found: Array = (observations - self.centre) / self.scale
-        return found
+        """Observations of shape (n, n_features), or one, in scaled units, as far as credible."""
+        reach = MARGIN * np.maximum(self.highest - self.lowest, 1.0)
+        points = (observations - self.centre) / self.scale
+        return np.asarray(np.clip(points, self.lowest - reach, self.highest + reach))
 
     def restore(self, scaled: Array) -> Array:
         """Points in scaled units, of shape (n, n_features), in the environment's own."""
@@ -128,13 +133,21 @@ class ObservationScale(WarmUp):
     def _learn(self, seen: Array) -> None:
         self.centre = seen.mean(axis=0)
         learned = self._find_scale(seen) if self.given is None else self.given
-        self.scale = np.maximum(learned, SMALLEST)
+        # A coordinate that never moved has no spread to divide by.
+        self.scale = np.where(learned > 0.0, learned, 1.0)
+        bounds = np.clip(self.low, -LARGEST, None), np.clip(self.high, None, LARGEST)
+        known = (bounds[0] > -LARGEST) & (bounds[1] < LARGEST)
+        ends = np.stack([seen.min(axis=0), seen.max(axis=0)])
+        ends[0] = np.where(known, np.minimum(ends[0], bounds[0]), ends[0])
+        ends[1] = np.where(known, np.maximum(ends[1], bounds[1]), ends[1])
+        self.lowest, self.highest = (ends - self.centre) / self.scale
 
     def _find_scale(self, seen: Array) -> Array:
         return natural_scale(seen, self.low, self.high)
 
     def _learned(self) -> dict[str, Array]:
-        return {"centre": self.centre, "scale": self.scale}
+        names = ("centre", "scale", "lowest", "highest")
+        return {name: getattr(self, name) for name in names}
 
 
 class BlendedScale(ObservationScale):

@@ -142,7 +142,7 @@ class ActingLearner(Learner):
             return np.ones(self.n_cells, dtype=np.bool_)
         found = self._table
         with found.for_one_search() as (table, scratch):
-            z = (np.asarray(observation, dtype=np.float64) - self.scale.centre) / self.scale.scale
+            z = self.scale.scaled(np.asarray(observation, dtype=np.float64))
             scratch.z[: len(z)] = z
             n_found = find_near(table, len(z))
             return np.isin(self.tree.branch, scratch.found[:n_found])

@@ -11,12 +11,9 @@ from oda_rl.agents.codebook_rl.rules.traces import forget
 from oda_rl.agents.codebook_rl.state import (
     GROWTH_HOLD,
     LEARNING,
-    LEARNING_STEPS,
     N_BASIS,
     N_DRAWS,
     PHASE,
-    SIGN,
-    STEPS,
     open_memory,
     open_numbers,
     open_scratch,
@@ -25,27 +22,26 @@ from oda_rl.agents.codebook_rl.state import (
 from oda_rl.agents.codebook_rl.step import (
     activate,
     begin,
+    count_step,
     finish,
-    note_reward,
     remember,
     value_of_rows,
 )
-from oda_rl.agents.compiled_rollout import BEGIN
+from oda_rl.agents.compiled_rollout import BEGIN, DIVERGED
 
 
 @inline_kernel
 def learn_from(state, env, reward, terminated):
-    """Learn from what the last action led to, or, while the codebook grows, note the reward."""
+    """Count a step and learn from what the last action led to; False if the values have diverged."""
     numbers, scratch = open_numbers(state), open_scratch(state)
     counters, n_basis = numbers.counters, numbers.counters[N_BASIS]
-    counters[STEPS] += 1
+    bounded = count_step(state, reward, terminated)
+    fine = True
     if counters[PHASE] == LEARNING:
-        counters[LEARNING_STEPS] += 1
         critic = scratch.values.shape[0] * n_basis
         value = value_of_rows(scratch.sums, critic, n_basis, scratch.z)
-        learn(state, env, numbers.settings[SIGN] * reward, 0.0 if terminated else value)
-    else:
-        note_reward(numbers, reward, terminated)
+        fine = learn(state, env, bounded, 0.0 if terminated else value)
+    return fine
 
 
 @inline_kernel
@@ -91,7 +87,8 @@ def observe_actor(state, env, observation, reward, terminated, ended, event, dra
         return n_found
     only = activate(state, n_found)
     if event < BEGIN:
-        learn_from(state, env, reward, terminated)
+        if not learn_from(state, env, reward, terminated):
+            return DIVERGED
     elif event == BEGIN:
         memory.held[env] = 0
     if event == BEGIN or ended:

@@ -193,9 +193,10 @@ class TwoTimescaleLearner(ActingLearner):
         return OBSERVE_JOINT if self.sizes.n_joint else OBSERVE_NUMBERED
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
-        which = names.BEST_ENDING if terminated else names.BEST_REWARD
         figures, sign = self.numbers.figures, self.numbers.settings[names.SIGN]
-        figures[which] = max(figures[which], sign * reward)
+        bounded = self._bound_reward(sign * reward)
+        if terminated:
+            figures[names.BEST_ENDING] = max(figures[names.BEST_ENDING], bounded)
 
     def _random_action(self, env: int, draws: Array) -> None:
         memory = self.memory
@@ -213,6 +214,7 @@ class TwoTimescaleLearner(ActingLearner):
         """Freeze the scale and begin to anneal."""
         points = self.scale.freeze()
         self.slow.begin(points)
+        self.numbers.figures[names.REWARDS : names.REWARDS + len(self.rewards)] = self.rewards
         self.numbers.counters[names.PHASE] = names.GROWING
         self._begin_level()
         self._grow(points)
@@ -242,12 +244,14 @@ class TwoTimescaleLearner(ActingLearner):
     def _largest_value(self) -> float:
         """What the largest rewards would come to: for ever, or at once where they end an episode.
 
+        Only a reward that came again can come for ever.
+
         The rewards' average over time is compared with itself: values are about 0 then.
         """
         if self.config.criterion == "average":
             return 0.0
         figures = self.numbers.figures
-        again = float(figures[names.BEST_REWARD]) / (1.0 - self.config.gamma)
+        again = max(0.0, float(figures[names.RECURRING_REWARD])) / (1.0 - self.config.gamma)
         return max(again, float(figures[names.BEST_ENDING]))
 
     def _finish_level(self) -> None:
@@ -300,6 +304,8 @@ class TwoTimescaleLearner(ActingLearner):
         units = names.Units(
             centre=self.scale.centre,
             scale=self.scale.scale,
+            lowest=self.scale.lowest,
+            highest=self.scale.highest,
             commands=actions.commands,
             action_centre=actions.centre,
             action_scale=actions.scale / self._reach,

@@ -77,13 +77,15 @@ TD_ERROR = 1
 DISTORTION = 2
 COMMON_RATE = 3
 AVERAGE_REWARD = 4
-BEST_REWARD = 5
-BEST_ENDING = 6
-MEAN_ERROR = 7
-MEAN_ERROR_WEIGHT = 8
-LARGEST_ERROR = 9
-ACTOR_UNIT = 10
-N_FIGURES = 11
+BEST_ENDING = 5
+MEAN_ERROR = 6
+MEAN_ERROR_WEIGHT = 7
+LARGEST_ERROR = 8
+ACTOR_UNIT = 9
+# Four figures of `bounds.bound_reward`, of which the last is the second largest reward
+REWARDS = 10
+RECURRING_REWARD = REWARDS + 3
+N_FIGURES = 14
 # Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
 # The tally, int64: searches made, comparisons with planes and distances to cells in all of these
@@ -115,7 +117,8 @@ class Numbers(NamedTuple):
 class Units(NamedTuple):
     """The units of observations and of continuous actions, and numbered actions as the environment's.
 
-    A scaled observation is (observation - centre) / scale, both of shape (n_observed,). Row a of
+    A scaled observation is (observation - centre) / scale, both of shape (n_observed,), as far as what
+    was seen before, from `lowest` to `highest`, makes it credible. Row a of
     `commands` (n_actions, n_command) is what a compiled environment takes for action a. A continuous
     action is action_centre + action_scale * u, u within +- action_reach, of its number of coordinates.
 
@@ -125,6 +128,8 @@ class Units(NamedTuple):
 
     centre: Float1
     scale: Float1
+    lowest: Float1
+    highest: Float1
     commands: Float2
     action_centre: Float1
     action_scale: Float1

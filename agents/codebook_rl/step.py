@@ -25,6 +25,7 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import index_of_largest
+from oda_rl.agents.bounds import bound_reward, keep_inside
 from oda_rl.agents.codebook_rl.association import (
     REACH,
     average_rows,
@@ -46,7 +47,7 @@ from oda_rl.agents.codebook_rl.rules.q_lambda import learn
 from oda_rl.agents.codebook_rl.rules.traces import catch_up, forget, read_block
 from oda_rl.agents.codebook_rl.state import (
     BEST_ENDING,
-    BEST_REWARD,
+    GAMMA,
     LEARNING,
     LEARNING_STEPS,
     LEVEL_DONE,
@@ -54,6 +55,7 @@ from oda_rl.agents.codebook_rl.state import (
     N_LABELS,
     NEXT_SLOW,
     PHASE,
+    REWARDS,
     SIGN,
     SOFTNESS,
     STEPS,
@@ -69,6 +71,7 @@ from oda_rl.agents.compiled_rollout import (
     BAD_OBSERVATION,
     BAD_REWARD,
     BEGIN,
+    DIVERGED,
     PAUSED,
     RECALL,
 )
@@ -77,7 +80,7 @@ from oda_rl.codebook.association import associate, index_of_smallest
 
 @inline_kernel
 def scale_observation(state, observation):
-    """Fill `scratch.z` with the observation in scaled units.
+    """Fill `scratch.z` with the observation in scaled units, as far as it is credible.
 
     False if a coordinate is not finite, or in a table of states is not one of its values.
     """
@@ -85,9 +88,12 @@ def scale_observation(state, observation):
     finite = True
     for j in range(units.centre.shape[0]):
         finite &= math.isfinite(observation[j])
-        scratch.z[j] = (observation[j] - units.centre[j]) / units.scale[j]
-    for j in range(units.counts.shape[0]):
-        finite &= 0.0 <= scratch.z[j] < units.counts[j] and scratch.z[j] == math.floor(scratch.z[j])
+        z = (observation[j] - units.centre[j]) / units.scale[j]
+        if units.counts.shape[0] > 0:
+            finite &= 0.0 <= z < units.counts[j] and z == math.floor(z)
+        else:
+            z = keep_inside(z, units.lowest[j], units.highest[j])
+        scratch.z[j] = z
     return finite
 
 
@@ -191,23 +197,27 @@ def remember(state, env, n_found, only):
 
 
 @inline_kernel
-def note_reward(numbers, reward, terminated):
-    """Keep the largest reward, and the largest at the end of an episode, while the codebook grows."""
-    which = BEST_ENDING if terminated else BEST_REWARD
-    numbers.figures[which] = max(numbers.figures[which], numbers.settings[SIGN] * reward)
+def count_step(state, reward, terminated):
+    """Count a step, and note its reward; returns what is maximised of it, as far as it is credible."""
+    numbers = open_numbers(state)
+    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
+    counters[STEPS] += 1
+    counters[LEARNING_STEPS] += counters[PHASE] == LEARNING
+    bounded = bound_reward(settings[SIGN] * reward, settings[GAMMA], figures, REWARDS)
+    if terminated and counters[PHASE] != LEARNING:
+        figures[BEST_ENDING] = max(figures[BEST_ENDING], bounded)
+    return bounded
 
 
 @inline_kernel
 def learn_from(state, env, reward, terminated, best_next):
-    """Learn from what the last action led to, or, while the codebook grows, note the reward."""
-    numbers = open_numbers(state)
-    settings, counters = numbers.settings, numbers.counters
-    counters[STEPS] += 1
-    if counters[PHASE] == LEARNING:
-        counters[LEARNING_STEPS] += 1
-        learn(state, env, settings[SIGN] * reward, 0.0 if terminated else best_next)
-    else:
-        note_reward(numbers, reward, terminated)
+    """Learn from what the last action led to, or, while the codebook grows, note the reward.
+
+    Returns False if the values have diverged; nothing is learned then.
+    """
+    bounded = count_step(state, reward, terminated)
+    learning = open_numbers(state).counters[PHASE] == LEARNING
+    return not learning or learn(state, env, bounded, 0.0 if terminated else best_next)
 
 
 @inline_kernel
@@ -222,6 +232,11 @@ def begin(state, env, observation, reward, event):
             scratch.z[j] = memory.z[env, j]
     elif not scale_observation(state, observation):
         n_found = BAD_OBSERVATION
+    else:
+        units = open_units(state)
+        for j in range(units.lowest.shape[0]):
+            units.lowest[j] = min(units.lowest[j], scratch.z[j])
+            units.highest[j] = max(units.highest[j], scratch.z[j])
     if n_found == 0:
         n_found = find_near(state, open_units(state).centre.shape[0])
         # One branch alone is always up to date.
@@ -253,7 +268,8 @@ def observe_numbered(state, env, observation, reward, terminated, ended, event, 
     only = activate(state, n_found)
     if event < BEGIN:
         best = scratch.values[index_of_largest(scratch.values)]
-        learn_from(state, env, reward, terminated, best)
+        if not learn_from(state, env, reward, terminated, best):
+            return DIVERGED
     elif event == BEGIN:
         memory.held[env] = 0
     if event == BEGIN or ended:
@@ -277,7 +293,8 @@ def observe_joint(state, env, observation, reward, terminated, ended, event, dra
     if event <= BEGIN:
         best = find_best(state, n_near, draws[3])
     if event < BEGIN:
-        learn_from(state, env, reward, terminated, best)
+        if not learn_from(state, env, reward, terminated, best):
+            return DIVERGED
     elif event == BEGIN:
         memory.held[env] = 0
     if event == BEGIN or ended:

@@ -155,7 +155,8 @@ class KernelLearner(Learner):
         if first:
             memory.held[env] = 0
         elif memory.known[env]:
-            row = (*memory.last[env], memory.action[env], reward, *point[0], terminated)
+            bounded = self._bound_reward(reward)
+            row = (*memory.last[env], memory.action[env], bounded, *point[0], terminated)
             self.waiting[self.n_waiting] = row
             self.n_waiting += 1
             self.n_learned += 1

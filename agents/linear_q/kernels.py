@@ -18,12 +18,14 @@ from numba.np.unsafe.ndarray import to_fixed_tuple
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl._structs import Bool1, Float1, Float2, Int1, Int2, count_slots, make_opener
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling, index_of_largest
+from oda_rl.agents.bounds import LARGEST_ERROR, bound_reward
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, BEGIN, DIVERGED
 from oda_rl.agents.linear_q.features import FOURIER, MAP, Encoder, Scratch, encode
 
 # Where the counters and the running figures stand
 STEPS, LEARNING_STEPS, N_COUNTERS = range(3)
-TD_ERROR, N_FIGURES = range(2)
+# (four figures of `bounds.bound_reward` stand behind the error)
+TD_ERROR, REWARDS, N_FIGURES = 0, 1, 5
 
 # Kinds of traces
 TRACES = ("accumulating", "replacing", "clearing")
@@ -35,8 +37,6 @@ N_DRAWS = 4
 FIGURE_RATE = 0.001
 # A smaller trace is forgotten: thousands of weights need not be decayed at every step.
 SMALLEST_TRACE = 1e-3
-# No value is within reach of an error beyond this.
-LARGEST_ERROR = 1e100
 # Cells of the map further from the winner than this many radii stay where they are.
 REACH = 3.0
 
@@ -281,13 +281,14 @@ def observe(state, env, observation, reward, terminated, ended, event, draws):
     if not encode(observation, kind, encoder, scratch):
         return BAD_OBSERVATION
     learning = counters[STEPS] >= settings.map_steps
-    taken = memory.action[env]
+    taken, bounded = memory.action[env], reward
     if first:
         memory.held[env] = 0
         forget_traces(env, n_actions, memory)  # of an episode that was left before its end
     else:
         counters[STEPS] += 1
         counters[LEARNING_STEPS] += 1 if learning else 0
+        bounded = bound_reward(reward, settings.gamma, figures, REWARDS)
     # choose the next action
     for a in range(n_actions):
         values[a] = value_of(a, n_actions, kind, weights.weight, scratch.index, scratch.feature)
@@ -300,7 +301,7 @@ def observe(state, env, observation, reward, terminated, ended, event, draws):
     memory.command[env, 0] = memory.action[env]
     # Sarsa(lambda), or Watkins' Q(lambda): a stepsize of 1 moves Q(x, a) all the way to its target
     if not first and learning and memory.known[env]:
-        target = reward
+        target = bounded
         if not terminated:
             best = memory.action[env] if settings.sarsa == 1.0 else index_of_largest(values)
             target += settings.gamma * values[best]

@@ -113,7 +113,7 @@ class LinearLearner(Learner):
         """What all values are when learning begins."""
         if self.config.initial_value is not None:
             return self.config.initial_value
-        return max(0.0, self.max_reward) / (1.0 - self.config.gamma)
+        return float(self.rewards[-1]) / (1.0 - self.config.gamma)
 
     @property
     def n_touched(self) -> int:
@@ -221,6 +221,7 @@ class LinearLearner(Learner):
         return made
 
     def _end_warm_up(self) -> None:
+        self._figures[kernels.REWARDS :] = self.rewards
         self.range.freeze()
         self._weights.weight[:] = self._initial_weights()
         self._share()

@@ -34,6 +34,7 @@ Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Sec
 import math
 
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl.agents import bounds
 from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.codebook_rl.association import (
     average_rows,
@@ -227,6 +228,8 @@ def learn(state, env, reward, next_value):
 
     error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * next_value
     error -= find_value(state, env, n_actions * counters[N_BASIS])
+    if not abs(error) < bounds.LARGEST_ERROR:
+        return False
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
     if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
         note_errors(state, env, abs(error))
@@ -261,3 +264,4 @@ def learn(state, env, reward, next_value):
             ledger.paid[env, branch] = ledger.owed[env]
     if settings[AVERAGE_RATE] > 0.0:
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
+    return True

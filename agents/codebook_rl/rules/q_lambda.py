@@ -9,7 +9,8 @@ A rule is a module like this one; `step` and the learner know it by these names 
 - `begin(codebook, sizes, learning_rate, value)`: fill that payload when learning begins.
 - `learn(state, env, reward, best_next)`: learn from a transition of environment `env`: from what
   `Memory` holds of the last observation and action, the reward, and the value of what was observed
-  next, 0 if that is terminal. At every step, once the codebook has grown.
+  next, 0 if that is terminal. At every step, once the codebook has grown. Returns False, and learns
+  nothing, where the values have diverged.
 
 Values move along the traces of `rules.traces`, which all rules have.
 """
@@ -17,6 +18,7 @@ Values move along the traces of `rules.traces`, which all rules have.
 import numpy as np
 
 from oda_rl._jit import inline_kernel, vector_kernel
+from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl.association import average_rows, value_temperature
 from oda_rl.agents.codebook_rl.rules.traces import catch_up, enliven, first_trace, let_decay, move_along
 from oda_rl.agents.codebook_rl.state import (
@@ -234,6 +236,8 @@ def learn(state, env, reward, best_next):
 
     error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * best_next
     error -= find_value(state, env, taken * n_basis)
+    if not abs(error) < LARGEST_ERROR:
+        return False
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
     if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
         note_errors(state, env, abs(error))
@@ -274,3 +278,4 @@ def learn(state, env, reward, best_next):
             ledger.paid[env, branch] = ledger.owed[env]
     if settings[AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
+    return True

@@ -1,0 +1,61 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""What bounds the effect of a single outlier among observations or rewards.
+
+What is unheard-of counts only as far as what was seen before makes it credible, and that grows by its
+arrival: a signal that has really become larger is followed within a few steps, at no loss where nothing
+is out of bounds.
+"""
+
+import math
+
+import numpy as np
+
+from oda_rl._jit import inline_kernel
+
+# An observation counts as at most this many widths of what was seen beyond its ends, in each coordinate.
+# A coordinate has a width of 1 at least, in scaled units.
+MARGIN = 1.0
+# A reward counts as at most this many times what the second largest so far would come to for ever.
+CREDIBLE = 20.0
+# Where nothing is discounted, or hardly, for ever is this long.
+LONGEST = 1000.0
+# In a warm-up, what is so many times their distance beyond the first and last percentile is cut.
+FAR = 20.0
+# No value is within reach of an error beyond this: the values have diverged.
+LARGEST_ERROR = 1e100
+
+
+@inline_kernel
+def keep_inside(z, lowest, highest):
+    """A scaled coordinate, at most `MARGIN` widths of what was seen beyond its ends."""
+    reach = MARGIN * max(highest - lowest, 1.0)
+    return min(max(z, lowest - reach), highest + reach)
+
+
+@inline_kernel
+def bound_reward(reward, gamma, figures, first):
+    """The reward as far as it is credible.
+
+    The four entries of `figures` from `first` on are the sizes of the largest and of the second largest
+    reward so far, and the largest and the second largest reward above 0: a single one never raises the
+    second. Where the second is 0, as before there was any reward, anything is credible.
+    """
+    largest = figures[first + 1] * CREDIBLE * min(1.0 / max(1.0 - gamma, 1e-12), LONGEST)
+    if largest > 0.0:
+        reward = min(max(reward, -largest), largest)
+    for pair in range(first, first + 4, 2):
+        size = abs(reward) if pair == first else reward
+        figures[pair + 1] = max(figures[pair + 1], min(figures[pair], size))
+        figures[pair] = max(figures[pair], size)
+    return reward
+
+
+def cut_outliers(seen):
+    """Observations (n, n_features) without what is far beyond the rest, in each coordinate.
+
+    Coordinates that hardly ever move, such as a flag, are left as they are.
+    """
+    low, high = np.percentile(seen, [1.0, 99.0], axis=0)
+    reach = np.where(high > low, FAR * (high - low), math.inf)
+    return np.clip(seen, low - reach, high + reach)
