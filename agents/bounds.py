@@ -16,8 +16,9 @@ from oda_rl._jit import inline_kernel
 # An observation counts as at most this many widths of what was seen beyond its ends, in each coordinate.
 # A coordinate has a width of 1 at least, in scaled units.
 MARGIN = 1.0
-# A reward counts as at most this many times what the second largest so far would come to for ever.
-CREDIBLE = 20.0
+# A reward counts as at most this many times what the second largest so far would come to for ever; a
+# loss as no more than that, as what is avoided from then on is never found to be better.
+GAIN, LOSS = 10.0, 1.0
 # Where nothing is discounted, or hardly, for ever is this long.
 LONGEST = 1000.0
 # In a warm-up, what is so many times their distance beyond the first and last percentile is cut.
@@ -41,9 +42,9 @@ def bound_reward(reward, gamma, figures, first):
     reward so far, and the largest and the second largest reward above 0: a single one never raises the
     second. Where the second is 0, as before there was any reward, anything is credible.
     """
-    largest = figures[first + 1] * CREDIBLE * min(1.0 / max(1.0 - gamma, 1e-12), LONGEST)
+    largest = figures[first + 1] * min(1.0 / max(1.0 - gamma, 1e-12), LONGEST)
     if largest > 0.0:
-        reward = min(max(reward, -largest), largest)
+        reward = min(max(reward, -LOSS * largest), GAIN * largest)
     for pair in range(first, first + 4, 2):
         size = abs(reward) if pair == first else reward
         figures[pair + 1] = max(figures[pair + 1], min(figures[pair], size))

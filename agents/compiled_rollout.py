@@ -20,7 +20,8 @@ STARTS_USED = 1
 EPISODES = 2
 ELAPSED = 3
 BEGINNING = 4
-N_CLOCK = 5
+FAILED_AFTER = 5  # steps of a call that ended in an error
+N_CLOCK = 6
 
 # What `observe` is told of: a transition, the beginning of an episode, a change of the agent's arrays
 STEP = 0
@@ -148,6 +149,7 @@ def run(observe, agent, env_step, env_reset, rollout, time_limit, n_steps, block
         draws = block[rollout.clock[ROW]]
         code = observe(agent, 0, rollout.observation, reward, terminated, ended, event, draws)
         if code < 0 and code != PAUSED:
+            rollout.clock[FAILED_AFTER] = t
             return code
         turn(env_reset, rollout, ended)
         if code == PAUSED:

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.bounds import MARGIN, cut_outliers
+from oda_rl.agents import bounds
 from oda_rl.envs.spaces import LARGEST, natural_scale
 
 Array = NDArray[np.float64]
 
 # A range is never smaller.
 SMALLEST = 1e-8
+# No coordinate is further away than so many ranges.
+FARTHEST = 1e3
 # What a coordinate does under random actions is not all that it will do.
 MARGIN = 0.1
 
@@ -39,7 +41,7 @@ class WarmUp(ABC):
 
     def freeze(self) -> Array:
         """End the warm-up; returns its observations without outliers, in scaled units."""
-        seen = cut_outliers(self.seen[: self.n_seen])
+        seen = bounds.cut_outliers(self.seen[: self.n_seen])
         self._learn(seen)
         self.is_known = True
         self._prepare()
@@ -114,11 +116,19 @@ class ObservationScale(WarmUp):
         self.scale = np.ones(len(low))
         self.lowest, self.highest = np.zeros(len(low)), np.zeros(len(low))
 
+    def _reach(self) -> Array:
+        """The credible coordinates in scaled units, of shape (2, n_features)."""
+        reach = bounds.MARGIN * np.maximum(self.highest - self.lowest, 1.0)
+        return np.stack([self.lowest - reach, self.highest + reach])
+
+    @property
+    def ends(self) -> Array:
+        """The lowest and highest coordinates that are credible, of shape (2, n_features)."""
+        return self.restore(self._reach())
+
     def scaled(self, observations: NDArray[Any]) -> Array:
         """Observations of shape (n, n_features), or one, in scaled units, as far as credible."""
-        reach = MARGIN * np.maximum(self.highest - self.lowest, 1.0)
-        points = (observations - self.centre) / self.scale
-        return np.asarray(np.clip(points, self.lowest - reach, self.highest + reach))
+        return np.asarray(np.clip((observations - self.centre) / self.scale, *self._reach()))
 
     def restore(self, scaled: Array) -> Array:
         """Points in scaled units, of shape (n, n_features), in the environment's own."""
@@ -135,11 +145,9 @@ class ObservationScale(WarmUp):
         learned = self._find_scale(seen) if self.given is None else self.given
         # A coordinate that never moved has no spread to divide by.
         self.scale = np.where(learned > 0.0, learned, 1.0)
-        bounds = np.clip(self.low, -LARGEST, None), np.clip(self.high, None, LARGEST)
-        known = (bounds[0] > -LARGEST) & (bounds[1] < LARGEST)
-        ends = np.stack([seen.min(axis=0), seen.max(axis=0)])
-        ends[0] = np.where(known, np.minimum(ends[0], bounds[0]), ends[0])
-        ends[1] = np.where(known, np.maximum(ends[1], bounds[1]), ends[1])
+        low = np.where(self.low > -LARGEST, self.low, np.inf)
+        high = np.where(self.high < LARGEST, self.high, -np.inf)
+        ends = np.stack([np.minimum(low, seen.min(axis=0)), np.maximum(high, seen.max(axis=0))])
         self.lowest, self.highest = (ends - self.centre) / self.scale
 
     def _find_scale(self, seen: Array) -> Array:
@@ -214,7 +222,8 @@ class ObservationRange(WarmUp):
     def scaled(self, observations: NDArray[Any]) -> Array:
         """Observations of shape (n, n_features), without angles, in [0, 1] as far as within range."""
         points = np.asarray(observations, dtype=np.float64)[:, self._entries]
-        return np.ascontiguousarray((points - self.low) * self.inverse)
+        farthest = FARTHEST / self.inverse
+        return np.ascontiguousarray(np.clip(points - self.low, -farthest, farthest) * self.inverse)
 
     def restore(self, scaled: Array) -> Array:
         """Points in [0, 1], of shape (n, n_coordinates), in the environment's own units."""

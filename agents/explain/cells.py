@@ -87,7 +87,8 @@ class CodebookCells:
         Where an actor draws points, v(x) in place of Q.
         """
         learner, sizes = self.learner, self.learner.sizes
-        z = (observation - learner.scale.centre) / learner.scale.scale
+        observation = np.clip(observation, *learner.scale.ends)
+        z = learner.scale.scaled(observation)
         apart = self.distances(observation[None])[0]
         near = learner.active_cells(observation)
         if sizes.n_joint:

@@ -179,10 +179,10 @@ def _of_codebook(cells: CodebookCells) -> dict[str, Any]:
     slopes = parts[:, 1:].transpose(2, 0, 1)
     values = parts[:, 0].T + np.einsum("kaj,kj->ka", slopes, located[:, : slopes.shape[2]])
     temperature = learner.config.softness * learner.temperature
-    anywhere = np.full(sizes.n_observed, np.inf)
+    low, high = learner.scale.ends
     return {
-        "low": -anywhere,
-        "high": anywhere,
+        "low": low,
+        "high": high,
         "scale": learner.scale.scale.copy(),
         "values": values,
         "slopes": np.ascontiguousarray(slopes / learner.scale.scale[: slopes.shape[2]]),

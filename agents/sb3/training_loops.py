@@ -15,6 +15,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl.agents import compiled_rollout
+from oda_rl.agents.learner import BadTransitionError, DivergenceError
 from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_due, count_calls
 from oda_rl.agents.sb3.gymnasium_vector import BEGINS, WAITS
 from oda_rl.envs.dynamics import (
@@ -43,7 +44,23 @@ def train(
     log_interval: int | None,
     callback_every: int,
 ) -> None:
-    """Step the model's environment until `total_timesteps` are made, by the quickest loop for it."""
+    """Step the model's environment until `total_timesteps` are made, by the quickest loop for it.
+
+    What the learner raises then begins with the number of the step; the learner is as it was before.
+    """
+    try:
+        _train(model, total_timesteps, callback, log_interval, callback_every)
+    except (BadTransitionError, DivergenceError) as error:
+        raise type(error)(f"step {model.num_timesteps:,}: {error}") from error
+
+
+def _train(
+    model: "OnlineAlgorithm",
+    total_timesteps: int,
+    callback: BaseCallback,
+    log_interval: int | None,
+    callback_every: int,
+) -> None:
     env: Any = model.env
     if type(env) is not DummyVecEnv or env.num_envs > 1:  # what wraps them must step them as a whole
         run_vectorised(model, env, total_timesteps, callback, log_interval)
@@ -214,6 +231,8 @@ class CompiledRun:
                 dynamics.step, dynamics.reset, self.rollout, limit, n_steps - made
             )
             infos += [self._record(i) for i in range(clock[compiled_rollout.EPISODES])]
+            if made_now < 0:
+                self.model.num_timesteps += made + int(clock[compiled_rollout.FAILED_AFTER])
             self.learner.finish_call(made_now, self.rollout.observation, self.reward)
             made += made_now
         if self.monitor:
