@@ -7,8 +7,6 @@ arrival: a signal that has really become larger is followed within a few steps, 
 is out of bounds.
 """
 
-import math
-
 import numpy as np
 
 from oda_rl._jit import inline_kernel
@@ -19,8 +17,8 @@ MARGIN = 1.0
 # A reward counts as at most this many times what the second largest so far would come to for ever; a
 # loss as no more than that, as what is avoided from then on is never found to be better.
 GAIN, LOSS = 10.0, 1.0
-# Where nothing is discounted, or hardly, for ever is this long.
-LONGEST = 1000.0
+# For ever is at least, and at most, this many steps.
+SHORTEST, LONGEST = 10.0, 1000.0
 # In a warm-up, what is so many times their distance beyond the first and last percentile is cut.
 FAR = 20.0
 # No value is within reach of an error beyond this: the values have diverged.
@@ -42,7 +40,8 @@ def bound_reward(reward, gamma, figures, first):
     reward so far, and the largest and the second largest reward above 0: a single one never raises the
     second. Where the second is 0, as before there was any reward, anything is credible.
     """
-    largest = figures[first + 1] * min(1.0 / max(1.0 - gamma, 1e-12), LONGEST)
+    horizon = min(max(1.0 / max(1.0 - gamma, 1e-12), SHORTEST), LONGEST)
+    largest = figures[first + 1] * horizon
     if largest > 0.0:
         reward = min(max(reward, -LOSS * largest), GAIN * largest)
     for pair in range(first, first + 4, 2):
@@ -55,8 +54,12 @@ def bound_reward(reward, gamma, figures, first):
 def cut_outliers(seen):
     """Observations (n, n_features) without what is far beyond the rest, in each coordinate.
 
-    Coordinates that hardly ever move, such as a flag, are left as they are.
+    Of one that hardly ever moves, such as a flag, the rest is all but the smallest and the largest.
     """
+    if len(seen) < 4:
+        return seen
     low, high = np.percentile(seen, [1.0, 99.0], axis=0)
-    reach = np.where(high > low, FAR * (high - low), math.inf)
+    still, ranked = low == high, np.sort(seen, axis=0)
+    low, high = np.where(still, ranked[1], low), np.where(still, ranked[-2], high)
+    reach = FAR * (high - low)
     return np.clip(seen, low - reach, high + reach)
