@@ -137,6 +137,7 @@ class ObservationScale(WarmUp):
     def count_from_low(self) -> None:
         """Leave the warm-up out: observations are numbers, counted from their lower bounds."""
         self.centre = self.low.copy()
+        self.highest = self.high - self.low
         self.is_known = True
         self._prepare()
 

@@ -185,7 +185,7 @@ def test_rewards_of_any_size_are_the_same_to_the_actor():
     first, second = make_learner(), make_learner()
     rng = np.random.default_rng(0)
     for learner in (first, second):
-        learner.numbers.figures[names.REWARDS : names.REWARDS + 4] = 0.0  # nothing is incredible yet
+        learner.numbers.figures[layout.REWARDS : layout.REWARDS + 4] = 0.0  # nothing is incredible yet
         learner.begin(0, np.zeros(2))
     for x, reward in zip(rng.uniform(-1, 1, (300, 2)), rng.normal(size=300), strict=True):
         first.step(0, x, float(reward), False, False)
