@@ -89,8 +89,8 @@ class ObservationScale(WarmUp):
 
     An observation is taken as (observation - centre) / scale, at most `bounds.MARGIN` widths beyond the
     ends `lowest` and `highest` of what has been seen so far or is within the bounds, in scaled units;
-    all are (n_features,). `low` and `high` (n_features,) are the bounds of its space; where `given` tells
-    what counts as a large change of each coordinate, in its own units, nothing is learned but the
+    all are (n_features,). `low` and `high` (n_features,) are the bounds of its space; where `given`
+    tells what counts as a large change of each coordinate, in its own units, nothing is learned but the
     centre. Raises a ValueError if it does not fit the observations.
     """
 
