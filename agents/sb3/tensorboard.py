@@ -49,6 +49,8 @@ class Board:
 
     def write_pictures(self) -> None:
         """Greedy actions with the codebook, values, and cells against temperature."""
+        if self.model.observations.n_features == 1:  # there is no plane
+            return
         if self.dimensions is None:
             view = self.model.view()
             self.dimensions = telling_dimensions(view, view.n_valued or view.n_features)
@@ -141,7 +143,8 @@ def cell_origins(learner: TwoTimescaleLearner) -> tuple[str, list[int]]:
     """Where every cell comes from, and what that is: its branch of a tree, or the level of its birth."""
     if learner.config.tree:  # there the labels of cells are their branches
         return "branch", learner.codebook.labels.tolist()
-    assert learner.annealer is not None
+    if learner.annealer is None:
+        return "state", list(range(learner.n_cells))
     reached = [level.n_codevectors for level in learner.annealer.history]
     born = [int(np.argmax([k > i for k in (*reached, np.inf)])) for i in range(learner.n_cells)]
     return "level", born

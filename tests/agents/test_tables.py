@@ -8,6 +8,7 @@ from gymnasium import spaces
 from stable_baselines3.common.env_util import make_vec_env
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.explain import explain_observation
 from oda_rl.agents.models import default_agent
 
@@ -156,6 +157,13 @@ def test_the_default_agent_for_discrete_states_is_the_one_with_a_table():
     assert default_agent("FrozenLake-v1") is TwoTimescaleQ
     assert default_agent("Blackjack-v1") is TwoTimescaleQ
     assert default_agent("CartPole-v1") is TwoTimescaleAC
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Blackjack-v1"])
+def test_a_table_in_tensorboard(env_id, tmp_path):
+    model = TwoTimescaleQ(env=env_id, seed=0, tensorboard_log=str(tmp_path))
+    model.learn(1_000, callback=CodebookCallback())
+    assert any(path.stat().st_size > 1_000 for path in tmp_path.rglob("events*"))
 
 
 def test_what_an_agent_tells_of_a_state():
