@@ -58,7 +58,9 @@ def view_of_agent(
         distance=cells.distances if drawn else None,
         values=lambda points: learner.state_values(as_observed(points)),
         decisions=decisions,
-        value_name="value of the greedy action",
+        value_name="value of the state"
+        if getattr(cells, "prefers", False)
+        else "value of the greedy action",
         n_valued=n,
         reach=None if drawn else _reach(model, learner),
         title=f"{steps:,} steps: {learner.n_cells} cells",

@@ -48,6 +48,8 @@ class CodebookCells:
         The actions that cells stand for, where they stand for one.
     draws_points : bool
         Whether an actor draws points of a Box: cells then have values of states, and a mode each.
+    prefers : bool
+        Whether an actor prefers numbered actions: what cells know of these are preferences, not values.
     polytopes : bool
         Whether cells are those of the nearest codevector in the plane.
     """
@@ -62,6 +64,7 @@ class CodebookCells:
         self.weights = visits if visits.any() else self.book.weights
         self.own_actions: Any = None
         self.draws_points = learner.actions.is_continuous and learner.sizes.n_joint == 0
+        self.prefers = learner.sizes.has_critic and not learner.actions.is_continuous
         if learner.sizes.n_joint:
             self.own_actions = self.codevectors[:, n:]
         elif learner.sizes.n_labels > 1:
@@ -134,6 +137,8 @@ class CodebookCells:
 
 class GridCells:
     """The cells of a uniform grid or a self-organising map; attributes as for `CodebookCells`."""
+
+    prefers = False
 
     own_actions = None
     draws_points = False

@@ -51,6 +51,9 @@ class PolicyCell:
     deviation : ndarray of shape (n_coordinates,) or None
         The standard deviations of the points of a Box that an actor draws there; the action is the most
         probable one, and the value that of the state.
+    probability : float
+        Where an actor draws numbered actions, that of the greedy one: the value is then that of the
+        state, and the margin one of preferences. NaN otherwise.
     """
 
     number: int
@@ -61,6 +64,7 @@ class PolicyCell:
     margin: float
     visits: float
     deviation: Any = None
+    probability: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ class PolicyTable:
         """Whether visits are known."""
         return len(self.cells) > 0 and not np.isnan(self.cells[0].visits)
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether an actor draws numbered actions: cells know preferences and values of states."""
+        return len(self.cells) > 0 and not np.isnan(self.cells[0].probability)
+
     def cells_for(self, share: float) -> int:
         """How many of the cells visited most make up this share of all visits."""
         visits = np.cumsum([cell.visits for cell in self.cells])
@@ -130,6 +139,8 @@ class PolicyExplanation(Explanation):
         None with an actor.
     deviation : ndarray of shape (n_coordinates,) or None
         As for `PolicyCell`; the values are then those of the state.
+    probability : float
+        As for `PolicyCell`; `values` are then the preferences, and `value` is that of the state.
     """
 
     point: Array
@@ -138,6 +149,7 @@ class PolicyExplanation(Explanation):
     second: int | None
     alternatives: list[tuple[Array, float]]
     deviation: Any = None
+    probability: float = np.nan
 
     @property
     def observation(self) -> Array:
@@ -155,7 +167,7 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
 
     Parameters
     ----------
-    model : TwoTimescaleQ, UniformGridQ or SOMQ
+    model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ or SOMQ
         Trained, or loaded from a file.
 
     Returns
@@ -175,6 +187,7 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     states = model.observations.nearest(found.codevectors[:, :n])
     greedy = model.learner.greedy(states) if joint else ()
     spread = model.learner.distributions(states)[1] if found.draws_points else None
+    worth = model.learner.state_values(states) if found.prefers else None
     visits = np.full(len(found.codevectors), np.nan)
     if found.visits is not None and found.visits.any():
         visits = found.visits / found.visits.sum()
@@ -186,8 +199,12 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
             action, value, margin = greedy[i], found.active(state, greedy[i]).total[0], np.nan
         else:
             action, value, _, margin = _best(found.values_at(i))
-        wide = None if spread is None else spread[i]
-        cells.append(PolicyCell(i, state, own, action, float(value), margin, float(visits[i]), wide))
+        wide, likely = None if spread is None else spread[i], np.nan
+        if worth is not None:
+            likely, value = _probability(found.values_at(i), action), worth[i]
+        cells.append(
+            PolicyCell(i, state, own, action, float(value), margin, float(visits[i]), wide, likely)
+        )
     cells.sort(key=lambda cell: (-np.nan_to_num(cell.visits), -np.nan_to_num(cell.margin), cell.number))
     return PolicyTable(
         algorithm=type(model).__name__,
@@ -205,7 +222,7 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
 
     Parameters
     ----------
-    model : TwoTimescaleQ, UniformGridQ or SOMQ
+    model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ or SOMQ
         Trained, or loaded from a file.
     observation : array-like of shape (n_observed,), int, dict or tuple
         In the environment's own units: as the environment returns it, or the numbers that the tables
@@ -227,7 +244,7 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     def greedy(points: Array) -> NDArray[Any]:
         return model.learner.greedy(seen.nearest(points))
 
-    second, changes, others, own, wide = None, [], [], cells.own_actions, None
+    second, changes, others, own, wide, likely = None, [], [], cells.own_actions, None, np.nan
     if model.actions.is_continuous:
         action = greedy(state[None])[0]
         active = cells.active(state, action)
@@ -239,6 +256,9 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     else:
         active = cells.active(state)
         action, value, second, margin = _best(active.total)
+        if cells.prefers:
+            likely = _probability(active.total, action)
+            value = float(model.learner.state_values(seen.nearest(state[None]))[0])
         if not seen.is_table:  # numbers of states are not nearer to one another or farther
             low, high = cells.reach(len(state))
             low, high = np.maximum(low, seen.low), np.minimum(high, seen.high)
@@ -256,6 +276,7 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
         second=second,
         alternatives=others,
         deviation=wide,
+        probability=likely,
     )
 
 
@@ -265,7 +286,7 @@ def _cells(model: "OnlineAlgorithm") -> Any:
     if kind is None:
         raise ValueError(
             f"{type(model).__name__} has no cells to show: each of its values is a sum over many "
-            "features. TwoTimescaleQ, UniformGridQ and SOMQ can be explained."
+            "features. TwoTimescaleAC, TwoTimescaleQ, UniformGridQ and SOMQ can be explained."
         )
     if not learner.is_scaled:
         raise ValueError("the model has learned nothing yet: it is still in its warm-up.")
@@ -292,6 +313,12 @@ def _check_state(model: "OnlineAlgorithm", observation: ArrayLike, names: list[s
     narrow = space.dtype if isinstance(space, spaces.Box) else np.float64
     found: Array = state[0].astype(narrow).astype(np.float64)
     return found
+
+
+def _probability(preferences: Array, action: int) -> float:
+    """The softmax of the preferences, at one action."""
+    parts = np.exp(preferences - preferences.max())
+    return float(parts[action] / parts.sum())
 
 
 def _best(values: Array) -> tuple[int, float, int | None, float]:

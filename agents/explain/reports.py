@@ -30,7 +30,8 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
     Table
         Columns: the cell, its state, the greedy action there, the standard deviation of what an actor
         on a Box draws, the value, its margin over the second best action, and the share of the
-        training's steps spent there.
+        training's steps spent there. Of an actor that draws numbered actions: the probability of the
+        greedy one, in place of a margin, and the value of the state.
     """
     cells = table.cells[:n]
     columns: dict[str, Any] = {"cell": [cell.number for cell in cells]}
@@ -42,12 +43,18 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
     columns[f"greedy {greedy}"] = [table.name_of(cell.action) for cell in cells]
     if cells and cells[0].deviation is not None:
         columns["deviation"] = [table.name_of(cell.deviation) for cell in cells]
+    if table.has_probabilities:
+        columns["probability"] = [cell.probability for cell in cells]
     columns["value"] = [cell.value for cell in cells]
-    if not table.is_continuous:
+    if not (table.is_continuous or table.has_probabilities):
         columns["margin"] = [cell.margin for cell in cells]
     if table.is_counted:
         columns["visits"] = [cell.visits for cell in cells]
-    return Table(_title(table, len(cells)), columns, {"value": _by_spread, "visits": percent})
+    return Table(
+        _title(table, len(cells)),
+        columns,
+        {"value": _by_spread, "visits": percent, "probability": percent},
+    )
 
 
 def policy_summary(table: PolicyTable) -> str:
@@ -73,6 +80,11 @@ def explanation_summary(table: PolicyTable, explanation: PolicyExplanation) -> s
     pairs = zip(explanation.feature_names, explanation.sample, strict=True)
     where = ", ".join(f"{name} = {value:g}" for name, value in pairs)
     action, value = table.name_of(explanation.action), f"Q {explanation.value:.4g}"
+    if not np.isnan(explanation.probability):
+        return (
+            f"At {where}: {action}, with probability {explanation.probability:.3g}; the value of the "
+            f"state is {explanation.value:.4g}."
+        )
     if table.is_continuous:
         if explanation.deviation is not None:
             action = f"{action} (standard deviation {table.name_of(explanation.deviation)})"
@@ -247,7 +259,8 @@ def _contributions(table: PolicyTable, explanation: PolicyExplanation, n: int) -
     if paired:
         columns["its action"] = [table.name_of(one.own_decision) for one in shown] + blank
     valued = "Q" if explanation.deviation is None else "value"
-    names = [valued] if table.is_continuous else [f"Q {name}" for name in table.action_names]
+    valued = valued if np.isnan(explanation.probability) else "preference"
+    names = [valued] if table.is_continuous else [f"{valued} {name}" for name in table.action_names]
     values = np.array([one.values for one in shown])
     spread = float(np.nanmax(values) - np.nanmin(values))
     for a, name in enumerate(names):

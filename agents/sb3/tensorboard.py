@@ -101,7 +101,8 @@ def cell_figures(learner: Any) -> dict[str, NDArray[np.float64]]:
     most of them; cells that were never visited are left out.
     """
     if isinstance(learner, TwoTimescaleLearner):
-        found, visits = {"q": learner.q_values.ravel()}, learner.codebook["visits"].sum(axis=0)
+        known = "preferences" if learner.sizes.has_critic else "q"
+        found, visits = {known: learner.q_values.ravel()}, learner.codebook["visits"].sum(axis=0)
         if learner.td_errors is not None:
             found["td_error"] = learner.td_errors
     elif isinstance(learner, LinearLearner):

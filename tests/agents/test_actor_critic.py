@@ -23,6 +23,7 @@ from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.explain import explain_observation, explain_policy
 from oda_rl.agents.explain.reports import explanation_sheets, explanation_summary
+from oda_rl.agents.explain import explain_observation, explain_policy, explanation_sheets
 from oda_rl.agents.models import load_model
 
 QUICK = {
@@ -386,6 +387,13 @@ def test_cells_are_explained():
     text = str(model.cells())
     assert "pole angle" in text
     assert "push" in text
+    assert "probability" in text
+    state = np.array([0.1, -0.2, 0.03, 0.1], dtype=np.float32)
+    why = explain_observation(model, state)
+    assert why.probability == pytest.approx(model.learner.probabilities(state[None]).max())
+    assert why.value == pytest.approx(model.learner.state_values(state[None])[0])
+    sheet = explanation_sheets(explain_policy(model), why)[0]
+    assert "preference push left" in sheet.header
 
 
 def test_cartpole():
