@@ -23,7 +23,6 @@ from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.explain import explain_observation, explain_policy
 from oda_rl.agents.explain.reports import explanation_sheets, explanation_summary
-from oda_rl.agents.explain import explain_observation, explain_policy, explanation_sheets
 from oda_rl.agents.models import load_model
 
 QUICK = {
