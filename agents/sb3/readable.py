@@ -1,7 +1,7 @@
 """What an agent tells of itself, and its hyperparameters as something that can be changed."""
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,10 @@ class Readable(BaseAlgorithm):
 
     learner: Any
     policy: Any
-    config: Config
+    config: Any
+    config_class: ClassVar[type[Config]]
+    env_id: str | None
+    _make_learner: Any
 
     @property
     def n_cells(self) -> int:
@@ -43,7 +46,7 @@ class Readable(BaseAlgorithm):
         """
         from oda_rl.agents.explain.agent_view import learning_curve
 
-        return learning_curve(self)
+        return learning_curve(cast(Any, self))
 
     def cells(self) -> "Table":
         """The cells as a table: their states, greedy actions, values, margins and shares of the visits.
@@ -52,13 +55,13 @@ class Readable(BaseAlgorithm):
         """
         from oda_rl.agents.explain import explain_policy, policy_sheet
 
-        return policy_sheet(explain_policy(self))
+        return policy_sheet(explain_policy(cast(Any, self)))
 
     def view(self) -> "View":
         """What there is to be drawn, for `oda_rl.plotting`."""
         from oda_rl.agents.explain.agent_view import view_of_agent
 
-        return view_of_agent(self)
+        return view_of_agent(cast(Any, self))
 
     @property
     def exploration_rate(self) -> float:
@@ -67,7 +70,7 @@ class Readable(BaseAlgorithm):
 
     def __repr__(self) -> str:
         name, config, plain = type(self).__name__, self.config, self.config_class()
-        told = {"env": self.env_id}
+        told: dict[str, Any] = {"env": self.env_id}
         if hasattr(self, "learner"):
             told |= {"n_cells": self.n_cells, "num_timesteps": self.num_timesteps}
         told |= {"gamma": config.gamma, "learning_rate": self.learning_rate}

@@ -26,6 +26,7 @@ class Saving(Readable):
 
     actions: Any
     next_actions: list[int]
+    _make_env: Any
     env_id: str | None
     one_hot: bool
     run: "CompiledRun | None"
@@ -87,7 +88,8 @@ class Saving(Readable):
         """
         state: Any = storage.load(path, cls.__name__, anything)
         given, options = split_options(cls.config_class, options)
-        model = cls(
+        made: Any = cls
+        model: Any = made(
             env=None,
             device=device,
             _init_setup_model=False,
@@ -128,12 +130,12 @@ class Saving(Readable):
             self.run.hand_over()
 
 
-def write_model(model: Saving, path: Any, more: Mapping[str, Any] | None = None) -> None:
+def write_model(model: Any, path: Any, more: Mapping[str, Any] | None = None) -> None:
     """Write a model to a file, with `more` entries, for the program that trains it."""
     storage.save(path, type(model).__name__, {**describe_model(model), **(more or {})})
 
 
-def describe_model(model: Saving) -> dict[str, Any]:
+def describe_model(model: Any) -> dict[str, Any]:
     """All that a model needs to go on exactly, as plain values and arrays."""
     model.settle()
     space, learner = model.observation_space, model.learner
@@ -160,7 +162,7 @@ def describe_model(model: Saving) -> dict[str, Any]:
     }
 
 
-def restore_model(model: Saving, state: Any) -> None:
+def restore_model(model: Any, state: Any) -> None:
     """Give a model that has been made without an environment all that `describe_model` found."""
     model.observation_space = restore_space(state["observation_space"])
     model.action_space = restore_space(state["action_space"])
@@ -184,7 +186,7 @@ def restore_model(model: Saving, state: Any) -> None:
     model.stored_envs = state["environments"]
 
 
-def take_env(model: Saving, env: Any, force_reset: bool | None) -> None:
+def take_env(model: Any, env: Any, force_reset: bool | None) -> None:
     """Give a model from a file its environment, or several, perhaps another number of them."""
     n_envs = env.num_envs if isinstance(env, VecEnv) else 1
     if n_envs != model.n_envs:
