@@ -182,7 +182,7 @@ class _AnnealedConfig(Config):
     perturbation: float = setting(
         0.5,
         "Half the way between the children of a split, in standard deviations of the cell.",
-        "(0, inf]",
+        "(0, inf)",
     )
     bifurcation: Literal["critical", "perturb"] = setting(
         "critical",
@@ -279,7 +279,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
     optimism: float = setting(
         1.0,
         "Q values start at this share of the largest reward for ever, or at 0 if no reward is positive.",
-        "[0, inf]",
+        "[0, inf)",
         group="Exploration",
     )
     exploration_initial_eps: float | None = setting(
