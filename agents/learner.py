@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._schema import Schema
 from oda_rl.agents.action_choice import falling
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.bounds import bound_reward
@@ -354,6 +355,11 @@ class Learner(ABC):
         return np.where(random, rng.integers(self.n_actions, size=len(actions)), actions)
 
     # -- storing ---------------------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def schema(cls, config: Any, actions: ActionCodec, n_observed: int, n_envs: int) -> Schema:
+        """What a model file may hold of `get_state`, with these hyperparameters and sizes."""
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as a dict of arrays, plain values, and dicts of them.

@@ -6,6 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
@@ -22,6 +23,7 @@ from oda_rl.agents.codebook_rl.arrays import (
 )
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
 from oda_rl.agents.codebook_rl.rules import q_lambda, table_q
+from oda_rl.agents.codebook_rl.schema import codebook_schema
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED, RECALL, STEP, ObserveFunction, Rollout, run
@@ -325,6 +327,11 @@ class TwoTimescaleLearner(ActingLearner):
         )
 
     # -- storing ---------------------------------------------------------------------------------
+
+    @classmethod
+    def schema(cls, config: Any, actions: ActionCodec, n_observed: int, n_envs: int) -> Schema:
+        """What a model file may hold of `get_state`."""
+        return codebook_schema(config, actions, n_observed, n_envs)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as `Learner.get_state`.

@@ -7,14 +7,17 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from oda_rl import _schema
+from oda_rl._schema import Schema, Sizes, expect
 from oda_rl.agents.action_choice import begin_random, choose_numbered
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.learner import BAD_OBSERVATION, BAD_REWARD, DIVERGED, Learner
 from oda_rl.agents.observation_scale import ObservationRange
+from oda_rl.agents.schema import range_schema, shared_schema
 from oda_rl.rkhs.functional_sgd import FIRST_STATE, LOSS, SQUARED
 from oda_rl.rkhs.hyperparameters import Rules
-from oda_rl.rkhs.machine import KernelMachine
+from oda_rl.rkhs.machine import KernelMachine, machine_schema
 
 Array = NDArray[np.float64]
 # Values beyond this are out of all bounds; numbers that one choice of an action uses.
@@ -204,6 +207,32 @@ class KernelLearner(Learner):
         return self.machine(self.range.scaled(observations))
 
     # -- storing ---------------------------------------------------------------------------------
+
+    @classmethod
+    def schema(cls, config: Any, actions: ActionCodec, n_observed: int, n_envs: int) -> Schema:
+        """What a model file may hold of `get_state`."""
+
+        def are_whole(waiting: Any, sizes: Sizes) -> None:
+            """The actions among what waits are numbers of actions."""
+            taken, n = waiting[:, n_observed], actions.n_actions
+            right = np.all((taken == np.round(taken)) & (taken >= 0.0) & (taken < n))
+            expect(right, "", "has other actions", f"actions from 0 to {n - 1}")
+            expect(len(waiting) < config.batch_size, "", "is too long", "less than a mini-batch")
+
+        memory = {
+            "action": f"int[E] in [0, {actions.n_actions})",
+            "held": "count[E]",
+            "exploratory": "bool[E]",
+            "last": "float[E, obs]",
+            "known": "bool[E]",
+        }
+        entries = {
+            **shared_schema(range_schema(config.warmup_steps), memory),
+            "n_learned": "count",
+            "machine": machine_schema(_rules(config), by_classes=False),
+            "waiting": _schema.Rules("float[waiting, 2*obs+3]", are_whole),
+        }
+        return _schema.Sized(entries, d="obs", c="obs", m=actions.n_actions)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as `Learner.get_state`; and the transitions that wait to be."""

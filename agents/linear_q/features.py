@@ -130,10 +130,24 @@ def make_features(
     return make_fourier(config.order, config.coupled, len(periodic))
 
 
+def count_features(config: LinearConfig, periodic: NDArray[np.bool_]) -> int:
+    """How many features a configuration asks for, none of which is made."""
+    n = len(periodic)
+    if isinstance(config, UniformGridConfig):
+        return prod(_per_coordinate("bins", config.bins, _usual_bins(n), n))
+    if isinstance(config, TileCodingConfig):
+        tiles = _per_coordinate("tiles", config.tiles, _usual_tiles(n, config.tilings), n)
+        return config.tilings * prod(_tile_counts(tiles, periodic))
+    if isinstance(config, SOMConfig):
+        return prod(_sides(config.n_cells, n))
+    assert isinstance(config, FourierConfig)
+    return _count_functions(config.order, config.coupled, n)[0]
+
+
 def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], name: str) -> Features:
     """Displaced tilings; they reach over the range by a tile, but where a coordinate wraps around."""
-    size = np.array([n if wrap else n + 1 for n, wrap in zip(tiles, wraps, strict=True)])
-    cells = tilings * prod(int(n) for n in size)
+    size = np.array(_tile_counts(tiles, wraps))
+    cells = tilings * prod(_tile_counts(tiles, wraps))
     _check_size(name, tiles, cells, "cells", MOST_CELLS)
     # Displacements by odd numbers leave no pattern along the diagonal, as equal ones would.
     odd = 2 * np.arange(len(tiles)) + 1
@@ -151,7 +165,7 @@ def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], n
 
 def make_map(shape: int | tuple[int, ...], n_coordinates: int, rng: np.random.Generator) -> Features:
     """Cells on a lattice, before it has learned anything."""
-    sides = _even_sides(shape, n_coordinates) if isinstance(shape, int) else shape
+    sides = _sides(shape, n_coordinates)
     cells = prod(sides)
     _check_size("n_cells", shape, cells, "cells", MOST_CELLS // max(n_coordinates, 1))
     lattice = np.array(list(product(*(range(n) for n in sides))), dtype=np.float64).T
@@ -171,14 +185,7 @@ def make_map(shape: int | tuple[int, ...], n_coordinates: int, rng: np.random.Ge
 
 def make_fourier(order: int, coupled: int | None, n_coordinates: int) -> Features:
     """The cosines of pi c . u, c having at most `coupled` numbers from 1 to `order`, the others 0."""
-    counts = [comb(n_coordinates, k) * order**k for k in range(n_coordinates + 1)]
-    if coupled is None:
-        coupled = max(
-            (k for k in range(1, n_coordinates + 1) if sum(counts[: k + 1]) <= USUAL_FUNCTIONS),
-            default=1,
-        )
-    coupled = min(coupled, n_coordinates)
-    n = sum(counts[: coupled + 1])
+    n, coupled = _count_functions(order, coupled, n_coordinates)
     _check_size("order", order, n, "functions", MOST_FUNCTIONS, "; so does a smaller coupled")
     index: dict[tuple[int, ...], int] = {}
     parent = np.zeros((n, 3), dtype=np.int64)
@@ -199,6 +206,31 @@ def make_fourier(order: int, coupled: int | None, n_coordinates: int) -> Feature
     norm = 1.0 + 0.5 * float(gain[1:].sum())
     size = np.full(1, order, dtype=np.int64)
     return Features(FOURIER, n, n, norm, gain=gain, size=size, parent=parent)
+
+
+def _tile_counts(tiles: tuple[int, ...], wraps: NDArray[np.bool_]) -> list[int]:
+    """Tiles stored along each coordinate."""
+    return [n if wrap else n + 1 for n, wrap in zip(tiles, wraps, strict=True)]
+
+
+def _count_functions(order: int, coupled: int | None, n_coordinates: int) -> tuple[int, int]:
+    """The functions of a Fourier basis, and how many coordinates one of them couples."""
+    counts = [comb(n_coordinates, k) * order**k for k in range(n_coordinates + 1)]
+    if coupled is None:
+        coupled = max(
+            (k for k in range(1, n_coordinates + 1) if sum(counts[: k + 1]) <= USUAL_FUNCTIONS),
+            default=1,
+        )
+    coupled = min(coupled, n_coordinates)
+    return sum(counts[: coupled + 1]), coupled
+
+
+def _sides(shape: int | tuple[int, ...], n_coordinates: int) -> tuple[int, ...]:
+    """The counts along the sides of a lattice."""
+    if not isinstance(shape, int):
+        return shape
+    _check_size("n_cells", shape, shape, "cells", MOST_CELLS)
+    return _even_sides(shape, n_coordinates)
 
 
 def _even_sides(n_cells: int, n: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from oda_rl._schema import Schema
 from oda_rl._structs import slots
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.compiled_rollout import BEGIN, STEP, ObserveFunction, Rollout, run
@@ -13,6 +14,7 @@ from oda_rl.agents.learner import Learner
 from oda_rl.agents.linear_q import kernels
 from oda_rl.agents.linear_q.config import LinearConfig, SOMConfig, SparseConfig, UniformGridConfig
 from oda_rl.agents.linear_q.features import Encoder, Scratch, encode, make_features
+from oda_rl.agents.linear_q.schema import linear_schema
 from oda_rl.agents.observation_scale import ObservationRange
 
 OBSERVE = ObserveFunction(kernels.observe)
@@ -306,6 +308,11 @@ class LinearLearner(Learner):
         return actions, values
 
     # -- storing ---------------------------------------------------------------------------------
+
+    @classmethod
+    def schema(cls, config: Any, actions: ActionCodec, n_observed: int, n_envs: int) -> Schema:
+        """What a model file may hold of `get_state`."""
+        return linear_schema(config, actions, n_observed, n_envs)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as `Learner.get_state`."""

@@ -13,9 +13,9 @@ from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
-from oda_rl._schema import anything
 from oda_rl.agents.actions import describe_space, restore_space
 from oda_rl.agents.sb3.readable import Readable
+from oda_rl.agents.schema import model_schema
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.training_loops import CompiledRun
@@ -86,7 +86,7 @@ class Saving(Readable):
             If there is no such file, or it is damaged, foreign, or newer; if a hyperparameter cannot
             change any more. The message says which.
         """
-        state: Any = storage.load(path, cls.__name__, anything)
+        state: Any = storage.load(path, cls.__name__, model_schema(cls))
         given, options = split_options(cls.config_class, options)
         made: Any = cls
         model: Any = made(
@@ -96,7 +96,8 @@ class Saving(Readable):
             **{"seed": state["seed"], **options},
             **state["hyperparameters"],
         )
-        restore_model(model, state)
+        with storage.restoring(path):
+            restore_model(model, state)
         if env is not None:
             take_env(model, model._make_env(env), True if "seed" in options else force_reset)
         if "seed" in options:

@@ -1,0 +1,110 @@
+"""What a model file holds of a learner with a codebook (see `oda_rl._schema`)."""
+
+from typing import Any
+
+import numpy as np
+
+from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl.agents.codebook_rl import state as names
+from oda_rl.agents.codebook_rl.arrays import Sizes as ArraySizes
+from oda_rl.agents.schema import rows_schema, scale_schema, shared_schema
+from oda_rl.codebook.annealer import ANNEALER
+from oda_rl.codebook.book import BOOK
+
+ENDLESS = (names.BEST_REWARD, names.BEST_ENDING)  # figures that begin at minus infinity
+
+# What `SlowTimescale.get_state` gives, but for the planes; those; and what the traces owe.
+SLOW = {
+    "annealer": {name: own for name, own in ANNEALER.items() if name != "reference"},
+    "t_max": "float in (0, inf)",
+    "t_min": "float in (0, inf)",
+    "codebook": BOOK,
+}
+TREE = {
+    "normal": "float[N, obs]",
+    "offset": "float[N]",
+    "child": "int[N, 2] in [-N-1, N)",
+    "branch": "int[K] in [0, N+1)",
+}
+LEDGER = rows_schema(
+    names.Ledger,
+    paid="float[E, N+1]",
+    alive="bool[E, N+1]",
+    living="int[E, N+1] in [0, N+1)",
+    n_living="int[E] in [0, N+1]",
+)
+
+
+def _is_a_tree(tree: Any, sizes: Sizes) -> None:
+    """Every node but the first, and every branch, hangs below one node that stands before it."""
+    child, n = tree["child"], sizes["N"]
+    each = np.sort(child.ravel())
+    right = np.array_equal(each, [*range(-n - 1, 0), *range(1, n)] if n else [])
+    right = right and np.all((child < 0) | (child > np.arange(n)[:, None]))
+    expect(right, "child", "is no tree", "every node and branch once, after what is above it")
+    branch, most = tree["branch"], names.BRANCH_WIDTH
+    counts = np.bincount(branch, minlength=n + 1)
+    right = np.all(branch[1:] >= branch[:-1]) and np.all((counts >= 1) & (counts <= most))
+    expect(right, "branch", "is out of order, or too full", f"1 to {most} cells for each in turn")
+
+
+def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
+    """The branches that are alive are those that are listed."""
+    pairs = zip(ledger["alive"], ledger["living"], ledger["n_living"], strict=True)
+    for alive, living, n in pairs:
+        right = np.array_equal(np.sort(living[:n]), np.flatnonzero(alive))
+        expect(right, "living", "are not those that are alive", "each of them once")
+
+
+def codebook_schema(config: Any, actions: Any, n_observed: int, n_envs: int) -> Schema:
+    """What `TwoTimescaleLearner.get_state` gives, of N planes between the branches."""
+    arrays = ArraySizes.of(n_observed, actions, n_envs, config)
+
+    def slow(around: Any, sizes: Sizes) -> Schema:
+        sizes |= {} if config.tree else {"N": 0}
+        if around["warm_up"]["is_known"]:
+            return SLOW | {"tree": Rules(TREE, _is_a_tree) if config.tree else {}}
+        sizes["N"] = 0
+        return {}
+
+    def ledger(around: Any, sizes: Sizes) -> Schema:
+        return Rules(LEDGER, _lists_the_living) if around["warm_up"]["is_known"] else {}
+
+    def fits(state: Any, sizes: Sizes) -> None:
+        """Cells are no more than there is room for, and what is remembered is among them."""
+        known, phase = state["warm_up"]["is_known"], int(state["counters"][names.PHASE])
+        right = phase == names.GROWING or (known and phase == names.LEARNING)
+        expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up")
+        finite = np.isfinite(np.delete(state["figures"], ENDLESS)).all()
+        expect(finite, "figures", "have infinity", "finite numbers")
+        k, n = sizes.get("K", 0), sizes["N"]
+        room, most = arrays.capacity, arrays.max_cells
+        expect(k <= room, "slow/codebook/weight", f"is of {k} cells", f"{room}, twice max_cells")
+        expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")
+        only, n_found = state["memory"]["only"], state["memory"]["n_found"]
+        places = np.minimum(n_found, sizes["F"]) * (names.BRANCH_WIDTH if config.tree else k)
+        right = np.all(n_found <= (min(sizes["F"], max(1, arrays.near_branches)) if known else 0))
+        expect(right, "memory/n_found", "is beyond those found", "as many as were found")
+        expect(np.all(only < places), "memory/only", "is beyond those found", "a cell of them, or -1")
+
+    location = arrays.n_features + arrays.n_products
+    memory = rows_schema(
+        names.Memory,
+        **{"found": "int[E, F] in [0, N+1)", "n_found": "count[E]", "only": "int[E] in [-1, inf)"},
+        **{"action": f"int[E] in [0, {arrays.n_actions})", "held": "count[E]"},
+        **{"norm": "float[E] in [0, inf)", "trace_scale": "float[E] in (0, inf)"},
+        z=f"float[E, {location}]",
+    )
+    shared = shared_schema(scale_schema(config.warmup_steps), memory)
+    entries = {
+        **{name: own for name, own in shared.items() if name != "memory"},
+        "slow": slow,
+        "ledger": ledger,
+        "memory": memory,
+        "counters": f"count[{names.N_COUNTERS}]",
+        "figures": f"float[{names.N_FIGURES}] in [-inf, inf)",
+        "errors": "float[errors] in [0, inf)",
+        "tally": f"count[{names.N_TALLY}]",
+    }
+    n_rows = sum(size for size, _ in arrays.payload.values())
+    return Sized(Rules(entries, fits), n=arrays.n_features, labels=arrays.n_labels, P=n_rows)

@@ -1,0 +1,52 @@
+"""What a model file holds of a learner with linear features (see `oda_rl._schema`)."""
+
+from typing import Any
+
+import numpy as np
+
+from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl.agents.linear_q import kernels
+from oda_rl.agents.linear_q.config import FourierConfig, SOMConfig, SparseConfig
+from oda_rl.agents.linear_q.features import count_features
+from oda_rl.agents.schema import range_schema, rows_schema, shared_schema
+
+
+def _traces_are_listed(memory: Any, sizes: Sizes) -> None:
+    """The traces that are not zero are those that are listed."""
+    for trace, listed, n in zip(memory["trace"], memory["listed"], memory["n_listed"], strict=True):
+        right = np.array_equal(np.sort(listed[:n]), np.flatnonzero(trace))
+        expect(right, "listed", "are not those with a trace", "each of them once")
+
+
+def linear_schema(config: Any, actions: Any, n_observed: int, n_envs: int) -> Schema:
+    """What `LinearLearner.get_state` gives, of F features and W weights."""
+    n_angles = len(config.angles)
+    n_plain = n_observed - 2 * n_angles
+    n_features = count_features(config, np.arange(n_plain + n_angles) >= n_plain)
+    dense, n_weights = isinstance(config, FourierConfig), n_features * actions.n_actions
+    by_visits = isinstance(config, SparseConfig) and config.learning_rate_by == "visits"
+    weights = {"weight": "float[W]"}
+    if by_visits:
+        weights |= {"gain": "float[W] in (0, 1]", "visits": "float[W] in [0, inf)"}
+    if isinstance(config, SOMConfig):
+        weights["location"] = "float[c, F]"
+    own = {
+        "index": "int[E, active] in [0, F)",
+        "trace": "float[E, W] in [0, inf)",
+        "listed": "int[E, listed] in [0, W)",
+        "n_listed": "int[E] in [0, listed]",
+        "action": f"int[E] in [0, {actions.n_actions})",
+        "held": "count[E]",
+    }
+    if dense:
+        own |= {"trace": "float[E, W]", "feature": "float[E, F]"}
+    memory: Schema = rows_schema(kernels.Memory, **own)
+    entries = {
+        **shared_schema(
+            range_schema(config.warmup_steps), memory if dense else Rules(memory, _traces_are_listed)
+        ),
+        "counters": f"count[{kernels.N_COUNTERS}]",
+        "figures": f"float[{kernels.N_FIGURES}]",
+        "weights": weights,
+    }
+    return Sized(entries, c=n_plain + n_angles, F=n_features, W=n_weights)

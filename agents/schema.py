@@ -1,0 +1,137 @@
+"""What a model file holds of an agent, but for what each learner adds (see `oda_rl._schema`)."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
+from oda_rl.agents.actions import ActionCodec, restore_space
+from oda_rl.agents.random_blocks import BLOCK
+
+# Numbered actions, and environments, that a file may claim.
+MOST_ACTIONS, MOST_ENVS = 2**16, 2**12
+KINDS = {"float64": "float", "int64": "int", "bool": "bool"}
+
+
+# -- spaces ------------------------------------------------------------------------------------------
+
+
+def _is_box(space: Any, sizes: Sizes) -> None:
+    """Bounds are of the dtype that is told, and none is above the other."""
+    low, high, dtype = space["low"], space["high"], np.dtype(space["dtype"])
+    right = low.dtype == high.dtype == dtype and dtype.kind in "biuf" and bool(np.all(low <= high))
+    expect(right and sizes["obs"] > 0, "low", "and high do not go together", "bounds of a Box")
+
+
+def _numbers(value: Any, sizes: Sizes) -> None:
+    """Numbers in lists."""
+    array = np.asarray(value)
+    right = array.dtype.kind in "if" and bool(np.isfinite(array).all()) and array.size > 0
+    expect(right and np.abs(array).max() <= 1e30, "", "is something else", "finite numbers")
+
+
+_LISTS = Rules(anything, _numbers)
+ACTIONS = Either(
+    {"kind": {"Discrete"}, "n": f"int in [1, {MOST_ACTIONS}]", "start": f"int in [-{2**31}, {2**31}]"},
+    {"kind": {"MultiDiscrete"}, "nvec": _LISTS, "start": _LISTS},
+    {"kind": {"MultiBinary"}, "n": _LISTS},
+    {"kind": {"Box"}, "low": _LISTS, "high": _LISTS, "dtype": {"float16", "float32", "float64"}},
+)
+OBSERVATIONS = Rules({"low": "label[obs]", "high": "label[obs]", "dtype": "text"}, _is_box)
+
+
+# -- parts of learners -------------------------------------------------------------------------------
+
+
+def scale_schema(warmup_steps: int) -> Schema:
+    """Of an `ObservationScale` of `obs` coordinates."""
+    learned = {"centre": "float[obs]", "scale": "float[obs] in (0, inf)"}
+    return _warm_up(warmup_steps, learned, lambda state: True)
+
+
+def range_schema(warmup_steps: int) -> Schema:
+    """Of an `ObservationRange` of c coordinates, some of which may be angles."""
+    learned = dict.fromkeys(("lower", "upper"), "float[c] in [-inf, inf]")
+    return _warm_up(warmup_steps, learned, _is_range)
+
+
+def _is_range(state: Any) -> bool:
+    width = state["upper"] - state["lower"]
+    return bool(np.all(np.isfinite(width) & (width > 0.0)))
+
+
+def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
+    def fits(state: Any, sizes: Sizes) -> None:
+        """Observations wait as long as they are fewer than wanted, and what is known is sound."""
+        known, n = state["is_known"], len(state["seen"])
+        expect(n == 0 if known else n < steps, "seen", f"has {n} observations", f"less than {steps}")
+        expect(not known or is_sound(state), next(iter(learned)), "is no lower end", "a range")
+
+    return Rules({"is_known": "bool", "seen": "float[seen, obs]", **learned}, fits)
+
+
+def rows_schema(group: Any, **own: str) -> dict[str, str]:
+    """Of a named tuple of arrays with a row for each of E environments; `own` are those of some.
+
+    Dtypes and dimensions are as it declares them; lengths beyond the first dimension are left open.
+    """
+    found = {}
+    for name, hint in get_type_hints(group, include_extras=True).items():
+        kind, n_dims = hint.__metadata__[0]
+        lengths = ["E", *(f"{name}{i}" for i in range(1, n_dims))]
+        found[name] = f"{KINDS[str(kind)]}[{', '.join(lengths)}]"
+    return {**found, **own}
+
+
+def shared_schema(warm_up: Schema, memory: Schema) -> dict[str, Schema]:
+    """What `Learner.get_state` gives."""
+    return {
+        "horizon": "count in [1, inf)",
+        "max_reward": "float in [-inf, inf)",
+        "draws": {"generator": GENERATOR, "row": f"int in [0, {BLOCK}]"},
+        "acting": GENERATOR,
+        "warm_up": warm_up,
+        "memory": memory,
+    }
+
+
+# -- the whole ---------------------------------------------------------------------------------------
+
+
+def model_schema(agent: Any) -> dict[str, Schema]:
+    """What a file of an agent holds, `agent` being its class."""
+    config_class = agent.config_class
+
+    def hyperparameters(around: Any, sizes: Sizes) -> Schema:
+        config_class(**around["hyperparameters"])
+        return {one.name: anything for one in fields(config_class)}
+
+    def learner(around: Any, sizes: Sizes) -> Schema:
+        config = config_class(**around["hyperparameters"])
+        actions = ActionCodec(restore_space(around["action_space"]))
+        return agent._learner_class(config).schema(config, actions, sizes["obs"], sizes["E"])
+
+    environment = {
+        "kind": "text",
+        "generator": maybe(Either(GENERATOR, anything)),
+        "state": anything,
+        "elapsed": maybe("count"),
+        "total": "float",
+    }
+    return {
+        "env_id": maybe("text"),
+        "hyperparameters": hyperparameters,
+        "action_space": ACTIONS,
+        "observation_space": OBSERVATIONS,
+        "n_envs": f"int in [1, {MOST_ENVS}] as E",
+        "learner": learner,
+        "seed": maybe("int in [0, inf)"),
+        **dict.fromkeys(("num_timesteps", "planned_timesteps", "episodes"), "count"),
+        "returns": "float[returns, 2]",
+        "successes": ["bool"],
+        "last_obs": Either(None, "label[E, obs]"),
+        "environments": [environment],
+        "run?": anything,
+    }
