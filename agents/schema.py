@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
+from oda_rl._schema_texts import MOST
 from oda_rl.agents.actions import ActionCodec, restore_space
 from oda_rl.agents.random_blocks import BLOCK
 
@@ -97,6 +98,20 @@ def shared_schema(warm_up: Schema, memory: Schema) -> dict[str, Schema]:
     }
 
 
+def _is_a_state(state: Any, sizes: Sizes) -> None:
+    """Numbers, by name or not, or nothing that is known."""
+    for part in state.values() if isinstance(state, dict) else [state]:
+        array = np.asarray(0.0 if part is None else part)
+        right = array.dtype.kind in "biuf" and bool(np.isfinite(array).all())
+        expect(right, "", "is something else", "finite numbers")
+
+
+def _have_lengths(returns: Any, sizes: Sizes) -> None:
+    """Episodes have had so many steps."""
+    right = np.all((returns[:, 1] >= 0.0) & (returns[:, 1] <= MOST))
+    expect(right, "", "have other lengths", "numbers of steps")
+
+
 # -- the whole ---------------------------------------------------------------------------------------
 
 
@@ -115,8 +130,8 @@ def model_schema(agent: Any) -> dict[str, Schema]:
 
     environment = {
         "kind": "text",
-        "generator": maybe(Either(GENERATOR, anything)),
-        "state": anything,
+        "generator": maybe(GENERATOR),
+        "state": Rules(anything, _is_a_state),
         "elapsed": maybe("count"),
         "total": "float",
     }
@@ -129,7 +144,7 @@ def model_schema(agent: Any) -> dict[str, Schema]:
         "learner": learner,
         "seed": maybe("int in [0, inf)"),
         **dict.fromkeys(("num_timesteps", "planned_timesteps", "episodes"), "count"),
-        "returns": "float[returns, 2]",
+        "returns": Rules("float[returns, 2]", _have_lengths),
         "successes": ["bool"],
         "last_obs": Either(None, "label[E, obs]"),
         "environments": [environment],

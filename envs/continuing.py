@@ -101,7 +101,10 @@ def kind_of(env: gym.Env) -> str:
 
 def _get_generator(inner: gym.Env) -> dict[str, Any] | None:
     generator = getattr(inner, "np_random", None)
-    return dict(generator.bit_generator.state) if isinstance(generator, np.random.Generator) else None
+    if not isinstance(generator, np.random.Generator):
+        return None
+    state = dict(generator.bit_generator.state)
+    return state if state["bit_generator"] == "PCG64" else None  # Gymnasium's own
 
 
 def _get_state(inner: Any) -> Any:

@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import tyro
-from attacks import files, kills
-from attacks.trials import BAD, GOOD, Attack, Outcome, run_trials
 from rich.console import Console
 
+from attacks import files, kills
+from attacks.trials import BAD, GOOD, Attack, Outcome, run_trials
 from common.tables import make_console, show_table
 
 # One trial each, by its number and a generator of its own. New attacks are entered here.
@@ -73,11 +73,11 @@ def show(console: Console, name: str, found: list[Outcome]) -> int:
     total: Counter[str] = sum(by_target.values(), Counter())
     verdicts = [*GOOD, *(verdict for verdict in BAD if total[verdict])]
     rows = [
-        [target, *(str(counts[verdict]) for verdict in verdicts), f"{memory[target]:.2f}"]
+        [target, *(str(counts[verdict]) for verdict in verdicts), f"{memory[target]:.1f}"]
         for target, counts in sorted(by_target.items())
     ]
-    rows.append(["all", *(str(total[verdict]) for verdict in verdicts), f"{max(memory.values()):.2f}"])
-    show_table(console, f"{name}: {len(found)} trials", ["", *verdicts, "memory"], rows)
+    rows.append(["all", *(str(total[verdict]) for verdict in verdicts), f"{max(memory.values()):.1f}"])
+    show_table(console, f"{name}: {len(found)} trials", ["", *verdicts, "MB more"], rows)
     shown: Counter[tuple[str, str]] = Counter()
     for one in found:
         if one.verdict in BAD:

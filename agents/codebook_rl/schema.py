@@ -78,6 +78,10 @@ def codebook_schema(config: Any, actions: Any, n_observed: int, n_envs: int) -> 
         finite = np.isfinite(np.delete(state["figures"], ENDLESS)).all()
         expect(finite, "figures", "have infinity", "finite numbers")
         k, n = sizes.get("K", 0), sizes["N"]
+        for name in ("location", "axis", "payload") if known else ():
+            largest = np.abs(state["slow"]["codebook"][name]).max(initial=0.0)
+            place = f"slow/codebook/{name}"
+            expect(largest <= names.NOWHERE, place, f"has {largest:.2g}", f"up to {names.NOWHERE:g}")
         room, most = arrays.capacity, arrays.max_cells
         expect(k <= room, "slow/codebook/weight", f"is of {k} cells", f"{room}, twice max_cells")
         expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")

@@ -221,7 +221,12 @@ def restore_all(env: VecEnv, stored: list[dict[str, Any]]) -> bool:
     ):
         return False
     inner._reset_seeds()  # the generators are those of the file
-    went_on = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
+    try:
+        went_on = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
+    except (KeyError, TypeError, ValueError) as error:
+        raise storage.ModelFileError(
+            f"the model file has a state of an environment that cannot be: {error}"
+        ) from error
     return all(went_on)
 
 

@@ -37,8 +37,10 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         whole = not by_classes or np.all(targets == np.round(targets))
         expect(whole, "waiting/1", "are no numbers of classes", "whole numbers")
         bandwidth = make_chains(rules, 1).sets[BANDWIDTH, state["state"][BANDWIDTH]]
+        if sizes["M"] == 0:
+            return
         gram = rbf_kernel(state["points"].T, gamma=0.5 / bandwidth**2)
-        worst = np.abs(gram @ state["inverse"] - np.eye(len(gram))).max(initial=0.0)
+        worst = np.abs(gram @ state["inverse"] - np.eye(len(gram))).max()
         right = worst <= WORST_RESIDUAL and bandwidth > 0.0
         expect(right, "inverse", f"is off by {worst:.2g}", "the inverse of the points' Gram matrix")
 
@@ -52,7 +54,7 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         "steps": "float[batch, m]",
         "waiting": (
             "float[W, d]",
-            "float[W, 1] in [0, m)" if by_classes else "float[W, m]",
+            "float[W, 1] in [0, m)" if by_classes else _schema.Either("float[0, 1]", "float[W, m]"),
             "float[W] in (0, inf)",
         ),
     }

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 import numpy as np
+
 from attacks.edits import cut, edit, flip
 from attacks.models import MAKERS, model_bytes, use
 from attacks.trials import (
@@ -23,7 +24,7 @@ from attacks.trials import (
     Memory,
     describe,
 )
-
+from oda_rl.agents.learner import DivergenceError
 from oda_rl.storage import ModelFileError
 
 MEMORY_USED = Memory()
@@ -57,7 +58,7 @@ def attack(
     memory = MEMORY_USED.grown
     if memory > MOST_MEMORY * usual + NOISE and verdict in GOOD:
         verdict, detail = MEMORY, f"{memory} bytes"
-    return verdict, detail, (memory + NOISE) / (usual + NOISE)
+    return verdict, detail, (memory - usual) / 2**20
 
 
 def _judge(kind: type, content: bytes, answers: list[np.ndarray]) -> tuple[str, str]:
@@ -69,13 +70,18 @@ def _judge(kind: type, content: bytes, answers: list[np.ndarray]) -> tuple[str, 
         return RAW, describe(error)
     try:
         found = use(model)
+    except ModelFileError as error:  # of an environment's state, which is known when there is one
+        return REFUSED, str(error)
+    except DivergenceError as error:  # values near to the bound are as good as any
+        return VALID, str(error)
     except Exception as error:
         return LATE, describe(error)
-    for mine, usual in zip(found, answers, strict=True):
+    for mine, usual in zip(found, answers, strict=False):
         expected = np.isfinite(usual) if mine.shape == usual.shape else np.ones(mine.shape, dtype=bool)
         if not np.isfinite(mine[expected]).all():
             return NAN, ""
-    same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(found, answers, strict=True))
+    pairs = zip(found, answers, strict=False)
+    same = len(found) == len(answers) and all(np.array_equal(*p, equal_nan=True) for p in pairs)
     return (EQUAL if same else VALID), ""
 
 

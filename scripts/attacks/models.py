@@ -164,6 +164,8 @@ def _use_agent(model: Any) -> list[Any]:
     points = np.random.default_rng(1).normal(size=(30, *space.shape)).astype(space.dtype)
     found = [model.predict(points, deterministic=True)[0], model.learner.action_values(points)]
     env = _environments()[model.env_id if model.env_id in _environments() else "oda_rl/CartPole-v1"]
+    if (model.observation_space, model.action_space) != (env.observation_space, env.action_space):
+        return found
     model.set_env(model._make_env(env))
     model.set_random_seed(0)
     model.learn(300, reset_num_timesteps=False)

@@ -24,7 +24,7 @@ GOOD = (REFUSED, EQUAL, VALID)
 BAD = (CRASH, NAN, RAW, LATE, RAN, MEMORY, HANG, WRONG)
 SECONDS = 60
 # What the honest file takes, times this, is too much; smaller amounts are noise.
-MOST_MEMORY, NOISE = 1.2, 4 * 2**20
+MOST_MEMORY, NOISE = 1.2, 16 * 2**20
 # Events of the interpreter that a model file must not lead to.
 FORBIDDEN = ("pickle.", "os.system", "os.exec", "os.posix_spawn", "subprocess.", "socket.", "shutil.")
 
@@ -32,7 +32,7 @@ FORBIDDEN = ("pickle.", "os.system", "os.exec", "os.posix_spawn", "subprocess.",
 class Outcome(NamedTuple):
     """What came of one trial: its number, on what, the verdict, what was done and what came of it.
 
-    `memory` is what it took at most, as a multiple of what the same takes without an attack.
+    `memory` is what it took more than the same without an attack, in MB.
     """
 
     number: int

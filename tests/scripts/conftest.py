@@ -67,6 +67,7 @@ def module():
     """A module of the scripts by its name, `benchmarks.plans` say."""
     load("benchmark")
     load("compare")
+    load("torture")
     return importlib.import_module
 
 
