@@ -358,7 +358,7 @@ class Learner(ABC):
 
     @classmethod
     @abstractmethod
-    def schema(cls, config: Any, actions: ActionCodec, n_observed: int, n_envs: int) -> Schema:
+    def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
         """What a model file may hold of `get_state`, with these hyperparameters and sizes."""
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:

@@ -2,28 +2,43 @@
 
 from collections.abc import Callable
 from dataclasses import fields
+from math import prod
 from typing import Any, get_type_hints
 
 import numpy as np
+from gymnasium import spaces
 
 from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
-from oda_rl._schema_texts import MOST
+from oda_rl._schema_texts import MOST, Told
 from oda_rl.agents.actions import ActionCodec, restore_space
+from oda_rl.agents.observations import MOST_FEATURES, ObservationCodec
 from oda_rl.agents.random_blocks import BLOCK
 
 # Numbered actions, and environments, that a file may claim.
-MOST_ACTIONS, MOST_ENVS = 2**16, 2**12
+MOST_ACTIONS, MOST_ENVS = 2**17, 2**12
 KINDS = {"float64": "float", "int64": "int", "bool": "bool"}
 
 
 # -- spaces ------------------------------------------------------------------------------------------
 
 
+def _bounds(around: Any, sizes: Sizes) -> Schema:
+    """Of a Box: arrays that are not too large, before they are read."""
+    shapes = [tuple(getattr(around[name], "shape", (-1,))) for name in ("low", "high")]
+    right = shapes[0] == shapes[1] and 0 < prod(shapes[0]) <= MOST_FEATURES
+    expect(right, "", f"is of the shape {shapes[0]}", f"bounds of up to {MOST_FEATURES} numbers")
+    return anything
+
+
 def _is_box(space: Any, sizes: Sizes) -> None:
     """Bounds are of the dtype that is told, and none is above the other."""
     low, high, dtype = space["low"], space["high"], np.dtype(space["dtype"])
     right = low.dtype == high.dtype == dtype and dtype.kind in "biuf" and bool(np.all(low <= high))
-    expect(right and sizes["obs"] > 0, "low", "and high do not go together", "bounds of a Box")
+    expect(right, "low", "and high do not go together", "bounds of a Box")
+
+
+def _parts(around: Any, sizes: Sizes) -> Schema:
+    return dict.fromkeys(around["parts"], SPACE)
 
 
 def _numbers(value: Any, sizes: Sizes) -> None:
@@ -34,13 +49,23 @@ def _numbers(value: Any, sizes: Sizes) -> None:
 
 
 _LISTS = Rules(anything, _numbers)
-ACTIONS = Either(
+SPACE = Either(
     {"kind": {"Discrete"}, "n": f"int in [1, {MOST_ACTIONS}]", "start": f"int in [-{2**31}, {2**31}]"},
     {"kind": {"MultiDiscrete"}, "nvec": _LISTS, "start": _LISTS},
     {"kind": {"MultiBinary"}, "n": _LISTS},
-    {"kind": {"Box"}, "low": _LISTS, "high": _LISTS, "dtype": {"float16", "float32", "float64"}},
+    Rules({"kind": {"Box"}, "low": _bounds, "high": anything, "dtype": "text"}, _is_box),
+    {"kind": {"Dict", "Tuple"}, "parts": _parts},
 )
-OBSERVATIONS = Rules({"low": "label[obs]", "high": "label[obs]", "dtype": "text"}, _is_box)
+
+
+def space_of(description: Any) -> Any:
+    """The space that is described; of a Box whose bounds have not been read, one of its shape."""
+    if "parts" in description:
+        parts = {name: space_of(part) for name, part in description["parts"].items()}
+        return spaces.Dict(parts) if description["kind"] == "Dict" else spaces.Tuple([*parts.values()])
+    if isinstance(description.get("low"), Told):
+        return spaces.Box(-1.0, 1.0, description["low"].shape, np.dtype(description["dtype"]).type)
+    return restore_space(description)
 
 
 # -- parts of learners -------------------------------------------------------------------------------
@@ -115,9 +140,14 @@ def _have_lengths(returns: Any, sizes: Sizes) -> None:
 # -- the whole ---------------------------------------------------------------------------------------
 
 
-def model_schema(agent: Any) -> dict[str, Schema]:
+def model_schema(agent: Any) -> Schema:
     """What a file of an agent holds, `agent` being its class."""
     config_class = agent.config_class
+
+    def codecs(state: Any) -> tuple[ActionCodec, ObservationCodec]:
+        actions = ActionCodec(space_of(state["action_space"]))
+        table = agent.knows_tables and not actions.is_continuous
+        return actions, ObservationCodec(space_of(state["observation_space"]), table)
 
     def hyperparameters(around: Any, sizes: Sizes) -> Schema:
         config_class(**around["hyperparameters"])
@@ -125,8 +155,17 @@ def model_schema(agent: Any) -> dict[str, Schema]:
 
     def learner(around: Any, sizes: Sizes) -> Schema:
         config = config_class(**around["hyperparameters"])
-        actions = ActionCodec(restore_space(around["action_space"]))
-        return agent._learner_class(config).schema(config, actions, sizes["obs"], sizes["E"])
+        actions, observations = codecs(around)
+        sizes["obs"] = observations.n_features
+        return agent._learner_class(config).schema(config, actions, observations, sizes["E"])
+
+    def last_is_one(state: Any, sizes: Sizes) -> None:
+        """The last observations are such as the environments return."""
+        last, (_, observations) = state["last_obs"], codecs(state)
+        if last is not None:
+            is_tuple = isinstance(observations.space, spaces.Tuple)
+            rows = observations.encode_many(tuple(last.values()) if is_tuple else last, sizes["E"])
+            expect(np.isfinite(rows).all(), "last_obs", "is not finite", "observations")
 
     environment = {
         "kind": "text",
@@ -135,18 +174,19 @@ def model_schema(agent: Any) -> dict[str, Schema]:
         "elapsed": maybe("count"),
         "total": "float",
     }
-    return {
+    entries = {
         "env_id": maybe("text"),
         "hyperparameters": hyperparameters,
-        "action_space": ACTIONS,
-        "observation_space": OBSERVATIONS,
+        "action_space": SPACE,
+        "observation_space": SPACE,
         "n_envs": f"int in [1, {MOST_ENVS}] as E",
         "learner": learner,
         "seed": maybe("int in [0, inf)"),
         **dict.fromkeys(("num_timesteps", "planned_timesteps", "episodes"), "count"),
         "returns": Rules("float[returns, 2]", _have_lengths),
         "successes": ["bool"],
-        "last_obs": Either(None, "label[E, obs]"),
+        "last_obs": anything,
         "environments": [environment],
         "run?": anything,
     }
+    return Rules(entries, last_is_one)

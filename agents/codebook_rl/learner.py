@@ -329,9 +329,9 @@ class TwoTimescaleLearner(ActingLearner):
     # -- storing ---------------------------------------------------------------------------------
 
     @classmethod
-    def schema(cls, config: Any, actions: ActionCodec, n_observed: int, n_envs: int) -> Schema:
+    def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
         """What a model file may hold of `get_state`."""
-        return codebook_schema(config, actions, n_observed, n_envs)
+        return codebook_schema(config, actions, observations, n_envs)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as `Learner.get_state`.

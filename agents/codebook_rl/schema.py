@@ -1,5 +1,6 @@
 """What a model file holds of a learner with a codebook (see `oda_rl._schema`)."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,19 @@ def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
         expect(right, "living", "are not those that are alive", "each of them once")
 
 
-def codebook_schema(config: Any, actions: Any, n_observed: int, n_envs: int) -> Schema:
+def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -> Schema:
     """What `TwoTimescaleLearner.get_state` gives, of N planes between the branches."""
-    arrays = ArraySizes.of(n_observed, actions, n_envs, config)
+    n_states = prod(observations.counts.tolist()) if observations.is_table else 0
+    arrays = ArraySizes.of(observations.n_features, actions, n_envs, config, n_states)
+    tree = config.tree and not n_states
 
     def slow(around: Any, sizes: Sizes) -> Schema:
-        sizes |= {} if config.tree else {"N": 0}
+        if not tree:  # a table stands in branches that follow from the numbers of its states
+            sizes["N"] = max(0, n_states - 1) // names.BRANCH_WIDTH
+        if n_states:
+            return {"payload": Sized("float[P, K]", K=n_states)}
         if around["warm_up"]["is_known"]:
-            return SLOW | {"tree": Rules(TREE, _is_a_tree) if config.tree else {}}
+            return SLOW | {"tree": Rules(TREE, _is_a_tree) if tree else {}}
         sizes["N"] = 0
         return {}
 
@@ -75,18 +81,20 @@ def codebook_schema(config: Any, actions: Any, n_observed: int, n_envs: int) -> 
         known, phase = state["warm_up"]["is_known"], int(state["counters"][names.PHASE])
         right = phase == names.GROWING or (known and phase == names.LEARNING)
         expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up")
-        finite = np.isfinite(np.delete(state["figures"], ENDLESS)).all()
+        endless = (*ENDLESS, *((names.NEXT_SLOW,) if n_states else ()))
+        finite = np.isfinite(np.delete(state["figures"], endless)).all()
         expect(finite, "figures", "have infinity", "finite numbers")
         k, n = sizes.get("K", 0), sizes["N"]
-        for name in ("location", "axis", "payload") if known else ():
-            largest = np.abs(state["slow"]["codebook"][name]).max(initial=0.0)
-            place = f"slow/codebook/{name}"
+        cells = state["slow"].get("codebook", state["slow"])
+        for name in ("location", "axis", "payload"):
+            largest = np.abs(cells.get(name, 0.0)).max(initial=0.0)
+            place = f"slow/{'' if n_states else 'codebook/'}{name}"
             expect(largest <= names.NOWHERE, place, f"has {largest:.2g}", f"up to {names.NOWHERE:g}")
         room, most = arrays.capacity, arrays.max_cells
         expect(k <= room, "slow/codebook/weight", f"is of {k} cells", f"{room}, twice max_cells")
         expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")
         only, n_found = state["memory"]["only"], state["memory"]["n_found"]
-        places = np.minimum(n_found, sizes["F"]) * (names.BRANCH_WIDTH if config.tree else k)
+        places = np.minimum(n_found, sizes["F"]) * (names.BRANCH_WIDTH if tree or n_states else k)
         right = np.all(n_found <= (min(sizes["F"], max(1, arrays.near_branches)) if known else 0))
         expect(right, "memory/n_found", "is beyond those found", "as many as were found")
         expect(np.all(only < places), "memory/only", "is beyond those found", "a cell of them, or -1")
@@ -106,7 +114,7 @@ def codebook_schema(config: Any, actions: Any, n_observed: int, n_envs: int) -> 
         "ledger": ledger,
         "memory": memory,
         "counters": f"count[{names.N_COUNTERS}]",
-        "figures": f"float[{names.N_FIGURES}] in [-inf, inf)",
+        "figures": f"float[{names.N_FIGURES}] in [-inf, inf]",
         "errors": "float[errors] in [0, inf)",
         "tally": f"count[{names.N_TALLY}]",
     }

@@ -209,12 +209,12 @@ class KernelLearner(Learner):
     # -- storing ---------------------------------------------------------------------------------
 
     @classmethod
-    def schema(cls, config: Any, actions: ActionCodec, n_observed: int, n_envs: int) -> Schema:
+    def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
         """What a model file may hold of `get_state`."""
 
         def are_whole(waiting: Any, sizes: Sizes) -> None:
             """The actions among what waits are numbers of actions."""
-            taken, n = waiting[:, n_observed], actions.n_actions
+            taken, n = waiting[:, observations.n_features], actions.n_actions
             right = np.all((taken == np.round(taken)) & (taken >= 0.0) & (taken < n))
             expect(right, "", "has other actions", f"actions from 0 to {n - 1}")
             expect(len(waiting) < config.batch_size, "", "is too long", "less than a mini-batch")

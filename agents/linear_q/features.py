@@ -117,8 +117,7 @@ def make_features(
     Raises a ValueError if there would be too many, or a count is not given for each coordinate.
     """
     if isinstance(config, UniformGridConfig):
-        usual_bins = tuple(counts.tolist()) or _usual_bins(len(periodic))
-        bins = _per_coordinate("bins", config.bins, usual_bins, len(periodic))
+        bins = _bins(config, len(periodic), counts)
         return make_tiles(bins, 1, np.ones(len(periodic), dtype=bool), "bins")
     if isinstance(config, TileCodingConfig):
         usual = _usual_tiles(len(periodic), config.tilings)
@@ -130,11 +129,11 @@ def make_features(
     return make_fourier(config.order, config.coupled, len(periodic))
 
 
-def count_features(config: LinearConfig, periodic: NDArray[np.bool_]) -> int:
+def count_features(config: LinearConfig, periodic: NDArray[np.bool_], counts: NDArray[np.int64]) -> int:
     """How many features a configuration asks for, none of which is made."""
     n = len(periodic)
     if isinstance(config, UniformGridConfig):
-        return prod(_per_coordinate("bins", config.bins, _usual_bins(n), n))
+        return prod(_bins(config, n, counts))
     if isinstance(config, TileCodingConfig):
         tiles = _per_coordinate("tiles", config.tiles, _usual_tiles(n, config.tilings), n)
         return config.tilings * prod(_tile_counts(tiles, periodic))
@@ -206,6 +205,11 @@ def make_fourier(order: int, coupled: int | None, n_coordinates: int) -> Feature
     norm = 1.0 + 0.5 * float(gain[1:].sum())
     size = np.full(1, order, dtype=np.int64)
     return Features(FOURIER, n, n, norm, gain=gain, size=size, parent=parent)
+
+
+def _bins(config: UniformGridConfig, n: int, counts: NDArray[np.int64]) -> tuple[int, ...]:
+    """The bins of a grid along each coordinate."""
+    return _per_coordinate("bins", config.bins, tuple(counts.tolist()) or _usual_bins(n), n)
 
 
 def _tile_counts(tiles: tuple[int, ...], wraps: NDArray[np.bool_]) -> list[int]:

@@ -310,9 +310,9 @@ class LinearLearner(Learner):
     # -- storing ---------------------------------------------------------------------------------
 
     @classmethod
-    def schema(cls, config: Any, actions: ActionCodec, n_observed: int, n_envs: int) -> Schema:
+    def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
         """What a model file may hold of `get_state`."""
-        return linear_schema(config, actions, n_observed, n_envs)
+        return linear_schema(config, actions, observations)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as `Learner.get_state`."""

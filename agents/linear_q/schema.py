@@ -18,11 +18,12 @@ def _traces_are_listed(memory: Any, sizes: Sizes) -> None:
         expect(right, "listed", "are not those with a trace", "each of them once")
 
 
-def linear_schema(config: Any, actions: Any, n_observed: int, n_envs: int) -> Schema:
+def linear_schema(config: Any, actions: Any, observations: Any) -> Schema:
     """What `LinearLearner.get_state` gives, of F features and W weights."""
     n_angles = len(config.angles)
-    n_plain = n_observed - 2 * n_angles
-    n_features = count_features(config, np.arange(n_plain + n_angles) >= n_plain)
+    n_plain = observations.n_features - 2 * n_angles
+    periodic = np.arange(n_plain + n_angles) >= n_plain
+    n_features = count_features(config, periodic, observations.counts)
     dense, n_weights = isinstance(config, FourierConfig), n_features * actions.n_actions
     by_visits = isinstance(config, SparseConfig) and config.learning_rate_by == "visits"
     weights = {"weight": "float[W]"}

@@ -103,6 +103,7 @@ def _makers() -> dict[str, Callable[[], Any]]:
         "TwoTimescaleQ, per action": lambda: _agent("TwoTimescaleQ", codebook="per_action", **AGENT),
         "TwoTimescaleQ, continuous": lambda: _agent("TwoTimescaleQ", "oda_rl/Pendulum-v1", **AGENT),
         "TwoTimescaleAC": lambda: _agent("TwoTimescaleAC", **AGENT),
+        "TwoTimescaleQ, table": lambda: _agent("TwoTimescaleQ", "oda_rl/DeepSea-v0"),
         "UniformGridQ": lambda: _agent("UniformGridQ", bins=3, **few),
         "SOMQ": lambda: _agent("SOMQ", n_cells=16, **few),
         "TileCodingSarsa": lambda: _agent(
@@ -161,17 +162,23 @@ def _answers(model: Any) -> list[Any]:
 
 def _use_agent(model: Any) -> list[Any]:
     space = model.observation_space
-    points = np.random.default_rng(1).normal(size=(30, *space.shape)).astype(space.dtype)
-    found = [model.predict(points, deterministic=True)[0], model.learner.action_values(points)]
+    rng = np.random.default_rng(1)
+    if isinstance(space, gym.spaces.Discrete):
+        points = space.start + np.arange(min(30, space.n))
+    else:
+        points = rng.normal(size=(30, *space.shape)).astype(space.dtype)
+    rows = np.asarray(points, dtype=np.float64).reshape(len(points), -1)
+    found = [model.predict(points, deterministic=True)[0], model.learner.action_values(rows)]
     env = _environments()[model.env_id if model.env_id in _environments() else "oda_rl/CartPole-v1"]
     if (model.observation_space, model.action_space) != (env.observation_space, env.action_space):
         return found
     model.set_env(model._make_env(env))
     model.set_random_seed(0)
     model.learn(300, reset_num_timesteps=False)
-    return [*found, model.predict(points, deterministic=True)[0], model.learner.action_values(points)]
+    return [*found, model.predict(points, deterministic=True)[0], model.learner.action_values(rows)]
 
 
 @lru_cache(maxsize=1)
 def _environments() -> dict[str, gym.Env]:
-    return {name: gym.make(name) for name in ("oda_rl/CartPole-v1", "oda_rl/Pendulum-v1")}
+    names = ("oda_rl/CartPole-v1", "oda_rl/Pendulum-v1", "oda_rl/DeepSea-v0")
+    return {name: gym.make(name) for name in names}

@@ -1,4 +1,4 @@
-"""Attacks as `scripts/torture.py` makes them: some on small models, and that each verdict can come about."""
+"""Attacks as `scripts/torture.py` makes them, on small models, and that each verdict can come about."""
 
 import os
 import signal
