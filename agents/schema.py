@@ -12,6 +12,7 @@ from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, ex
 from oda_rl._schema_texts import MOST, Told
 from oda_rl.agents.actions import ActionCodec, restore_space
 from oda_rl.agents.observations import MOST_FEATURES, ObservationCodec
+from oda_rl.agents.one_hot import OneHotCodec
 from oda_rl.agents.random_blocks import BLOCK
 
 # Numbered actions, and environments, that a file may claim.
@@ -74,6 +75,7 @@ def space_of(description: Any) -> Any:
 def scale_schema(warmup_steps: int) -> Schema:
     """Of an `ObservationScale` of `obs` coordinates."""
     learned = {"centre": "float[obs]", "scale": "float[obs] in (0, inf)"}
+    learned |= dict.fromkeys(("lowest", "highest"), "float[obs] in [-inf, inf]")
     return _warm_up(warmup_steps, learned, lambda state: True)
 
 
@@ -115,7 +117,7 @@ def shared_schema(warm_up: Schema, memory: Schema) -> dict[str, Schema]:
     """What `Learner.get_state` gives."""
     return {
         "horizon": "count in [1, inf)",
-        "max_reward": "float in [-inf, inf)",
+        "rewards": "float[rewards] in [-inf, inf]",
         "draws": {"generator": GENERATOR, "row": f"int in [0, {BLOCK}]"},
         "acting": GENERATOR,
         "warm_up": warm_up,
@@ -147,7 +149,11 @@ def model_schema(agent: Any) -> Schema:
     def codecs(state: Any) -> tuple[ActionCodec, ObservationCodec]:
         actions = ActionCodec(space_of(state["action_space"]))
         table = agent.knows_tables and not actions.is_continuous
-        return actions, ObservationCodec(space_of(state["observation_space"]), table)
+        space = space_of(state["observation_space"])
+        if state["one_hot"]:
+            expect(table, "one_hot", "is True", "False, as there is no table")
+            return actions, OneHotCodec(space)
+        return actions, ObservationCodec(space, table)
 
     def hyperparameters(around: Any, sizes: Sizes) -> Schema:
         config_class(**around["hyperparameters"])
@@ -179,6 +185,7 @@ def model_schema(agent: Any) -> Schema:
         "hyperparameters": hyperparameters,
         "action_space": SPACE,
         "observation_space": SPACE,
+        "one_hot": "bool",
         "n_envs": f"int in [1, {MOST_ENVS}] as E",
         "learner": learner,
         "seed": maybe("int in [0, inf)"),

@@ -12,7 +12,8 @@ from oda_rl.agents.schema import rows_schema, scale_schema, shared_schema
 from oda_rl.codebook.annealer import ANNEALER
 from oda_rl.codebook.book import BOOK
 
-ENDLESS = (names.BEST_REWARD, names.BEST_ENDING)  # figures that begin at minus infinity
+# Figures that begin at minus infinity
+ENDLESS = (names.BEST_ENDING, *range(names.REWARDS, names.RECURRING_REWARD + 1))
 
 # What `SlowTimescale.get_state` gives, but for the planes; those; and what the traces owe.
 SLOW = {
