@@ -117,7 +117,7 @@ def shared_schema(warm_up: Schema, memory: Schema) -> dict[str, Schema]:
     """What `Learner.get_state` gives."""
     return {
         "horizon": "count in [1, inf)",
-        "rewards": "float[rewards] in [-inf, inf]",
+        "rewards": "float[4] in [-inf, inf]",
         "draws": {"generator": GENERATOR, "row": f"int in [0, {BLOCK}]"},
         "acting": GENERATOR,
         "warm_up": warm_up,
