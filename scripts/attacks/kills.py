@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from attacks.trials import EQUAL, WRONG, Attack, Begin
 
 SAVE_FREQ = 1000
