@@ -4,7 +4,7 @@ python scripts/benchmark.py agent                          # all tasks: returns,
 python scripts/benchmark.py agent --algorithm UniformGridQ # the same of a baseline
 python scripts/benchmark.py agent --plot                   # return against numbers stored, of all
 python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by seed
-python scripts/benchmark.py suite                          # the defaults on 30 tasks, beside SB3's
+python scripts/benchmark.py suite                          # the defaults on 29 tasks, beside SB3's
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
 python scripts/benchmark.py envs                           # steps per second of the environments
 python scripts/benchmark.py partition                      # the partitioner against k-means

@@ -24,6 +24,8 @@ from sb3_zoo import find_zoo_options
 Label = Literal["ours", "random", "PPO", "A2C", "DQN-SAC", "PPO-zoo", "A2C-zoo", "DQN-SAC-zoo"]
 OURS = "ours"
 LABELS: tuple[Label, ...] = get_args(Label)
+# Of the tables where the output is no terminal
+WIDE = 180
 PICTURES = {"suite_steps": "steps", "suite_seconds": "curve_seconds"}
 
 
@@ -115,7 +117,12 @@ def task_rows(fields: Sequence[Field], labels: Sequence[str]) -> tuple[list[str]
         steps = max(entry.plan.total_timesteps for entry in field.entries)
         name = task.name if task else field.env_id
         rows.append(
-            [name, f"{steps:,}", f"{field.best:g}", *(cell_of(field, label) for label in labels)]
+            [
+                name,
+                f"{steps:,}",
+                f"{round(field.best, 3):g}",
+                *(cell_of(field, label) for label in labels),
+            ]
         )
     return ["task", "steps", "best", *labels], rows
 
@@ -127,14 +134,14 @@ NOTES = (
     "Seconds: of the processor, one thread, training alone; sum over tasks of the medians over seeds.",
     "PPO, A2C, DQN-SAC: Stable-Baselines3 with its own defaults; -zoo: with RL Zoo's settings, where "
     "there are any. DQN-SAC is DQN for numbered actions, SAC for the others. Ours has no options. All "
-    "have the same steps.",
+    "have the same steps. Where a task has one run alone, an interval has no width.",
 )
 
 
-def make_page(fields: Sequence[Field], labels: Sequence[str], skipped: Sequence[str]) -> str:
+def make_page(fields: Sequence[Field]) -> str:
     """The page of the documentation."""
     sources = "; ".join(
-        f"{task.name} {task.best:g} ({task.source})"
+        f"{task.name} {round(task.best, 3):g} ({task.source})"
         for field in fields
         if (task := find_task(field.env_id, SUITE))
     )
@@ -145,14 +152,13 @@ def make_page(fields: Sequence[Field], labels: Sequence[str], skipped: Sequence[
         "docs` it writes this page.\n",
         "![Normalised scores over all tasks, and performance profiles](suite.png)\n",
         to_markdown(*pooled_rows(fields, OURS)),
-        to_markdown(*task_rows(fields, labels)),
+        to_markdown(*task_rows(fields, algorithms_of(fields))),
         *(f"{note}\n" for note in NOTES),
         "![Return against environment steps, a panel for each task](suite_steps.png)\n",
         "![Return against seconds, a panel for each task](suite_seconds.png)\n",
         "Lines: IQM over seeds of greedy episodes on the way, with its 95 % interval; dotted the random "
         "policy, dashed the best return known.\n",
         f"Best returns known: {sources}.\n",
-        *(f"{line}\n" for line in skipped),
     ]
     return "\n".join(parts)
 
@@ -176,18 +182,38 @@ def numbers_of(fields: Sequence[Field]) -> list[dict[str, object]]:
     ]
 
 
-def write_all(
-    fields: Sequence[Field], labels: list[str], skipped: list[str], folder: Path
-) -> list[Path]:
+def write_all(fields: Sequence[Field], folder: Path) -> list[Path]:
     """The page, its pictures, the numbers as JSON, and a line for each run as CSV."""
     folder.mkdir(parents=True, exist_ok=True)
-    replace_file(folder / "suite.md", make_page(fields, labels, skipped))
+    replace_file(folder / "suite.md", make_page(fields))
     replace_file(folder / "suite.json", json.dumps(numbers_of(fields), indent=1) + "\n")
     write_csv(folder / "suite.csv", [(e.plan, run) for f in fields for e in f.entries for run in e.runs])
     save(draw_summary(fields), folder / "suite.png", dpi=110)
     for name, x in PICTURES.items():
         save(draw_curves(fields, x), folder / f"{name}.png", dpi=110)
     return sorted(folder.glob("suite*.*"))
+
+
+def tell_all(
+    fields: list[Field], trouble: list[str], interrupted: bool, args: Suite, console: Console
+) -> None:
+    """Print the tables, write everything down, and say where."""
+    if not console.is_terminal:
+        console.width = WIDE
+    if fields:
+        rows = task_rows(fields, algorithms_of(fields))
+        show_close_table(console, "Return, and score", *rows, bold=(OURS,))
+        show_close_table(console, "Scores over all tasks", *pooled_rows(fields, OURS), bold=(OURS,))
+        for note in NOTES:
+            console.print(note, highlight=False, markup=False, style="dim")
+    for line in trouble:
+        console.print(line, highlight=False, markup=False)
+    if interrupted:
+        console.print("Interrupted. The same command makes only the runs that are missing.")
+    console.print(f"Every run is kept under {args.log_dir}", highlight=False)
+    if fields:
+        for path in write_all(fields, args.output or args.log_dir):
+            console.print(f"  {path}", highlight=False)
 
 
 def run_suite(args: Suite, console: Console) -> int:
@@ -216,18 +242,5 @@ def run_suite(args: Suite, console: Console) -> int:
         if runs:
             by_task[task].entries.append(Entry(plan, runs, float("inf"), label))
     fields = [field for field in by_task.values() if field.entries]
-    if fields:
-        labels = algorithms_of(fields)
-        show_close_table(console, "Return, and score", *task_rows(fields, labels), bold=(OURS,))
-        show_close_table(console, "Scores over all tasks", *pooled_rows(fields, OURS), bold=(OURS,))
-        for note in NOTES:
-            console.print(note, highlight=False, markup=False, style="dim")
-    for line in [*skipped, *made.failures]:
-        console.print(line, highlight=False, markup=False)
-    if made.interrupted:
-        console.print("Interrupted. The same command makes only the runs that are missing.")
-    console.print(f"Every run is kept under {args.log_dir}", highlight=False)
-    if fields:
-        for path in write_all(fields, labels, skipped, args.output or args.log_dir):
-            console.print(f"  {path}", highlight=False)
+    tell_all(fields, [*skipped, *made.failures], made.interrupted, args, console)
     return 1 if made.failures else 0

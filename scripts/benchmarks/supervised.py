@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.regression import show_regression, show_regression_stream
 from common.arguments import Count, Positive
 from common.measuring import timed
-from common.tables import make_table, show_table
+from common.tables import make_table, show_table, yes
 from oda_rl import ODAClassifier, datasets
 from oda_rl._types import Array, Labels
 
@@ -146,7 +146,7 @@ def is_reached(name: str, results: dict[str, Result]) -> str:
         missed.append("K")
     if np.median(ours.seconds) > times * np.median(forest.seconds):
         missed.append("time")
-    return "yes" if not missed else "no: " + ", ".join(missed)
+    return yes(not missed, *missed)
 
 
 def show_accuracy(args: Supervised, console: Console) -> None:
@@ -170,7 +170,7 @@ def show_accuracy(args: Supervised, console: Console) -> None:
         )
     mean = np.mean(means, axis=0)
     table.add_section()
-    reached = "yes" if mean[0] >= mean[1] else "no: accuracy"
+    reached = yes(mean[0] >= mean[1])
     table.add_row("mean", *(f"{value:.2f}" for value in mean), "", "", "", "forest's", reached)
     console.print(table)
     console.print(
@@ -190,8 +190,7 @@ def show_credit(args: Supervised, console: Console) -> None:
         row += [f"{np.median(result.seconds):.2f}", ""]
         if name == OURS:
             row[3] = f"{np.mean(result.sizes):.0f}, {max(result.sizes)}"
-            row[5] = "yes" if np.mean(result.scores) >= least else "no"
-            row[5] += f" (at least {least:.3f})"
+            row[5] = f"{yes(np.mean(result.scores) >= least)} (at least {least:.3f})"
         rows.append(row)
     title = f"Credit-card sample, 5-fold F1, seeds {args.seeds}: {labels.mean():.2%} frauds"
     columns = ("classifier", "F1", "sd of folds", "K mean, max", "fit s", "reached")

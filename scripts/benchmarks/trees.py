@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.trees_resolutions import show_resolutions
 from common.arguments import Count, Positive
 from common.measuring import repeated_seconds
-from common.tables import show_table
+from common.tables import show_table, yes
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl._types import Array
 from oda_rl.datasets import make_gaussian_classes, make_surface
@@ -179,18 +179,13 @@ def told(found: dict[str, list[Fitted]], middle: dict[str, Fitted]) -> str:
         level = middle[TREE][place] <= middle[FLAT][place] + 1e-9
         more = tree[:, place] - flat[:, place]
         lines.append(
-            f"  {name}: median no larger: {answer(level)}; {np.median(more):+.2f} in the median seed, "
+            f"  {name}: median no larger: {yes(level)}; {np.median(more):+.2f} in the median seed, "
             f"no larger in {int((more <= 1e-9).sum())} of {len(tree)} seeds"
         )
     for place, name, share in ((0, "codevectors", CODEVECTOR_SHARE), (3, "time", TIME_SHARE)):
         ratio = np.median(tree[:, place] / flat[:, place])
-        lines.append(f"  {name}, times: {ratio:.3f} (at most {share:g}: {answer(ratio <= share)})")
+        lines.append(f"  {name}, times: {ratio:.3f} (at most {share:g}: {yes(ratio <= share)})")
     return "\n".join(lines)
-
-
-def answer(reached: bool | np.bool_) -> str:
-    """Yes or no."""
-    return "yes" if reached else "no"
 
 
 # -- prediction ----------------------------------------------------------------------------------
@@ -236,8 +231,8 @@ def show_prediction(args: Trees, console: Console) -> None:
     small, big, flat, _ = costs
     console.print(
         f"Many at once: {big / small:.1f} times the cost of the small tree (at most {MOST_TIMES_100:g}: "
-        f"{answer(big <= MOST_TIMES_100 * small)}), {flat / big:.1f} times less than the flat "
-        f"codebook (at least {LEAST_TIMES_FLAT:g}: {answer(flat >= LEAST_TIMES_FLAT * big)}).\n"
+        f"{yes(big <= MOST_TIMES_100 * small)}), {flat / big:.1f} times less than the flat "
+        f"codebook (at least {LEAST_TIMES_FLAT:g}: {yes(flat >= LEAST_TIMES_FLAT * big)}).\n"
         "One at a time scikit-learn's checks of the input cost more than the search."
     )
 
@@ -319,7 +314,7 @@ def show_splits(seeds: Sequence[int], n_stream: int, console: Console, splits: S
     title = "Largest rise of the training error when cells split, percentage points"
     show_table(console, title, ("", "cells split", "in their cell", "on all data"), rows, left=0)
     worst = max(*splits.of_cells.values(), *splits.of_all.values())
-    reached = "yes" if worst <= MOST_RISE else "no"
+    reached = yes(worst <= MOST_RISE)
     console.print(
         "Errors: part of the samples of a classifier, part of the variance for the others. In their "
         "cell: the samples at hand, by history_; on all data: before and after a layer, or the chunk of "

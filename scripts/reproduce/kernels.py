@@ -19,11 +19,10 @@ import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.kernels import PAPER
+from benchmarks.kernels import PAPER, progress
 from common.measuring import interval
 from common.pictures import (
     BLUE,
@@ -87,9 +86,7 @@ def smooth(values: Array) -> Array:
 def run(method: str, args: Args) -> Runs:
     """All seeds of one method."""
     rows = []
-    for seed in track(
-        range(args.seeds), description=method, transient=True, disable=not sys.stdout.isatty()
-    ):
+    for seed in progress(range(args.seeds), method):
         samples, labels, test, test_labels = make_multidist(args.n_samples, seed=seed)
         model = KernelSGDClassifier(args.loss, random_state=seed, **PAPER, **METHODS[method])
         model.fit(samples, labels)
