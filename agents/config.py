@@ -252,7 +252,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
     """
 
     has_critic: ClassVar[bool] = False
-    actor_rate: ClassVar[float] = 0.0
+    actor_rate: ClassVar[float | None] = None
 
     trace_decay: float | None = setting(  # type: ignore[assignment]
         None,
@@ -363,9 +363,10 @@ class TwoTimescaleACConfig(_AnnealedConfig):
     )
     softness: float = with_default(TwoTimescaleConfig, "softness", 4.0)
     learning_rate_halving: float = with_default(TwoTimescaleConfig, "learning_rate_halving", 3000.0)
-    actor_rate: float = setting(
-        1.0,
-        "Stepsize of the actor, in those of the critic; it moves by errors in units of their mean size.",
+    actor_rate: float | None = setting(
+        None,
+        "Stepsize of the actor, in those of the critic; it moves by errors in units of their mean size. "
+        "By default 1, and 0.5 if actions are continuous.",
         "[0, inf]",
         group="The actor",
     )
@@ -394,3 +395,5 @@ JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300, samples=30)
 TREE_CELLS, TREE_SAMPLES = 1000, 10
 # Cells for several actions lie above one another in a branch: more branches have as many observations.
 NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 4
+# The preferences of a distribution over an interval move it further than those of numbered actions.
+ACTOR_RATE, CONTINUOUS_ACTOR_RATE = 1.0, 0.5

@@ -14,7 +14,7 @@ from oda_rl._structs import slots
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.rules import actor_critic, q_lambda, table_q
-from oda_rl.agents.config import CodebookConfig
+from oda_rl.agents.config import ACTOR_RATE, CONTINUOUS_ACTOR_RATE, CodebookConfig
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, h
     """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
     discounted = config.criterion == "discounted"
     start, end = config.find_exploration(sizes.is_table)
+    default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else ACTOR_RATE
     for index, value in {
         names.GAMMA: config.gamma if discounted else 1.0,
         names.AVERAGE_RATE: 0.0 if discounted else config.average_rate,
@@ -173,7 +174,7 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, h
         names.SLOW_A: config.slow_a,
         names.SLOW_B: config.slow_b,
         names.FLATTENING: config.flattening,
-        names.ACTOR_RATE: config.actor_rate,
+        names.ACTOR_RATE: default_rate if config.actor_rate is None else config.actor_rate,
     }.items():
         numbers.settings[index] = value
     for index, count in {
