@@ -69,9 +69,9 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
         Returns
         -------
-        modes, deviations : ndarray of shape (n, n_coordinates)
-            The most probable points, and the standard deviations of each coordinate, in the
-            environment's own units.
+        middles, deviations : ndarray of shape (n, n_coordinates)
+            The greedy points, between mean and mode, and the standard deviations of each coordinate, in
+            the environment's own units.
 
         Raises
         ------
@@ -105,13 +105,13 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return super().action_values(observations)
 
     def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
-        """The most probable actions, as numbers or as points in the environment's own units."""
+        """The most probable numbers, or the middles of `distributions`."""
         if self.actions.is_continuous:
             return self.distributions(observations)[0]
         return super().greedy(observations)
 
     def act(self, observations: NDArray[Any], deterministic: bool) -> NDArray[Any]:
-        """The most probable actions, or actions drawn from the actor of the present."""
+        """The greedy actions, or actions drawn from the actor of the present."""
         if deterministic:
             return self.greedy(observations)
         if self.actions.is_continuous:
@@ -122,9 +122,9 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return (drawn >= bounds[:, :-1]).sum(axis=1)
 
     def describe(self, preferences: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        """Modes and standard deviations, in the environment's units, of preferences (n, 2 m)."""
-        modes = beta_policy.modes(preferences)
-        found = beta_policy.scale_points(modes, self.actions.centre, self.actions.scale)
+        """Greedy points and standard deviations, in the environment's units, of preferences (n, 2 m)."""
+        middles = beta_policy.middles(preferences)
+        found = beta_policy.scale_points(middles, self.actions.centre, self.actions.scale)
         return found, 2.0 * self.actions.scale * beta_policy.deviations(preferences)
 
     def _largest_value(self) -> float:

@@ -47,7 +47,7 @@ class CodebookCells:
     own_actions : sequence or None
         The actions that cells stand for, where they stand for one.
     draws_points : bool
-        Whether an actor draws points of a Box: cells then have values of states, and a mode each.
+        Whether an actor draws points of a Box: cells then have values of states, and a point each.
     prefers : bool
         Whether an actor prefers numbered actions: what cells know of these are preferences, not values.
     polytopes : bool
@@ -109,11 +109,11 @@ class CodebookCells:
             values = np.where(self.book.labels == np.arange(sizes.n_actions)[:, None], values, 0.0)
         return Active(share, values, apart)
 
-    def own_modes(self, observation: Array) -> Array:
-        """The most probable point of a Box according to each cell alone, of shape (n_cells, m)."""
+    def own_points(self, observation: Array) -> Array:
+        """The greedy point of a Box according to each cell alone, of shape (n_cells, m)."""
         actor: Any = self.learner
-        modes, _ = actor.describe(self._at(observation, "q").T)
-        return np.asarray(modes)
+        points, _ = actor.describe(self._at(observation, "q").T)
+        return np.asarray(points)
 
     def _at(self, observation: Array, field: str) -> Array:
         """The functions of a field of the payload at an observation, of shape (n_functions, n_cells)."""

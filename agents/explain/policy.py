@@ -49,8 +49,8 @@ class PolicyCell:
     visits : float
         Share of the training's steps, while values were learned; NaN where they are not counted.
     deviation : ndarray of shape (n_coordinates,) or None
-        The standard deviations of the points of a Box that an actor draws there; the action is the most
-        probable one, and the value that of the state.
+        The standard deviations of the points of a Box that an actor draws there; the value is then that
+        of the state.
     probability : float
         Where an actor draws numbered actions, that of the greedy one: the value is then that of the
         state, and the margin one of preferences. NaN otherwise.
@@ -250,7 +250,7 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
         active = cells.active(state, action)
         value, margin = float(active.total[0]), np.nan
         if cells.draws_points:
-            own, wide = cells.own_modes(state), model.learner.distributions(state[None])[1][0]
+            own, wide = cells.own_points(state), model.learner.distributions(state[None])[1][0]
         else:
             others = [(u, float(cells.active(state, u).total[0])) for u in _alternatives(model, action)]
     else:

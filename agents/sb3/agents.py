@@ -117,8 +117,9 @@ class TwoTimescaleAC(CodebookAlgorithm):
     new ones inherit preferences and values.
 
     There is no share of random actions to be set, no optimism, and nothing that depends on the length
-    of a run: what is learned gets better with more steps. `predict` takes the most probable action, or,
-    if it is not to be deterministic, draws one.
+    of a run: what is learned gets better with more steps. `predict` takes the most probable action (of
+    a distribution over a Box a point between its mean and its mode), or, if it is not to be
+    deterministic, draws one.
 
     Observations are those of `TwoTimescaleQ`, a cell for each state where they are discrete; the scale
     of Boxes is learned from the bounds and from what a warm-up shows. Discrete, MultiDiscrete and

@@ -243,8 +243,8 @@ def test_points_of_a_box(options):
     found, _ = model.predict(states, deterministic=True)
     away = np.abs((found - low) / np.subtract(high, low) - 0.5 * (states + 1.0))
     assert away.mean() < 0.1, "of the range; always in the middle it is 0.23"
-    modes, deviations = model.learner.distributions(states)
-    np.testing.assert_allclose(found, modes, rtol=1e-6)
+    middles, deviations = model.learner.distributions(states)
+    np.testing.assert_allclose(found, middles, rtol=1e-6)
     drawn = np.array([model.predict(states[:5])[0] for _ in range(500)])
     assert (drawn >= model.action_space.low).all()
     assert (drawn <= model.action_space.high).all()
