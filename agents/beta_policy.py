@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from oda_rl._jit import inline_kernel, lean_kernel
 
-# The greedy y is (a - this) / (a + b - twice this): the mean at 0, about the median at 1/3, and the
-# mode at 1. A mode may be far from most of what is drawn, and a mean falls short of where it should be at a bound.
-TOWARDS_MODE = 0.5
+# The greedy y is (a - 1 + this) / (a + b - 2 + twice this): the mode at 0, about the median at 2/3, and
+# the mean at 1. A mode may be far from most of what is drawn, and a mean falls short of where it should
+# be at a bound.
+MIDDLE = 0.5
 # Parameters are at least 1 plus this.
 LEAST = 1e-6
 # y keeps this distance from 0 and 1, where log p has no gradient.
@@ -39,8 +40,8 @@ def shapes(preferences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
 
 def middles(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
     """The greedy y, half way from the mean to the mode, of shape (n, m)."""
-    a, b = shapes(preferences)
-    found: NDArray[np.float64] = (a - TOWARDS_MODE) / (a + b - 2.0 * TOWARDS_MODE)
+    parts = np.logaddexp(0.0, preferences) + MIDDLE
+    found: NDArray[np.float64] = parts[:, ::2] / (parts[:, ::2] + parts[:, 1::2])
     return found
 
 

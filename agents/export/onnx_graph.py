@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.beta_policy import LEAST
+from oda_rl.agents.beta_policy import MIDDLE
 from oda_rl.agents.export.program import PolicyProgram
 
 OPSET = 18
@@ -87,7 +87,7 @@ def _decide(graph: _Graph, program: PolicyProgram) -> list[Any]:
         return ["n", *program.actions.shape[1:]]
     low, high = program.bounds
     graph.add("Softplus", "values", to="excess")
-    graph.add("Max", "excess", graph.constant("least", LEAST), to="parameters")
+    graph.add("Add", "excess", graph.constant("middle", MIDDLE), to="parameters")
     for name, first in (("rising", 0), ("falling_part", 1)):
         columns = graph.constant(f"{name}_columns", np.arange(first, 2 * len(low), 2))
         graph.add("Gather", "parameters", columns, to=name, axis=1)

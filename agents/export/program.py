@@ -27,8 +27,8 @@ class PolicyProgram:
     of action a is sum_i p_i (value_ia + sum_j slope_iaj (x_j - mu_ij)).
 
     An actor on a Box has two such numbers, h and g, for each coordinate of an action in place of values:
-    it lies at s(h) / (s(h) + s(g)) of the way between its bounds, with s(h) = log(1 + exp(h)), the mode
-    of a Beta distribution.
+    it lies at s(h) / (s(h) + s(g)) of the way between its bounds, s(h) = .5 + log(1 + exp(h)), between
+    the mean and the mode of a Beta distribution.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class PolicyProgram:
         if self.actions is not None:
             return np.asarray(self.actions[found.argmax(axis=1)])
         low, high = self.bounds
-        return np.asarray(low + (high - low) * beta_policy.modes(found))
+        return np.asarray(low + (high - low) * beta_policy.middles(found))
 
     def rounded(self, digits: int) -> Self:
         """The same with numbers of so many significant digits."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.beta_policy import LEAST
+from oda_rl.agents.beta_policy import MIDDLE
 from oda_rl.agents.export.program import PolicyProgram, policy_program
 from oda_rl.storage import written_whole
 
@@ -62,7 +62,7 @@ def decide(observation):
 {decision}
 '''
 PYTHON_NUMBERED = "    return ACTIONS[found.index(max(found))]"
-PYTHON_POINT = """    parts = [max(log1p(exp(-abs(h))) + max(h, 0.0), LEAST) for h in found]
+PYTHON_POINT = """    parts = [log1p(exp(-abs(h))) + max(h, 0.0) + MIDDLE for h in found]
     ways = [h / (h + g) for h, g in zip(parts[::2], parts[1::2])]
     return [low + (high - low) * way for low, high, way in zip(*BOUNDS, ways)]"""
 
@@ -130,7 +130,7 @@ C_NUMBERED = """    for (a = 1, i = 0; a < N_VALUES; a++) if (value[a] > value[i
     return i;"""
 C_POINT = """    for (a = 0; a < N_VALUES; a++) {
         away = (REAL)log1p(exp(-fabs(value[a]))) + (value[a] > 0 ? value[a] : 0);
-        value[a] = away > LEAST ? away : LEAST;
+        value[a] = away + MIDDLE;
     }
     for (j = 0; j < N_VALUES / 2; j++) {
         share = value[2 * j] / (value[2 * j] + value[2 * j + 1]);
@@ -143,7 +143,7 @@ def python_source(program: PolicyProgram) -> str:
     rows = (_nested([at, rates], "()") for at, rates in _cells(program))
     if program.actions is None:
         bounds = _nested(program.bounds.tolist(), "()")
-        lines, decision = f"BOUNDS = {bounds}\nLEAST = {LEAST}", PYTHON_POINT
+        lines, decision = f"BOUNDS = {bounds}\nMIDDLE = {MIDDLE}", PYTHON_POINT
     else:
         actions = _nested(program.actions.tolist(), "()")
         lines, decision = f"ACTIONS = {actions}  # {', '.join(program.action_names)}", PYTHON_NUMBERED
@@ -161,7 +161,7 @@ def c_source(program: PolicyProgram) -> str:
     if program.actions is None:
         size, bounds = program.bounds.shape[1], _nested(program.bounds.tolist(), "{}")
         said = f"policy_decide fills action[{size}]"
-        lines = f"#define LEAST ((REAL){LEAST})\nstatic const REAL bounds[2][{size}] = {bounds};"
+        lines = f"#define MIDDLE ((REAL){MIDDLE})\nstatic const REAL bounds[2][{size}] = {bounds};"
         signature = f"void policy_decide(const REAL observation[N_FEATURES], REAL action[{size}])"
         decision = C_POINT
     else:
