@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 import gymnasium as gym
-from gymnasium import spaces
 
 from oda_rl import agents, storage
 from oda_rl.agents.observations import ObservationCodec
@@ -12,7 +11,7 @@ from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 
 def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
-    """The agent to take for an environment: the one that wins for its kind of spaces.
+    """The agent to take for an environment: the one that wins for its kind of observations.
 
     Parameters
     ----------
@@ -22,8 +21,8 @@ def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
     Returns
     -------
     type
-        TwoTimescaleAC where actions are numbered, TwoTimescaleQ where they are continuous, or where all
-        that is observed is discrete and there are few enough states for a table.
+        TwoTimescaleAC, or TwoTimescaleQ where all that is observed is discrete and there are few enough
+        states for a table.
 
     Raises
     ------
@@ -39,9 +38,8 @@ def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
         with gym.make(env) as made:
             return default_agent(made)
     assert not isinstance(env, str)
-    if isinstance(env.action_space, spaces.Box) or ObservationCodec(env.observation_space).is_table:
-        return agents.TwoTimescaleQ
-    return agents.TwoTimescaleAC
+    is_table = ObservationCodec(env.observation_space).is_table
+    return agents.TwoTimescaleQ if is_table else agents.TwoTimescaleAC
 
 
 def load_model(path: str | os.PathLike[str], **options: Any) -> OnlineAlgorithm:

@@ -42,11 +42,11 @@ def _is_a_tree(tree: Any, sizes: Sizes) -> None:
     child, n = tree["child"], sizes["N"]
     each = np.sort(child.ravel())
     right = np.array_equal(each, [*range(-n - 1, 0), *range(1, n)] if n else [])
-    right = right and np.all((child < 0) | (child > np.arange(n)[:, None]))
+    right = right and bool(np.all((child < 0) | (child > np.arange(n)[:, None])))
     expect(right, "child", "is no tree", "every node and branch once, after what is above it")
     branch, most = tree["branch"], names.BRANCH_WIDTH
     counts = np.bincount(branch, minlength=n + 1)
-    right = np.all(branch[1:] >= branch[:-1]) and np.all((counts >= 1) & (counts <= most))
+    right = bool(np.all(branch[1:] >= branch[:-1]) and np.all((counts >= 1) & (counts <= most)))
     expect(right, "branch", "is out of order, or too full", f"1 to {most} cells for each in turn")
 
 

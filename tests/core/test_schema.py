@@ -87,7 +87,7 @@ def test_missing_and_unknown_entries():
         (["int"], [[], [1, 2]], [[1, "2"], 1, "12"]),
         (("int", "text"), [[1, "a"]], [[1], [1, "a", 2], ["a", 1], {}]),
     ],
-    ids=str,
+    ids=range(13),
 )
 def test_single_values(schema, good, bad):
     for value in good:

@@ -18,6 +18,7 @@ PACKAGES = (
     "oda_rl.agents",
     "oda_rl.agents.callbacks",
     "oda_rl.agents.explain",
+    "oda_rl.agents.export",
     "oda_rl.envs",
     "oda_rl.explain",
     "oda_rl.multiresolution",
@@ -82,6 +83,12 @@ def takes(thing, name, value):
     return known and (name in fields or name in parameters)
 
 
+def methods(name):
+    """The methods of this name of public classes."""
+    found = (getattr(thing, name, None) for thing in public().values() if inspect.isclass(thing))
+    return [method for method in found if inspect.isroutine(method)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_dotted_names_exist(page):
     for name in code_in(page):
@@ -114,7 +121,10 @@ def test_parameters_take_the_values_that_are_told(page):
         for name, value in re.findall(r'(?<![\w-])(\w+)="?([\w.]+)"?', code):
             called = re.match(r"\w+(?=\()", code)
             own = public().get(called[0]) if called else None
-            things = public().values() if own is None or "**" in str(inspect.signature(own)) else [own]
+            things = [own]
+            if own is None or "**" in str(inspect.signature(own)):
+                within = (called[0],) if called else ("learn", "load")
+                things = [*public().values(), *(method for name in within for method in methods(name))]
             assert any(takes(thing, name, value) for thing in things if callable(thing)), (
                 f"{name}={value}"
             )
