@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +37,9 @@ SB3 = tuple(ZOO)
 RANDOM = "random"
 CURVE_EPISODES = 20
 
+# Of the source, once it has been read
+_DIGEST: list[str] = []
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -65,16 +67,18 @@ class Plan:
         return log_dir / short_name(self.env_id) / f"{self.algorithm}-{digest}"
 
 
-@cache
 def code_version(algorithm: str) -> str:
     """The version of SB3, or a digest of this package's source: other code, other runs."""
     if algorithm in SB3 or algorithm == RANDOM:
         return stable_baselines3.__version__
-    digest = hashlib.sha1()
-    for package in (oda_rl, oda_rl.agents, oda_rl.envs):
-        for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:8]
+    # Not functools.cache: what that makes cannot be sent to the workers of a cluster.
+    if not _DIGEST:
+        digest = hashlib.sha1()
+        for package in (oda_rl, oda_rl.agents, oda_rl.envs):
+            for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
+                digest.update(path.read_bytes())
+        _DIGEST.append(digest.hexdigest()[:8])
+    return _DIGEST[0]
 
 
 def find_options(algorithm: str, env_id: str) -> dict[str, Any]:
