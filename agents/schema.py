@@ -178,7 +178,7 @@ def model_schema(agent: Any) -> Schema:
         "generator": maybe(GENERATOR),
         "state": Rules(anything, _is_a_state),
         "elapsed": maybe("count"),
-        "total": "float",
+        "total": "float in any",  # the environment may have returned what is no number
     }
     entries = {
         "env_id": maybe("text"),

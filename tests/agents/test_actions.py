@@ -1,9 +1,9 @@
-import json
-
 import numpy as np
 import pytest
 from gymnasium import spaces
 
+from oda_rl import storage
+from oda_rl._schema import anything
 from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
 
 SPACES = [
@@ -32,8 +32,9 @@ def test_decoded_actions_are_in_the_space(space):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_spaces_survive_a_file(space):
-    assert restore_space(json.loads(json.dumps(describe_space(space)))) == space
+def test_spaces_survive_a_file(space, tmp_path):
+    storage.save(tmp_path / "space.npz", "Space", describe_space(space))
+    assert restore_space(storage.load(tmp_path / "space.npz", "Space", anything)) == space
 
 
 def test_the_edge_of_a_box_stays_inside():

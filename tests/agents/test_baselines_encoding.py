@@ -27,6 +27,7 @@ from oda_rl.agents.linear_q.features import (
 from oda_rl.agents.linear_q.learner import LinearLearner
 
 RNG = np.random.default_rng(0)
+NO_COUNTS = np.empty(0, dtype=np.int64)  # no table of states
 
 
 def source_of(periodic):
@@ -79,7 +80,7 @@ def test_tiles(tilings, periodic):
 
 
 def test_a_grid_has_its_bins_and_no_more():
-    features = make_features(UniformGridConfig(bins=(3, 2)), np.zeros(2, dtype=bool), RNG)
+    features = make_features(UniformGridConfig(bins=(3, 2)), np.zeros(2, dtype=bool), RNG, NO_COUNTS)
     assert features.n_features == 6
     seen = set()
     points = np.array(list(product(np.linspace(0.0, 1.0, 13), repeat=2)))
@@ -165,13 +166,13 @@ def test_a_map_takes_the_short_way_round():
 )
 def test_too_many(config, message):
     with pytest.raises(ValueError, match=message):
-        make_features(config, np.zeros(6, dtype=bool), RNG)
+        make_features(config, np.zeros(6, dtype=bool), RNG, NO_COUNTS)
 
 
 @pytest.mark.parametrize("config", [UniformGridConfig, TileCodingConfig, SOMConfig, FourierConfig])
 def test_the_usual_sizes_are_moderate(config):
     for n in range(1, 9):
-        features = make_features(config(), np.zeros(n, dtype=bool), RNG)
+        features = make_features(config(), np.zeros(n, dtype=bool), RNG, NO_COUNTS)
         assert 4 <= features.n_features <= 100_000
 
 

@@ -155,7 +155,7 @@ def test_two_environments_have_their_own_traces():
 def test_an_optimistic_start():
     learner = make_learner(UniformGridConfig, bins=2, initial_value=None, gamma=0.9)
     learner.begin(0, np.zeros(2))
-    for reward in (0.5, 2.0, 1.0, -1.0):
+    for reward in (0.5, 2.0, 2.0, -1.0):  # what came once alone would not count
         learner.step(0, np.zeros(2), reward, False, False)
     assert learner.initial_value == pytest.approx(20.0)
     np.testing.assert_allclose(learner.weights, 20.0)
