@@ -63,6 +63,7 @@ def fork_training(options: tuple[str, ...], logs: Path, begun: mmap.mmap) -> int
     try:
         import train
 
+        from common import training_picture
         from common.checkpoints import Checkpoints
 
         write = Checkpoints.write
@@ -72,7 +73,7 @@ def fork_training(options: tuple[str, ...], logs: Path, begun: mmap.mmap) -> int
             write(self)
 
         Checkpoints.write = note  # type: ignore[method-assign]
-        train.draw = lambda *_: None
+        training_picture.draw = lambda *_: None
         resumed = ("--resume",) if list(logs.rglob("steps-*.npz")) else ()
         train.main(train.parse([*options, *SMALL, "--log-dir", str(logs), *resumed]))
     except KeyboardInterrupt:
@@ -86,8 +87,10 @@ def undisturbed(options: tuple[str, ...]) -> tuple[dict[str, bytes], float]:
     """The files of the training without signals, and its seconds."""
     import train
 
+    from common import training_picture
+
     logs = Path(tempfile.mkdtemp())
-    train.draw = lambda *_: None
+    training_picture.draw = lambda *_: None
     # compiles here, once for all children
     train.main(train.parse([*options, *SMALL, "--log-dir", str(logs), "--seed", "1"]))
     remove(logs)

@@ -1,0 +1,144 @@
+"""What a training is started with: the options of the command line, and the folder that keeps them."""
+
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import gymnasium as gym
+import numpy as np
+import tyro
+
+import oda_rl
+from common.arguments import Count, Positive
+from common.choosing import find_algorithm
+from oda_rl import storage
+from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
+
+
+@dataclass
+class Args:
+    """Train a two-timescale actor-critic on a Gymnasium environment and evaluate its greedy policy."""
+
+    algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] = "TwoTimescaleAC"
+    """The agent; by default TwoTimescaleAC, or TwoTimescaleQ where what is observed are the states of a
+    table. Each has hyperparameters of its own: --help with it, or with --env-id, shows them."""
+    env_id: str = "CartPole-v1"
+    """Environment with any observations but texts and graphs, and numbered or bounded Box actions."""
+    total_timesteps: Positive = 200_000
+    """Environment steps to train for."""
+    seed: Count = 0
+    """Same seed, same result."""
+    log_dir: Path = Path("logs")
+    """Runs are written to <log-dir>/<env-id>/<algorithm>_<seed>_<n>/."""
+    eval_episodes: Positive = 100
+    """Greedy episodes that tell the result at the end."""
+    eval_freq: Count = 10_000
+    """Steps between evaluations during the training (20 greedy episodes each); 0 for none."""
+    keep_best: bool = True
+    """Keep the best greedy policy that an evaluation during the training has seen, not the last."""
+    n_envs: Positive = 1
+    """Environments that take turns."""
+    log_freq: Positive = 2000
+    """Steps between two points of the learning curves."""
+    save_freq: Count = 50_000
+    """Steps between two checkpoints, from which a run that was killed goes on; 0 for one at the end."""
+    resume: str | None = None
+    """Go on with the last run of these options, or with the one in this folder."""
+    progress_bar: bool = True
+    """Show how far the training is."""
+    agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(
+        default_factory=TwoTimescaleACConfig
+    )
+
+
+@dataclass
+class QArgs(Args):
+    """Train a two-timescale Q-learner on a Gymnasium environment and evaluate its greedy policy."""
+
+    algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] = "TwoTimescaleQ"
+    agent: Annotated[TwoTimescaleConfig, tyro.conf.arg(name="")] = field(  # type: ignore[assignment]
+        default_factory=TwoTimescaleConfig
+    )
+
+
+def parse(arguments: Sequence[str] | None = None) -> Args:
+    """The options that were typed, with the hyperparameters of the agent that they mean."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    for i, option in enumerate(typed):
+        if option == "--resume" and (i + 1 == len(typed) or typed[i + 1].startswith("--")):
+            typed = [*typed[: i + 1], "", *typed[i + 1 :]]  # the last run
+    found = find_algorithm(typed, Args.env_id)
+    return tyro.cli(QArgs if found == "TwoTimescaleQ" else Args, args=typed)
+
+
+def make_run_folder(args: Args) -> Path:
+    """The first folder of the run's name that does not exist yet. Raises an OSError if it cannot be."""
+    parent, n = run_folders(args), 1
+    parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        folder = parent / f"{args.algorithm}_{args.seed}_{n}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            n += 1
+        else:
+            return folder
+
+
+def run_folders(args: Args) -> Path:
+    """Where the runs on an environment are."""
+    return args.log_dir / args.env_id.replace("/", "-")
+
+
+def find_run(args: Args) -> tuple[Path, Args]:
+    """The folder of the run that is to be resumed, and its options.
+
+    Raises a ValueError or an OSError if there is none, or if other options were typed.
+    """
+    folder = Path(args.resume or "")
+    if not args.resume:
+        found = run_folders(args).glob(f"{args.algorithm}_{args.seed}_*/config.json")
+        folder = max((path.parent for path in found), key=_number, default=folder)
+        if folder == Path():
+            raise ValueError(f"there is no run of these options in {run_folders(args)}")
+    stored = json.loads((folder / "config.json").read_text())
+    kind = QArgs if stored["algorithm"] == "TwoTimescaleQ" else Args
+    own = type(kind().agent)(**stored["agent"])
+    names = {one.name for one in fields(Args)} - {"agent", "log_dir", "resume", "progress_bar"}
+    run = kind(**{name: stored[name] for name in names}, agent=own, log_dir=args.log_dir)
+    run.progress_bar = args.progress_bar
+    typed = {**{n: getattr(args, n) for n in names - {"algorithm"}}, **asdict(args.agent)}
+    plain = {**{n: getattr(Args(), n) for n in names}, **asdict(type(args.agent)())}
+    kept = {**{n: getattr(run, n) for n in names}, **asdict(own)}
+    for name, value in typed.items():
+        if name != "total_timesteps" and value not in (plain[name], kept.get(name, value)):
+            raise ValueError(f"{name} is {kept[name]!r} in {folder}, and cannot become {value!r}")
+    if args.total_timesteps != Args.total_timesteps:
+        run.total_timesteps = args.total_timesteps
+    return folder, run
+
+
+def _number(folder: Path) -> int:
+    last = folder.name.rpartition("_")[2]
+    return int(last) if last.isdecimal() else 0
+
+
+def write_config(folder: Path, args: Args, result: dict[str, Any] | None = None) -> None:
+    """Keep what the run was started with, and what came out, next to the model."""
+    config = {
+        **asdict(args),
+        "log_dir": str(args.log_dir),
+        "versions": {
+            "oda_rl": oda_rl.__version__,
+            "gymnasium": gym.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "result": result,
+    }
+    with storage.written_whole(folder / "config.json") as path:
+        path.write_text(json.dumps(config, indent=2) + "\n")

@@ -1,0 +1,50 @@
+"""The picture of a training: the learning curve and the codebook."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common.pictures import plt, save
+from oda_rl.agents.callbacks import KeepBestCallback
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+from oda_rl.envs.names import action_names
+from oda_rl.plotting import plot_codebook, plot_learning_curve
+
+
+def draw(
+    folder: Path,
+    env_id: str,
+    model: OnlineAlgorithm,
+    keeper: KeepBestCallback | None,
+    dimensions: tuple[int, int],
+) -> None:
+    """The learning curve, and the codebook in two dimensions, as a picture next to the model."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    lengths = np.concatenate(model.get_env().env_method("get_episode_lengths"))  # type: ignore[union-attr]
+    returns = np.concatenate(model.get_env().env_method("get_episode_rewards"))  # type: ignore[union-attr]
+    evaluations: tuple[Any, Any] = ((), ())
+    if keeper is not None and keeper.evaluations_timesteps:
+        evaluations = (keeper.evaluations_timesteps, np.mean(keeper.evaluations_results, axis=1))
+    plot_learning_curve(np.cumsum(lengths), returns, *evaluations, ax=left)
+    left.set_title(f"{env_id}: learning")
+    learner = model.learner
+    n = learner.sizes.n_observed
+    points = learner.codevectors[:, :n]
+    if model.actions.is_continuous:
+        actions = learner.greedy(points)[:, 0]
+        names = ["greedy action"]
+    else:
+        actions = learner.q_values.argmax(axis=1)
+        names = action_names(env_id, model.actions.n_actions)
+    plot_codebook(
+        points,
+        actions,
+        learner.codebook["visits"].sum(axis=0),
+        dimensions=dimensions,
+        feature_names=model.observations.names(env_id),
+        label_names=names,
+        ax=right,
+    )
+    right.set_title(f"{model.n_cells} cells: greedy action, and area by visits")
+    save(figure, folder / "training.png", dpi=110)
