@@ -62,9 +62,49 @@ def test_local_models_in_the_units_of_the_data():
     model = ODARegressor(10, random_state=0).fit(X, plane)
     np.testing.assert_allclose(model.coef_, np.tile([2.0, -300.0], (10, 1)), rtol=0.02)
     np.testing.assert_allclose(model.values_, model.codevectors_ @ [2.0, -300.0] + 7.0, atol=0.2)
-    constant = ODARegressor(10, local_model="constant", random_state=0).fit(X, plane)
+    constant = ODARegressor(10, local_model="constant", softness=1.0, random_state=0).fit(X, plane)
     assert not constant.coef_.any()
     assert np.corrcoef(constant.values_, constant.codevectors_ @ [2.0, -300.0])[0, 1] > 0.95
+
+
+def heavy_tails(n, seed):
+    """Inputs of which a few lie hundreds of deviations out, as occupancies of houses do."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(rng.normal(size=(n, 4)) * [0.3, 0.3, 0.8, 0.3])
+    y = np.log(X[:, 0]) - np.log(X[:, 1]) + 0.1 * rng.normal(size=n)
+    X[rng.choice(n, 4, replace=False), 1] = [1243.0, 599.0, 230.0, 60.0]
+    return X, y
+
+
+@pytest.mark.parametrize("softness", [1.0, "auto"])
+def test_predictions_stay_near_the_outputs_seen(softness):
+    X, y = heavy_tails(600, 100)
+    X_test, y_test = heavy_tails(600, 101)
+    model = ODARegressor(20, softness=softness, random_state=0).fit(X, y)
+    assert model.score(X_test, y_test) > 0.7
+    margin = 0.1 * np.ptp(y) + 1e-9
+    far = model.predict(np.vstack([1e6 * X_test, -1e6 * X_test]))
+    assert y.min() - margin <= far.min() <= far.max() <= y.max() + margin
+
+
+def test_a_stream_stays_near_the_outputs_seen():
+    X, y = heavy_tails(600, 100)
+    model = ODARegressor(20, random_state=0)
+    for start in range(0, 600, 50):
+        model.partial_fit(X[start : start + 50], y[start : start + 50])
+    again = io.BytesIO()
+    model.save(again)
+    again.seek(0)
+    for one in (model, ODARegressor.load(again)):
+        assert np.abs(one.predict(1e6 * X)).max() <= np.abs(y).max() + 0.1 * np.ptp(y)
+
+
+def test_more_cells_than_samples_can_tell_do_not_harm():
+    X, y = make_friedman1(200, noise=0.5, random_state=100)
+    X_test, y_test = make_friedman1(500, random_state=101)
+    few, many = (ODARegressor(k, random_state=0).fit(X, y) for k in (15, 200))
+    assert many.n_codevectors_ < 40
+    assert error(many, X_test, y_test) < 1.15 * error(few, X_test, y_test)
 
 
 def test_hard_cells_with_constant_models_say_their_values():

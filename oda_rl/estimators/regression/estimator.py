@@ -40,13 +40,14 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     Parameters
     ----------
     max_codevectors : int, default=60
-        Annealing stops at so many cells (K_max); there are never more.
+        Annealing stops at so many cells (K_max); there are never more, and after `fit` no more than have
+        as many samples as parameters.
     local_model : {"linear", "constant"} or LocalModel, default="linear"
         The model of a cell; for one of your own see `oda_rl.local_models.LocalModel`.
     output_weight : float, default=1.0
         What the outputs count in the distance while cells are learned, both in standard deviations; with
         0 cells follow the inputs alone.
-    softness : float or "auto", default=1.0
+    softness : float or "auto", default="auto"
         How far cells overlap in predictions: the temperature of the association probabilities, in mean
         squared distances of inputs from their codevectors. With 0 the nearest cell speaks alone. With 1
         a cell's model is what the function does there. More is more accurate where the function is
@@ -59,7 +60,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         Partitions that `fit` learns first. They scale the inputs by the slopes of the function along
         them, and give the cells outputs without noise to follow. A stream has one at most, of its first
         `n_warmup` samples, and cells that follow the outputs as they are. With 0 all inputs count the
-        same, in standard deviations.
+        same, in standard deviations, as they do where `fit` finds that cells then err clearly less.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
     cooling : float, default=0.7
@@ -122,6 +123,10 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     temperature begins, as cells then move; once the annealing is done nothing is forgotten. The
     association probabilities of predictions are those of eq. 6, without the weights of the cells.
 
+    Predictions go no further beyond the outputs seen than a tenth of their range. Inputs further out
+    than a quarter of the range of all but the outermost hundredth of the samples of `fit` count as
+    there.
+
     A local model of your own is a Python object, and called for every sample: some 80 times slower.
 
     References
@@ -150,7 +155,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     _: KW_ONLY
     local_model: str | LocalModel = "linear"
     output_weight: float = 1.0
-    softness: float | Literal["auto"] = 1.0
+    softness: float | Literal["auto"] = "auto"
     ridge: float | Literal["auto"] = "auto"
     pilot_rounds: int = 2
     t_max: float | Literal["auto"] = "auto"

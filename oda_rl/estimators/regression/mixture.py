@@ -131,8 +131,8 @@ def fit_mixture(
     return Mixture(theta.reshape(-1, k), score)
 
 
-def choose_softness(fit: Callable[[float], Mixture]) -> tuple[float, Array]:
-    """The overlap with the least score, and its parameters: from the middle downhill on `SOFTNESSES`."""
+def choose_softness(fit: Callable[[float], Mixture]) -> tuple[float, Mixture]:
+    """The overlap with the least score, and its mixture: from the middle downhill on `SOFTNESSES`."""
     middle = len(SOFTNESSES) // 2
     found = {i: fit(SOFTNESSES[i]) for i in (middle, middle + 1)}
     step = 1 if found[middle + 1].score < found[middle].score else -1
@@ -142,7 +142,7 @@ def choose_softness(fit: Callable[[float], Mixture]) -> tuple[float, Array]:
         if not found[best + step].score < found[best].score:
             break
         best += step
-    return SOFTNESSES[best], found[best].theta
+    return SOFTNESSES[best], found[best]
 
 
 def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linear: bool) -> Array:

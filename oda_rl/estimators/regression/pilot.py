@@ -16,18 +16,35 @@ CELLS, SAMPLES, SOFTNESS, SLOPES = 60, 4000, 4.0, 1000
 STEP = 0.2
 # An input never counts less than this.
 LEAST_RELEVANCE = 0.02
+# Inputs count as no further out than this part of the range of all but the outermost samples, of which
+# a part of so much is left out at either end: a single far sample would tell the slope of its cell.
+BEYOND, OUTERMOST = 0.25, 0.005
+# How far predictions go beyond the outputs seen, as a part of their range.
+MARGIN = 0.1
 
 
 class Scaling(NamedTuple):
-    """From the data's units to standardised ones, and on to those of the distance (`metric`)."""
+    """From the data's units to standardised ones, and on to those of the distance (`metric`).
+
+    Inputs beyond `low` and `high` count as there; for outputs these are the least and largest seen.
+    """
 
     mean: Array  # inputs and outputs
     deviation: Array
     metric: Array
+    low: Array
+    high: Array
 
     @classmethod
-    def of(cls, samples: Array, weight: Array, n_inputs: int, output_weight: float) -> "Scaling":
-        """All inputs alike at first."""
+    def of(
+        cls, samples: Array, weight: Array, n_inputs: int, output_weight: float, bounded: bool = False
+    ) -> "Scaling":
+        """All inputs alike at first; `bounded` where the samples tell how far out inputs may lie."""
+        low, high = samples.min(axis=0), samples.max(axis=0)
+        low[:n_inputs], high[:n_inputs] = -np.inf, np.inf
+        if bounded:
+            low[:n_inputs], high[:n_inputs] = _usual_range(samples[:, :n_inputs])
+            samples = np.clip(samples, low, high)
         mean = np.average(samples, axis=0, weights=weight)
         deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
         constant = deviation <= 1e-12 * np.abs(samples).max(axis=0)
@@ -35,12 +52,39 @@ class Scaling(NamedTuple):
         # Several outputs count as much as one.
         n_outputs = samples.shape[1] - n_inputs
         metric[n_inputs:] = output_weight / np.sqrt(n_outputs)
-        return cls(mean, np.where(constant, 1.0, deviation), metric)
+        return cls(mean, np.where(constant, 1.0, deviation), metric, low, high)
 
-    def standardise(self, samples: Array) -> Array:
-        """The leading columns of samples in standardised units."""
-        d = samples.shape[1]
-        return (samples - self.mean[:d]) / self.deviation[:d]
+    def standardise(self, inputs: Array) -> Array:
+        """Inputs in standardised units, no further out than the bounds."""
+        d = inputs.shape[1]
+        return (np.clip(inputs, self.low[:d], self.high[:d]) - self.mean[:d]) / self.deviation[:d]
+
+    def with_outputs(self, samples: Array, n_inputs: int) -> Array:
+        """Inputs and outputs side by side in standardised units."""
+        outputs = (samples[:, n_inputs:] - self.mean[n_inputs:]) / self.deviation[n_inputs:]
+        return np.column_stack([self.standardise(samples[:, :n_inputs]), outputs])
+
+    def see(self, outputs: Array) -> None:
+        """Widen the bounds to the outputs of a stream."""
+        d = outputs.shape[1]
+        self.low[-d:] = np.minimum(self.low[-d:], outputs.min(axis=0))
+        self.high[-d:] = np.maximum(self.high[-d:], outputs.max(axis=0))
+
+    def outputs(self, standard: Array) -> Array:
+        """Standardised predictions in the data's units, little beyond the outputs that were seen."""
+        d = standard.shape[1]
+        low, high = self.low[-d:], self.high[-d:]
+        margin = MARGIN * (high - low)
+        return np.clip(standard * self.deviation[-d:] + self.mean[-d:], low - margin, high + margin)
+
+
+def _usual_range(inputs: Array) -> tuple[Array, Array]:
+    """How far out inputs may lie; those that hardly ever differ, as they do."""
+    low, high = np.quantile(inputs, [OUTERMOST, 1.0 - OUTERMOST], axis=0)
+    beyond = BEYOND * (high - low)
+    rare = high <= low
+    least, most = inputs.min(axis=0), inputs.max(axis=0)
+    return np.where(rare, least, low - beyond), np.where(rare, most, high + beyond)
 
 
 class Pilot:

@@ -27,6 +27,10 @@ from oda_rl.estimators.settings import Settings
 STREAM_SOFTNESS = 1.0
 # No input counts less than this in a stream, whose first samples cannot tell for sure.
 EARLY_RELEVANCE = 0.15
+# No more cells than one for so many samples of a fit, or than parameters that the samples tell.
+SAMPLES_PER_CELL = 3
+# The relevances of the pilot go where cells without them have so much less error.
+CLEARLY = 0.9
 # Passes of models of the user's own over the samples of a fit, when the cells stand.
 OWN_EPOCHS = 10
 
@@ -67,6 +71,8 @@ def _has_units(run: Any, sizes: Sizes) -> None:
     for name in ("scaling", "figures"):
         expect(begun == (run[name] is not None), name, "goes without the annealer", "both or none")
     expect(begun or run["buffer_weight"].sum() > 0.0, "buffer", "is empty", "samples that wait")
+    crossed = begun and (run["scaling"]["low"] > run["scaling"]["high"]).any()
+    expect(not crossed, "scaling/low", "is above high", "bounds in order")
     near = begun and not run["scaling"]["metric"][: sizes["d"]].min() > 0.0
     expect(not near, "scaling/metric", "has an input that does not count", "numbers above 0")
     told = run["annealer"] or {"history": []}
@@ -87,7 +93,12 @@ def regression_schema(around: Any, sizes: Sizes) -> Schema:
         "q*m+q*q+1",
         codebook=maybe(cells),
         annealer=maybe(ANNEALER | own),
-        scaling=maybe({"mean": "float[d+m]", "deviation": positive, "metric": "float[d+m] in [0, inf)"}),
+        scaling=maybe(
+            {
+                **{"mean": "float[d+m]", "deviation": positive, "metric": "float[d+m] in [0, inf)"},
+                **dict.fromkeys(("low", "high"), "float[d+m] in [-inf, inf]"),
+            }
+        ),
         softness="float in [0, inf)",
         unexplained=["float in [0, inf]"],
         figures=maybe(f"float[{N_FIGURES}] in [0, inf)"),
@@ -182,11 +193,30 @@ class RegressionRun(Run):
         self.figures[ERROR] = 0.0
 
     def fit(self, samples: Array, weight: Array) -> Array:
-        """Learn from all samples at hand, raw inputs and outputs; returns the final codevectors."""
+        """Learn from all samples at hand, raw inputs and outputs; returns the final codevectors.
+
+        Where cross-validation says that cells do better without the relevances of the pilot, they go.
+        """
         self._clock = time.perf_counter()
-        d = self.n_inputs
-        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight)
-        standard = self.scaling.standardise(samples)
+        most = max(1, len(samples) // max(self.n_basis, SAMPLES_PER_CELL))
+        self.settings = self.settings._replace(max_codevectors=min(most, self.settings.max_codevectors))
+        codevectors, score = self._fit_once(samples, weight)
+        if np.isfinite(score) and self.models.pilot_rounds > 0 and self.n_inputs > 1:
+            plain = self.models._replace(pilot_rounds=0)
+            other = RegressionRun(self.settings, plain, self.n_inputs, self.n_outputs, self.rng)
+            other._clock = self._clock
+            others, its_score = other._fit_once(samples, weight)
+            if its_score < CLEARLY * score:
+                codevectors = others
+                vars(self).update(vars(other) | {"models": self.models})
+        self._stop_clock()
+        return codevectors
+
+    def _fit_once(self, samples: Array, weight: Array) -> tuple[Array, float]:
+        """The final codevectors, and the cross-validation of the models, infinite without any."""
+        d, score = self.n_inputs, np.inf
+        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, bounded=True)
+        standard = self.scaling.with_outputs(samples, d)
         followed = standard[:, d:]
         for i in range(self.models.pilot_rounds):
             pilot = Pilot(self.settings, standard, weight, self.scaling.metric, d, self.rng)
@@ -200,13 +230,17 @@ class RegressionRun(Run):
         distance = mixture.nearest_distances(scaled[:, :d], codevectors[:, :d])
         width = float(np.average(distance, weights=weight))
         self.figures[INPUT_DISTORTION] = max(width, 1e-300)
-        if self.settings.finish:
-            (self._refit if self.own is None else self._refit_own)(standard, weight)
-        self._stop_clock()
-        return codevectors
+        if self.settings.finish and self.own is None:
+            score = self._refit(standard, weight)
+        elif self.settings.finish:
+            self._refit_own(standard, weight)
+        return codevectors, score
 
-    def _refit(self, standard: Array, weight: Array) -> None:
-        """All local models together by least squares, with the overlap that promises most."""
+    def _refit(self, standard: Array, weight: Array) -> float:
+        """All local models together by least squares, with the overlap that promises most.
+
+        Returns their cross-validation.
+        """
         assert self.scaling is not None
         d, book = self.n_inputs, self.book
         metric = self.scaling.metric[:d]
@@ -221,17 +255,18 @@ class RegressionRun(Run):
             )
 
         if self.models.softness == "auto":
-            self.softness, theta = mixture.choose_softness(fit)
+            self.softness, found = mixture.choose_softness(fit)
         else:
-            theta = fit(self.softness).theta
+            found = fit(self.softness)
         assert isinstance(self.annealer, ModelAnnealer)
         self.annealer.softness = self.softness
         scale = np.tile(np.r_[1.0, metric] if self.linear else np.ones(1), self.n_outputs)
-        book["theta"][:] = theta * scale[:, None]
+        book["theta"][:] = found.theta * scale[:, None]
         book["seen"][:] = MEMORY
         book["gain"][:] = mixture.second_moments(
             standard[:, :d], metric, weight, codevectors, self.gating_temperature, self.linear, RIDGE
         )
+        return found.score
 
     def _refit_own(self, standard: Array, weight: Array) -> None:
         """A few epochs of the user's own models, with the cells as they stand."""
@@ -249,7 +284,7 @@ class RegressionRun(Run):
 
     def _start(self, samples: Array, weight: Array) -> None:
         self.scaling = Scaling.of(samples, weight, self.n_inputs, self.models.output_weight)
-        standard = self.scaling.standardise(samples)
+        standard = self.scaling.with_outputs(samples, self.n_inputs)
         if self.models.pilot_rounds > 0 and self.n_inputs > 1:
             metric, d = self.scaling.metric, self.n_inputs
             _, relevance = Pilot(self.settings, standard, weight, metric, d, self.rng)(None)
@@ -258,7 +293,8 @@ class RegressionRun(Run):
 
     def _in_units(self, samples: Array) -> tuple[Array, Array | None]:
         assert self.scaling is not None
-        standard = self.scaling.standardise(samples)
+        self.scaling.see(samples[:, self.n_inputs :])
+        standard = self.scaling.with_outputs(samples, self.n_inputs)
         return standard * self.scaling.metric, standard[:, self.n_inputs :]
 
     # -- using -----------------------------------------------------------------------------------
@@ -292,7 +328,7 @@ class RegressionRun(Run):
             )
         else:
             out = self._predict_own(standard, self.associations(scaled))
-        return out * self.scaling.deviation[d:] + self.scaling.mean[d:]
+        return self.scaling.outputs(out)
 
     @property
     def relevance(self) -> Array:
