@@ -1,0 +1,179 @@
+"""Trials of hyperparameters, rung by rung: one process has the study, others train.
+
+A rung is a part of a training, of several seeds; between two of them Optuna may prune the trial. What
+travels are models as bytes, so that a rung can be made by any process, or machine, and whoever is lost
+in the middle of one loses that rung alone.
+"""
+
+import io
+import os
+import socket
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import psutil
+from joblib.externals.loky import ProcessPoolExecutor
+from optuna import Study, Trial
+from optuna.importance import get_param_importances
+from optuna.trial import FrozenTrial, TrialState
+
+import oda_rl.agents
+from benchmarks.plans import Plan, make_model
+from benchmarks.runs import by_value
+from benchmarks.training import EVALUATION_SEED, Evaluation
+from common.processes import begin_worker
+from common.search_spaces import suggest
+
+OWNER = "process"
+DONE = (TrialState.COMPLETE, TrialState.PRUNED)
+Models = list[bytes]
+Submit = Callable[[Callable[[], Any]], Future]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all trials of a study have in common."""
+
+    agent: str
+    env_id: str
+    total_timesteps: int
+    seeds: tuple[int, ...]
+    rungs: int
+    episodes: int
+
+
+def train_rung(task: Task, options: dict[str, Any], rung: int, models: Models) -> tuple[float, Models]:
+    """Train all seeds up to the end of a rung, counted from 1, and evaluate them.
+
+    The models are those of the rung before, none for the first. A seed that diverges has minus infinity.
+    Returns the mean return over seeds, and the models.
+    """
+    made = [
+        _train(task, options, rung, seed, models[i] if models else None)
+        for i, seed in enumerate(task.seeds)
+    ]
+    return float(np.mean([value for value, _ in made])), [model for _, model in made]
+
+
+def _train(
+    task: Task, options: dict[str, Any], rung: int, seed: int, stored: bytes | None
+) -> tuple[float, bytes]:
+    total = task.total_timesteps
+    plan = Plan(task.agent, task.env_id, total, options=options)
+    if stored is None:
+        model = make_model(plan, seed)
+    else:
+        model = getattr(oda_rl.agents, task.agent).load(io.BytesIO(stored), env=gym.make(task.env_id))
+    until = total * rung // task.rungs
+    try:
+        model.learn(
+            until - model.num_timesteps,
+            log_interval=None,
+            reset_num_timesteps=stored is None,
+            planned_timesteps=total,
+        )
+    except ArithmeticError:
+        return -np.inf, b""
+    evaluation = Evaluation(task.env_id, task.episodes, EVALUATION_SEED + seed * task.episodes)
+    value = float(np.mean(evaluation.play(model)))
+    evaluation.close()
+    model.env.close()
+    file = io.BytesIO()
+    model.save(file)
+    return value, file.getvalue()
+
+
+# -- the study ---------------------------------------------------------------------------------------
+
+
+def find_done(study: Study) -> list[FrozenTrial]:
+    """The trials that have come to an end."""
+    return study.get_trials(deepcopy=False, states=DONE)
+
+
+def take_back(study: Study) -> int:
+    """Put trials in line again whose process, on this machine, is no more; returns how many."""
+    lost = 0
+    for trial in study.get_trials(states=(TrialState.RUNNING,)):
+        host, _, pid = trial.user_attrs.get(OWNER, "").rpartition(":")
+        if host == socket.gethostname() and not psutil.pid_exists(int(pid)):
+            with suppress(RuntimeError):  # another process was quicker
+                study.tell(trial.number, state=TrialState.FAIL)
+                study.enqueue_trial(trial.params)
+                lost += 1
+    return lost
+
+
+def search(study: Study, task: Task, n_trials: int, submit: Submit, jobs: int) -> Iterator[FrozenTrial]:
+    """Make trials until the study has so many, `jobs` at a time; yields each as it ends.
+
+    `submit(function)` has a process or a worker of a cluster call the function.
+    """
+    running: dict[Future, tuple[Trial, dict[str, Any], int]] = {}
+
+    def go_on(trial: Trial, options: dict[str, Any], rung: int, models: Models) -> None:
+        running[submit(partial(train_rung, task, options, rung, models))] = trial, options, rung
+
+    while True:
+        while len(running) < jobs and len(find_done(study)) + len(running) < n_trials:
+            trial = study.ask()
+            trial.set_user_attr(OWNER, f"{socket.gethostname()}:{os.getpid()}")
+            go_on(trial, suggest(trial, task.agent), 1, [])
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            trial, options, rung = running.pop(future)
+            value, models = future.result()
+            diverged, last = not np.isfinite(value), rung == task.rungs
+            if not diverged:
+                trial.report(value, rung)
+            if diverged or (not last and trial.should_prune()):
+                yield study.tell(trial, state=TrialState.PRUNED)
+            elif last:
+                yield study.tell(trial, value)
+            else:
+                go_on(trial, options, rung + 1, models)
+
+
+def open_storage(url: str) -> str:
+    """The storage of a study; the folder of a file of SQLite is made."""
+    if url.startswith("sqlite:///"):
+        Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    return url
+
+
+def importances(study: Study) -> dict[str, float]:
+    """How much each hyperparameter matters; empty with too few trials to tell."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        try:
+            return get_param_importances(study)
+        except (RuntimeError, ValueError, UserWarning):
+            return {}
+
+
+@contextmanager
+def processes(jobs: int, client: Any) -> Iterator[tuple[Submit, int]]:
+    """Who is given functions to call, and how many at a time: a cluster, processes, or this one."""
+    if client is not None:
+        cluster = client.get_executor(pure=False)
+        yield lambda function: cluster.submit(by_value(function)), sum(client.nthreads().values())
+    elif jobs > 1:
+        with ProcessPoolExecutor(jobs, initializer=begin_worker, initargs=(os.getpid(),)) as pool:
+            yield lambda function: pool.submit(by_value(function)), jobs
+    else:
+        yield _call_here, 1
+
+
+def _call_here(function: Callable[[], Any]) -> Future:
+    future: Future = Future()
+    future.set_result(function())
+    return future

@@ -1,0 +1,233 @@
+"""Look for hyperparameters of our agents with Optuna.
+
+python scripts/tune.py                                        # CartPole-v1, 30 trials
+python scripts/tune.py --env-id Acrobot-v1 --n-trials 100 --n-jobs 2
+python scripts/tune.py --dask tcp://scheduler:8786 --n-trials 1000
+optuna-dashboard sqlite:///logs/tune.db                       # to look on
+
+The study is kept in a database. The same command goes on with it until it has so many trials; several
+may run at once on one study. What is found is compared with the defaults on other seeds than it was
+chosen by.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+import optuna
+import tyro
+from joblib import effective_n_jobs
+from optuna.pruners import HyperbandPruner
+from optuna.samplers import RandomSampler, TPESampler
+from rich.console import Console
+
+import oda_rl.agents
+from benchmarks.comparison import Entry
+from benchmarks.plans import Plan
+from benchmarks.runs import carry_out, connect, make_progress, replace_file
+from benchmarks.tasks import find_threshold
+from benchmarks.training import warm_up
+from benchmarks.tuning import Task, find_done, importances, open_storage, processes, search, take_back
+from common.arguments import Count, Jobs, Positive
+from common.choosing import find_algorithm
+from common.search_spaces import defaults_of, to_hyperparameters
+from common.tables import make_console, show_table
+
+
+@dataclass
+class Args:
+    """Look for hyperparameters with Optuna: TPE, and Hyperband that ends what is not promising.
+
+    A trial is a training with several seeds, evaluated on the way; its value is the mean return of the
+    last greedy policies. The first trial has the defaults.
+    """
+
+    env_id: str = "CartPole-v1"
+    """Environment; ours are far faster on oda_rl/..., with compiled dynamics."""
+    algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] | None = None
+    """The agent; by default the one that `train.py` takes."""
+    n_trials: Positive = 30
+    """Trials that the study has in the end, pruned ones included."""
+    total_timesteps: Positive = 50_000
+    """Environment steps of each training."""
+    seeds: tuple[Count, ...] = (100, 101, 102)
+    """Seeds of the trainings of a trial."""
+    report_seeds: tuple[Count, ...] = tuple(range(10))
+    """Other seeds, on which what was found is compared with the defaults in the end; none for no
+    comparison."""
+    rungs: Positive = 9
+    """Evaluations of a trial; after each it may be pruned."""
+    eval_episodes: Positive = 20
+    """Greedy episodes of each."""
+    sampler: Literal["tpe", "random"] = "tpe"
+    """Who chooses what is tried next."""
+    seed: Count = 0
+    """Of the sampler."""
+    storage: str = "sqlite:///logs/tune.db"
+    """Where the study is kept, as Optuna knows it."""
+    study_name: str | None = None
+    """Name of the study; by default it tells agent, environment, steps and seeds."""
+    n_jobs: Jobs = -1
+    """Trials at a time, each in a process here; -1 for one on each core."""
+    dask: str | None = None
+    """Scheduler of a Dask cluster: use its workers (with oda_rl[agents,tune], one thread each)."""
+    log_dir: Path = Path("logs/tune")
+    """Where the runs of the comparison and what was found are written."""
+
+
+def make_study(args: Args, task: Task) -> optuna.Study:
+    """The study of the arguments, with the defaults in line if it is new."""
+    name = args.study_name or "-".join(
+        [task.agent, task.env_id, str(task.total_timesteps), "seeds", *map(str, task.seeds)]
+    )
+    study = optuna.create_study(
+        study_name=name,
+        storage=open_storage(args.storage),
+        direction="maximize",
+        load_if_exists=True,
+        pruner=HyperbandPruner(min_resource=1, max_resource=task.rungs),
+    )
+    # Begun anew with the same seed it would try the same again.
+    seed = args.seed + len(study.get_trials(deepcopy=False))
+    study.sampler = RandomSampler(seed) if args.sampler == "random" else TPESampler(seed=seed)
+    if not study.get_trials(deepcopy=False):
+        config = getattr(oda_rl.agents, task.agent).config_class()
+        study.enqueue_trial(defaults_of(task.agent, config))
+    return study
+
+
+def complain(args: Args) -> str | None:
+    """What is wrong with the arguments, if anything."""
+    if not args.seeds:
+        return "--seeds needs at least one."
+    both = sorted(set(args.seeds) & set(args.report_seeds))
+    if both:
+        return (
+            "--report-seeds must be other seeds than --seeds, by which is chosen; "
+            f"got {both[0]} in both."
+        )
+    if args.total_timesteps < args.rungs:
+        return (
+            f"--total-timesteps must be at least --rungs; got {args.total_timesteps} and {args.rungs}."
+        )
+    return None
+
+
+def run_trials(study: optuna.Study, task: Task, args: Args, client: Any, console: Console) -> str | None:
+    """Make the trials; returns why it ended early, if it did."""
+    try:
+        if client is None:  # compiled once, not by every process
+            warm_up(Plan(task.agent, task.env_id, task.total_timesteps))
+        with (
+            processes(effective_n_jobs(args.n_jobs), client) as (submit, jobs),
+            make_progress(console) as progress,
+        ):
+            bar = progress.add_task("trials", total=args.n_trials, completed=len(find_done(study)))
+            for trial in search(study, task, args.n_trials, submit, jobs):
+                progress.advance(bar)
+                ended = f"{trial.value:.1f}" if trial.value is not None else "pruned"
+                console.print(f"  trial {trial.number}: {ended}", highlight=False)
+    except KeyboardInterrupt:
+        return "Interrupted"
+    except Exception as error:  # a process was killed, say
+        return f"Ended early ({type(error).__name__}: {str(error).strip().partition(chr(10))[0]})"
+    return None
+
+
+def compare(options: dict[str, Any], task: Task, args: Args, client: Any, console: Console) -> None:
+    """The defaults and what was found, on the seeds by which nothing was chosen."""
+    every = max(1, task.total_timesteps // 10)
+    plans = [
+        Plan(task.agent, task.env_id, task.total_timesteps, every, options=one) for one in ({}, options)
+    ]
+    jobs = effective_n_jobs(args.n_jobs)
+    made = carry_out(plans, args.report_seeds, args.log_dir / "runs", console, jobs, client=client)
+    rows = []
+    for name, plan, runs in zip(("defaults", "found"), plans, made.runs, strict=True):
+        if runs:
+            entry = Entry(plan, runs, find_threshold(task.env_id))
+            worst = f"{min(entry.returns):.1f}"
+            rows.append(
+                [name, f"{entry.iqm:.1f}", worst, f"{len(runs)}", f"{entry.median('cells'):.0f}"]
+            )
+    title = "On seeds by which nothing was chosen"
+    show_table(console, title, ("", "IQM of returns", "worst", "seeds", "cells"), rows)
+
+
+def show(study: optuna.Study, task: Task, args: Args, console: Console) -> dict[str, Any]:
+    """The best trial, and what mattered; returns its hyperparameters, which are written down as well."""
+    best = study.best_trial
+    options = to_hyperparameters(best.params)
+    matters = importances(study)
+    rows = [
+        (name, f"{value:.6g}", f"{matters[noted]:.2f}" if matters else "-")
+        for noted, (name, value) in zip(best.params, options.items(), strict=True)
+    ]
+    console.print(f"{study.study_name}", highlight=False)
+    title = f"trial {best.number}: {best.value:.1f}"
+    show_table(console, title, ("hyperparameter", "best", "importance"), rows)
+    args.log_dir.mkdir(parents=True, exist_ok=True)
+    told = {"study": study.study_name, "value": best.value, "hyperparameters": options}
+    path = args.log_dir / f"{study.study_name.replace('/', '-')}.json"
+    replace_file(path, json.dumps(told, indent=2) + "\n")
+    console.print(f"written to {path}", highlight=False, soft_wrap=True)
+    return options
+
+
+def tell_next(options: dict[str, Any], task: Task, args: Args, console: Console) -> None:
+    """What to type next."""
+    typed = " ".join(f"--{name.replace('_', '-')} {value:.6g}" for name, value in options.items())
+    console.print("To go on, for example:")
+    for command in (
+        f"python scripts/train.py --algorithm {task.agent} --env-id {task.env_id} {typed}",
+        f"python scripts/tune.py --env-id {task.env_id} --n-trials {2 * args.n_trials}",
+        f"optuna-dashboard {args.storage}",
+    ):
+        console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+
+
+def main(args: Args) -> int:
+    """Search, compare, tell."""
+    console = make_console()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    trouble, client = complain(args), None
+    try:
+        agent = args.algorithm or find_algorithm(["--env-id", args.env_id], args.env_id)
+        if trouble is None:
+            gym.make(args.env_id).close()
+        if trouble is None and args.dask is not None:
+            client = connect(args.dask)
+    except (ValueError, gym.error.Error) as error:
+        trouble = str(error)
+    if trouble is not None:
+        console.print(trouble, highlight=False, markup=False)
+        return 2
+    task = Task(agent, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes)
+    try:
+        study = make_study(args, task)
+        again = take_back(study)
+        if again:
+            console.print(f"{again} trials of a process that is no more are made again.")
+        early = run_trials(study, task, args, client, console)
+        if early:
+            console.print(f"{early}. What has ended is kept; the same command goes on.", markup=False)
+        if not any(trial.value is not None for trial in find_done(study)):
+            return 1
+        options = show(study, task, args, console)
+        if args.report_seeds and not early:
+            compare(options, task, args, client, console)
+        tell_next(options, task, args, console)
+    finally:
+        if client is not None:
+            client.close()
+    return 1 if early and early != "Interrupted" else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(tyro.cli(Args)))
+    except KeyboardInterrupt:
+        sys.exit("Interrupted.")

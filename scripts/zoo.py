@@ -1,0 +1,121 @@
+"""RL Zoo with our agents: its own commands, in which `--algo` may be `ttac` or `ttq`, too.
+
+python scripts/zoo.py train --algo ttac --env CartPole-v1 --eval-freq 10000
+python scripts/zoo.py enjoy --algo ttac --env CartPole-v1 --folder logs --no-render
+python scripts/zoo.py train --algo ttq --env Acrobot-v1 -optimize --n-trials 50 --storage logs/ttq.log
+python scripts/zoo.py record_video --algo ttac --env CartPole-v1 --folder logs
+python scripts/zoo.py plots.plot_train --algo ttac --env CartPole-v1 --exp-folder logs
+python scripts/zoo.py train --help
+
+Environments with compiled dynamics are known as well: `--env oda_rl/CartPole-v1`. RL Zoo comes with
+`pip install 'oda_rl[zoo]'`. Hyperparameters are those of zoo_hyperparameters/ beside this file, unless
+`--conf-file` names others; models are `.zip` files for RL Zoo's sake, and can be given to our scripts.
+"""
+
+import runpy
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from stable_baselines3.common.utils import ConstantSchedule
+
+import oda_rl.agents
+import oda_rl.envs
+from common.search_spaces import suggest, to_hyperparameters
+
+assert oda_rl.envs  # registers the compiled environments
+
+AGENTS = {"ttac": oda_rl.agents.TwoTimescaleAC, "ttq": oda_rl.agents.TwoTimescaleQ}
+HYPERPARAMETERS = Path(__file__).parent / "zoo_hyperparameters"
+# Its commands are its modules
+COMMANDS = ("train", "enjoy", "record_video", "record_training", "benchmark", "plots.*")
+
+
+def adapt(kind: Any) -> Any:
+    """An agent as RL Zoo calls it: numbers come as schedules, and models are found by `.zip`.
+
+    Parameters
+    ----------
+    kind : type
+        A class of `oda_rl.agents`.
+
+    Returns
+    -------
+    type
+        The same class but for this; model files are the same.
+    """
+
+    class Adapted(kind):  # type: ignore[misc]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            rate = options.get("learning_rate")
+            if isinstance(rate, ConstantSchedule):
+                options["learning_rate"] = rate.val
+            elif callable(rate):
+                raise ValueError(
+                    "learning_rate must be a number, not lin_...: it falls by itself, as "
+                    "learning_rate_halving and learning_rate_power say."
+                )
+            super().__init__(*args, **options)
+
+        def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
+            if isinstance(path, str | Path) and not Path(path).suffix:
+                path = f"{path}.zip"
+            super().save(path, exclude, include)
+
+    Adapted.__name__, Adapted.__qualname__ = kind.__name__, kind.__qualname__
+    Adapted.__doc__ = kind.__doc__
+    return Adapted
+
+
+def register() -> None:
+    """Let RL Zoo know our agents, and where Optuna looks for their hyperparameters."""
+    from rl_zoo3 import hyperparams_opt, utils
+
+    for name, kind in AGENTS.items():
+
+        def sample(
+            trial: Any, n_actions: int, n_envs: int, more: dict[str, Any], agent: str = kind.__name__
+        ) -> dict[str, Any]:
+            return suggest(trial, agent)
+
+        utils.ALGOS[name] = adapt(kind)
+        hyperparams_opt.HYPERPARAMS_SAMPLER[name] = sample
+        hyperparams_opt.HYPERPARAMS_CONVERTER[name] = to_hyperparameters
+
+
+def parse(typed: list[str]) -> list[str]:
+    """What was typed, with the file of our agents' hyperparameters if none is named."""
+    named = any(one.partition("=")[0] in ("-conf", "--conf-file") for one in typed)
+    for name in AGENTS:
+        ours = f"--algo={name}" in typed or ("--algo", name) in pairwise(typed)
+        if typed[0] == "train" and ours and not named:
+            return [*typed, "--conf-file", str(HYPERPARAMETERS / f"{name}.yml")]
+    return typed
+
+
+def main(typed: list[str]) -> int:
+    """Run a command of RL Zoo."""
+    command = typed[0] if typed else "--help"
+    if command in ("-h", "--help"):
+        print(f"{__doc__}\nCommands: {', '.join(COMMANDS)}")
+        return 0
+    try:
+        import rl_zoo3
+
+        register()
+    except ImportError as error:
+        print(f"RL Zoo is not installed ({error}): pip install 'oda_rl[zoo]'")
+        return 2
+    module = Path(rl_zoo3.__file__).parent.joinpath(*command.split(".")).with_suffix(".py")
+    if not module.is_file():
+        print(f"RL Zoo has no command {command}; it has {', '.join(COMMANDS)}.")
+        return 2
+    sys.argv = [str(module), *typed[1:]]
+    # by its path: the package of the plots imports all that any of them needs
+    runpy.run_path(str(module), run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(parse(sys.argv[1:])))

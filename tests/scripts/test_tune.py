@@ -1,0 +1,107 @@
+"""The search for hyperparameters."""
+
+import json
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+optuna = pytest.importorskip("optuna")
+
+BRIEFLY = ("--env-id", "oda_rl/CartPole-v1", "--algorithm", "TwoTimescaleAC", "--n-jobs", 1)
+STEPS = ("--total-timesteps", 1200, "--rungs", 3, "--eval-episodes", 2, "--seeds", 100)
+
+
+@pytest.fixture
+def tuning(module):
+    return module("benchmarks.tuning")
+
+
+@pytest.fixture
+def task(tuning):
+    return tuning.Task("TwoTimescaleAC", "oda_rl/CartPole-v1", 1200, (100, 101), 3, 2)
+
+
+def test_the_same_command_goes_on_with_the_study(run, tmp_path):
+    own = ("--storage", f"sqlite:///{tmp_path / 'db' / 'study.db'}", "--log-dir", tmp_path)
+    code, output = run("tune", *BRIEFLY, *STEPS, *own, "--n-trials", 2, "--report-seeds", 0)
+    assert code == 0, output
+    assert "trial 1: " in output
+    assert "defaults" in output
+    name = "TwoTimescaleAC-oda_rl/CartPole-v1-1200-seeds-100"
+    study = optuna.load_study(study_name=name, storage=own[1])
+    assert len(study.trials) == 2
+    told = json.loads((tmp_path / f"{name.replace('/', '-')}.json").read_text())
+    assert told["value"] == study.best_value
+    assert f"--gamma {told['hyperparameters']['gamma']:.6g}" in output
+    code, output = run("tune", *BRIEFLY, *STEPS, *own, "--n-trials", 3, "--report-seeds")
+    assert code == 0, output
+    assert "trial 2: " in output
+    assert "trial 1: " not in output
+    tried = [trial.params for trial in optuna.load_study(study_name=name, storage=own[1]).trials]
+    assert len(tried) == 3
+    assert tried[1] != tried[2]
+
+
+def test_the_first_trial_has_the_defaults(tuning, module):
+    from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
+
+    spaces = module("common.search_spaces")
+    for kind in (TwoTimescaleAC, TwoTimescaleQ):
+        noted = spaces.defaults_of(kind.__name__, kind.config_class())
+        assert noted.keys() == spaces.SPACES[kind.__name__].keys()
+        for name, (low, high, _) in spaces.SPACES[kind.__name__].items():
+            assert low <= noted[name] <= high
+        config = kind.config_class(**spaces.to_hyperparameters(noted))
+        plan, usual = config.plan_growth(False), kind.config_class().plan_growth(False)
+        assert plan.max_cells == usual.max_cells
+        assert config.gamma == pytest.approx(0.99)
+
+
+def test_rungs_make_the_training_that_is_not_divided(tuning, task):
+    options, models = {"gamma": 0.98}, []
+    for rung in (1, 2, 3):
+        value, models = tuning.train_rung(task, options, rung, models)
+    whole, _ = tuning.train_rung(replace(task, rungs=1), options, 1, [])
+    assert value == whole
+
+
+def test_a_trial_of_a_process_that_is_no_more_is_made_again(tuning):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    study = optuna.create_study(direction="maximize")
+    for pid in (gone.pid, "1"):
+        trial = study.ask()
+        trial.suggest_float("gamma", 0.9, 0.99)
+        trial.set_user_attr(tuning.OWNER, f"{socket.gethostname()}:{pid}")
+    assert tuning.take_back(study) == 1
+    states = [trial.state.name for trial in study.trials]
+    assert states == ["FAIL", "RUNNING", "WAITING"]
+    again = study.ask()
+    assert again.suggest_float("gamma", 0.9, 0.99) == study.trials[0].params["gamma"]
+
+
+def test_what_does_not_get_better_is_pruned(tuning, task, monkeypatch):
+    rungs = []
+
+    def made(task, options, rung, models):
+        rungs.append(rung)
+        return -float(len(rungs)), [b""]
+
+    monkeypatch.setattr(tuning, "train_rung", made)
+    study = optuna.create_study(
+        direction="maximize", pruner=optuna.pruners.SuccessiveHalvingPruner(1, reduction_factor=2)
+    )
+    with tuning.processes(1, None) as (submit, jobs):
+        ended = list(tuning.search(study, task, 4, submit, jobs))
+    assert [trial.state.name for trial in ended] == ["COMPLETE"] + ["PRUNED"] * 3
+    assert rungs == [1, 2, 3, 1, 1, 1]
+
+
+def test_seeds_by_which_is_chosen_are_not_reported(run, tmp_path):
+    code, output = run("tune", *BRIEFLY, "--seeds", 3, "--storage", f"sqlite:///{tmp_path}/x.db")
+    assert code == 2
+    assert "--report-seeds must be other seeds than --seeds" in output
+    assert not (tmp_path / "x.db").exists()

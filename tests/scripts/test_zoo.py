@@ -1,0 +1,54 @@
+"""Our agents in RL Zoo."""
+
+import sys
+
+import pytest
+
+pytest.importorskip("rl_zoo3")
+
+BRIEFLY = ("--env", "oda_rl/CartPole-v1", "-n", "2000", "--seed", "0")
+
+
+@pytest.fixture
+def zoo(run, monkeypatch):
+    """A command of RL Zoo: exit code and output."""
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    return lambda *typed: run("zoo", *typed)
+
+
+def test_trains_enjoys_and_goes_on(zoo, tmp_path):
+    from oda_rl.agents.models import load_model
+
+    where = ("-f", tmp_path, "--algo", "ttq")
+    code, _ = zoo("train", *where, *BRIEFLY, "-params", "learning_rate:0.05", "--save-freq", 1000)
+    assert code == 0
+    (path,) = tmp_path.glob("ttq/*_1/oda_rl-CartPole-v1.zip")
+    model = load_model(path)
+    assert model.learning_rate == 0.05
+    assert model.num_timesteps == 2000
+    assert path.with_name("rl_model_1000_steps.zip").is_file()
+    code, _ = zoo("enjoy", *where, "--env", "oda_rl/CartPole-v1", "--no-render", "-n", 300)
+    assert code == 0
+    assert "Mean reward: " in output
+    zoo("train", *where, *BRIEFLY, "-i", path)
+    (again,) = tmp_path.glob("ttq/*_2/oda_rl-CartPole-v1.zip")
+    assert load_model(again).learner.n_learned > model.learner.n_learned
+
+
+def test_optimises(zoo, tmp_path, module):
+    code, _ = zoo(
+        *("train", "-f", tmp_path, "--algo", "ttac", *BRIEFLY, "-optimize", "--n-trials", 2),
+        *("--n-evaluations", 1, "--no-optim-plots"),
+    )
+    assert code == 0
+    (told,) = tmp_path.glob("ttac/report_*.csv")
+    space = module("common.search_spaces").SPACES["TwoTimescaleAC"]
+    assert all(f"params_{name}" in told.read_text() for name in space)
+
+
+def test_what_is_not_known(zoo):
+    code, _ = zoo("tain")
+    assert code == 2
+    assert "RL Zoo has no command tain; it has train, enjoy" in output
+    with pytest.raises(ValueError, match=r"learning_rate must be a number, not lin_"):
+        zoo("train", "--algo", "ttac", *BRIEFLY, "-params", "learning_rate:'lin_0.1'")
