@@ -17,6 +17,8 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numpy.typing import NDArray
 
 # Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
@@ -25,6 +27,33 @@ LEAN: Any = {**OPTIONS, "_nrt": False}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 # Bytes of a line of the processor's cache, and of its longest vectors
 CACHE_LINE = 64
+
+
+class _OwnCode(JITCodeLibrary):
+    """Machine code that calls its own copies of other kernels, never those of another's code.
+
+    A kernel contains the kernels that it calls, optimised once more. Where sums may be taken in any
+    order, a copy then differs from the original in the last bit, and the loader takes whichever came
+    first: the results of a process that compiles would not be those of one that reads from the disk.
+    """
+
+    def _finalize_final_module(self) -> None:
+        self._shared_module = self._final_module.clone()
+        for function in self._shared_module.functions:
+            if not function.is_declaration and function.linkage.name == "external":
+                function.linkage = "linkonce_odr"  # as numba does, for whoever links it
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "linkonce_odr":
+                function.linkage = "internal"
+        super()._finalize_final_module()
+
+
+class _KernelCompiler(Compiler):
+    def compile_extra(self, function: Any) -> Any:
+        library = _OwnCode(self.state.targetctx.codegen(), function.__qualname__)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().compile_extra(function)
 
 
 @cache
@@ -118,7 +147,7 @@ def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    compiled = numba.njit(**OPTIONS, **options)(function)
+    compiled = numba.njit(pipeline_class=_KernelCompiler, **OPTIONS, **options)(function)
     compiled.get_call_template = _without_literals(compiled.get_call_template)
     with suppress(RuntimeError):  # raised where numba finds no place to write to
         compiled._cache = _KernelCache(function)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from oda_rl._jit import CACHE_LINE, aligned_zeros
+from oda_rl._jit import CACHE_LINE, aligned_zeros, vector_kernel
 
 CODE = """
 import numpy as np
@@ -49,3 +49,33 @@ def test_aligned_zeros(shape):
     assert made.flags.c_contiguous
     assert made.flags.writeable
     assert made.ctypes.data % CACHE_LINE == 0 or made.size == 0
+
+
+def test_machine_code_offers_no_copies_of_other_kernels():
+    """The loader would take them for the originals, which differ in the last bit, or the other way."""
+
+    @vector_kernel
+    def inner(x, power):
+        total = 0.0
+        if power == 1:
+            for value in x:
+                total += value
+        elif power == 2:
+            for value in x:
+                total += value * value
+        else:
+            for value in x:
+                total += abs(value) * value + total
+        return total
+
+    @vector_kernel
+    def outer(x, power):
+        return inner(x, power) * inner(x[1:], power) + inner(x[2:], power + 1)
+
+    x = np.arange(9.0)
+    assert outer(x, 1) == 36.0 * 36.0 + 203.0
+    (made,) = outer.overloads.values()
+    functions = made.library.get_defined_functions()
+    offered = [one.name for one in functions if one.linkage.name != "internal"]
+    assert offered
+    assert all("outer" in name for name in offered)
