@@ -27,7 +27,7 @@ def test_trains_enjoys_and_goes_on(zoo, tmp_path):
     assert model.learning_rate == 0.05
     assert model.num_timesteps == 2000
     assert path.with_name("rl_model_1000_steps.zip").is_file()
-    code, _ = zoo("enjoy", *where, "--env", "oda_rl/CartPole-v1", "--no-render", "-n", 300)
+    code, output = zoo("enjoy", *where, "--env", "oda_rl/CartPole-v1", "--no-render", "-n", 300)
     assert code == 0
     assert "Mean reward: " in output
     zoo("train", *where, *BRIEFLY, "-i", path)
@@ -47,7 +47,7 @@ def test_optimises(zoo, tmp_path, module):
 
 
 def test_what_is_not_known(zoo):
-    code, _ = zoo("tain")
+    code, output = zoo("tain")
     assert code == 2
     assert "RL Zoo has no command tain; it has train, enjoy" in output
     with pytest.raises(ValueError, match=r"learning_rate must be a number, not lin_"):
