@@ -9,37 +9,35 @@ import pytest
 
 from oda_rl._jit import CACHE_LINE, aligned_zeros, vector_kernel
 
-CODE = """
-import numpy as np
-from oda_rl.codebook.association import smallest
-print(smallest(np.array([3.0, 1.0, 2.0]), 3))
-"""
+BROKEN = [
+    (ending, content)
+    for ending in ("nbi", "nbc")
+    for content in (b"", b"half", b"\x80\x04cno_such_module\nname\n.")
+]
+MODULE = "from oda_rl._jit import kernel\n" + "".join(
+    f"@kernel\ndef add_{n}(x):\n    return x + {n}\n" for n in range(len(BROKEN))
+)
 
 
 def run(folder):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
-    return subprocess.run(
-        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True
+    code = f"import kernels; print([getattr(kernels, f'add_{{n}}')(1) for n in range({len(BROKEN)})])"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
+    assert done.stdout == "[1, 2, 3, 4, 5, 6]\n"
+    return done.stderr
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("compiled")
-    assert run(folder).stderr == ""
-    assert run(folder).stderr == ""
-    return folder
-
-
-@pytest.mark.parametrize("ending", ["nbi", "nbc"])
-@pytest.mark.parametrize("content", [b"", b"half", b"\x80\x04cno_such_module\nname\n."])
-def test_a_broken_cache_is_compiled_anew(filled, ending, content):
-    for path in filled.rglob(f"*.{ending}"):
+def test_a_broken_cache_is_compiled_anew(tmp_path):
+    (tmp_path / "kernels.py").write_text(MODULE)
+    assert run(tmp_path) == ""
+    assert run(tmp_path) == ""
+    for n, (ending, content) in enumerate(BROKEN):
+        (path,) = tmp_path.rglob(f"*.add_{n}-*.{ending}")
         path.write_bytes(content)
-    again = run(filled)
-    assert again.stdout == "1.0\n"
-    assert "it is compiled anew" in again.stderr
-    assert run(filled).stderr == ""
+    assert "it is compiled anew" in run(tmp_path)
+    assert run(tmp_path) == ""
 
 
 @pytest.mark.parametrize("shape", [3, (2, 8), (0, 8), (3, 2, 16)])
