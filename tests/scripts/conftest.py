@@ -68,6 +68,7 @@ def module():
     load("benchmark")
     load("compare")
     load("torture")
+    load("plot")
     return importlib.import_module
 
 

@@ -1,37 +1,13 @@
 """`scripts/explain.py`, run as a person runs it."""
 
-import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
 import pytest
-import tyro
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script():
-    """The script as a module: a new interpreter for every call would take seconds."""
-    spec = importlib.util.spec_from_file_location("explain_script", ROOT / "scripts" / "explain.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
 
 
 @pytest.fixture
-def explain(script, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments):
-        code = script.main(tyro.cli(script.Args, args=[str(argument) for argument in arguments]))
-        return code, capsys.readouterr().out
-
-    return run
+def explain(run):
+    return partial(run, "explain")
 
 
 @pytest.fixture(scope="module")
@@ -47,24 +23,17 @@ def path(tmp_path_factory):
 
 
 def test_the_table_and_its_files(path, explain):
-    done = subprocess.run(
-        [sys.executable, "scripts/explain.py", str(path), "--cells", "7"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "100"},
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "oda_rl/CartPole-v1, TwoTimescaleQ: the 7 visited most of" in done.stdout
-    assert "greedy action" in done.stdout
-    assert max(map(len, done.stdout.splitlines()[:11])) <= 100
+    code, output = explain(path, "--cells", 7)
+    assert code == 0
+    assert "oda_rl/CartPole-v1, TwoTimescaleQ: the 7 visited most of" in output
+    assert "greedy action" in output
+    assert max(map(len, output.splitlines()[:11])) <= 100
     assert (path.parent / "explained.png").stat().st_size > 10_000
     assert "| cell |" in (path.parent / "explained.md").read_text()
     names = {"model.npz", "explained.md", "explained.png"}
     assert {file.name for file in path.parent.iterdir()} == names
     # what to type next can be typed
-    command = done.stdout.splitlines()[-1].split("explain.py ")[1]
+    command = output.splitlines()[-1].split("explain.py ")[1]
     code, output = explain(*command.split())
     assert code == 0
     assert "by a margin of" in output
@@ -102,8 +71,7 @@ def test_what_is_no_model_is_refused(tmp_path, explain):
     assert "not a model file of oda_rl" in output
 
 
-def test_help_explains_itself(explain, capsys):
-    with pytest.raises(SystemExit):
-        explain("--help")
-    output = capsys.readouterr().out
+def test_help_explains_itself(explain):
+    code, output = explain("--help")
+    assert code == 0
     assert "A state, in the environment's own units" in output

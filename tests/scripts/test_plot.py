@@ -1,10 +1,5 @@
 """`plot.py` draws what a file holds, and says where."""
 
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -13,18 +8,12 @@ import oda_rl.envs  # noqa: F401
 from oda_rl import ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.agents import TileCodingSarsa, TwoTimescaleQ
 
-ROOT = Path(__file__).parents[2]
 QUICK = {"warmup_steps": 200, "growth_steps": 1000, "growth_cells": 10, "max_cells": 20}
 
 
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("plot_script", ROOT / "scripts" / "plot.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["plot_script"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["plot_script"]
+@pytest.fixture
+def script(module):
+    return module("script_plot")
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +31,13 @@ def draw(script, *args, **options):
     return script.main(script.Args(*args, **options))
 
 
-def test_the_command_line(agent, tmp_path):
-    command = [
-        sys.executable,
-        "scripts/plot.py",
-        str(agent),
-        "--kind",
-        "value",
-        "--dimensions",
-        "0",
-        "1",
-    ]
-    command += ["--at", "0", "0", "0.1", "0", "--out", str(tmp_path), "--dpi", "40"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout + found.stderr
+def test_the_command_line(agent, tmp_path, run):
+    options = ("--kind", "value", "--dimensions", 0, 1, "--at", 0, 0, 0.1, 0)
+    code, output = run("plot", agent, *options, "--out", tmp_path, "--dpi", 40)
+    assert code == 0, output
     assert drawn(tmp_path) == {"model_value.png"}
-    assert str(tmp_path / "model_value.png") in found.stdout.replace("\n", "")
-    assert "2: pole angle (rad)" in found.stdout
+    assert str(tmp_path / "model_value.png") in output.replace("\n", "")
+    assert "2: pole angle (rad)" in output
 
 
 def test_all_of_an_agent_is_drawn_next_to_it(script, agent, capsys):
