@@ -12,15 +12,8 @@ if find_spec("stable_baselines3") is None:
 if TYPE_CHECKING:
     from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
     from oda_rl.agents.learner import BadTransitionError
-    from oda_rl.agents.sb3.agents import (
-        SOMQ,
-        FourierSarsa,
-        KernelQ,
-        TileCodingSarsa,
-        TwoTimescaleAC,
-        TwoTimescaleQ,
-        UniformGridQ,
-    )
+    from oda_rl.agents.sb3.agents import TwoTimescaleAC, TwoTimescaleQ
+    from oda_rl.agents.sb3.baselines import SOMQ, FourierSarsa, KernelQ, TileCodingSarsa, UniformGridQ
 
 __all__ = [
     "SOMQ",
@@ -37,14 +30,16 @@ __all__ = [
 
 _HOME = {
     "BadTransitionError": "learner",
+    "TwoTimescaleAC": "sb3.agents",
     "TwoTimescaleACConfig": "config",
     "TwoTimescaleConfig": "config",
+    "TwoTimescaleQ": "sb3.agents",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module(f"oda_rl.agents.{_HOME.get(name, 'sb3.agents')}"), name)
+        return getattr(import_module(f"oda_rl.agents.{_HOME.get(name, 'sb3.baselines')}"), name)
     raise AttributeError(f"module 'oda_rl.agents' has no attribute {name!r}")
 
 

@@ -9,7 +9,7 @@ from oda_rl.agents.linear_q.config import (
     UniformGridConfig,
     preset,
 )
-from oda_rl.agents.sb3.agents import SOMQ, FourierSarsa, TileCodingSarsa, UniformGridQ
+from oda_rl.agents.sb3.baselines import SOMQ, FourierSarsa, TileCodingSarsa, UniformGridQ
 
 __all__ = [
     "PRESETS",

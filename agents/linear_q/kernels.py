@@ -20,7 +20,7 @@ from oda_rl._structs import Bool1, Float1, Float2, Int1, Int2, count_slots, make
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling, index_of_largest
 from oda_rl.agents.bounds import LARGEST_ERROR, bound_reward
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, BEGIN, DIVERGED
-from oda_rl.agents.linear_q.features import FOURIER, MAP, Encoder, Scratch, encode
+from oda_rl.agents.linear_q.encoding import FOURIER, MAP, Encoder, Scratch, encode
 
 # Where the counters and the running figures stand
 STEPS, LEARNING_STEPS, N_COUNTERS = range(3)

@@ -1,34 +1,20 @@
-"""The agents: two-timescale learning, the linear baselines, and kernel Q-learning.
+"""The two-timescale agents: Q-learning, and an actor-critic.
 
 The code of a learner is imported when an agent is made.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
-from oda_rl.agents.hyperparameters import Config
-from oda_rl.agents.kernel_q.config import KernelQConfig
-from oda_rl.agents.linear_q.config import (
-    FourierConfig,
-    LinearConfig,
-    SOMConfig,
-    TileCodingConfig,
-    UniformGridConfig,
-)
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-from oda_rl.agents.sb3.policy import CodebookPolicy
 
 if TYPE_CHECKING:
     from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
     from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-    from oda_rl.agents.kernel_q.learner import KernelLearner
     from oda_rl.agents.learner import Learner
-    from oda_rl.agents.linear_q.learner import LinearLearner
 
 
 class CodebookAlgorithm(OnlineAlgorithm):
@@ -170,192 +156,3 @@ class TwoTimescaleAC(CodebookAlgorithm):
         from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
 
         return ActorCriticLearner
-
-
-class LinearAlgorithm(OnlineAlgorithm):
-    """What the baselines have in common: Q(x, a) = w_a . phi(x), one kernel for all features phi.
-
-    For any observations, discrete ones one-hot but in a grid, and Discrete actions. The features,
-    `n_cells` of them, divide up a range of each coordinate: `observation_low` and `observation_high`,
-    the bounds of the space, or what a warm-up has seen. `learner` has the `weights`, the `features` and
-    the `range`.
-
-    Raises
-    ------
-    TypeError
-        If a hyperparameter is unknown.
-    ValueError
-        If one is outside its range, there would be too many features, or a space of the environment is
-        not supported.
-    """
-
-    policy_aliases: ClassVar[dict[str, Any]] = {"LinearPolicy": CodebookPolicy}
-    config_class: ClassVar[type[Config]] = LinearConfig
-    learner: "LinearLearner"
-
-    @classmethod
-    def _learner_class(cls, config: Any) -> "type[Learner]":
-        from oda_rl.agents.linear_q.learner import LinearLearner
-
-        return LinearLearner
-
-
-class UniformGridQ(LinearAlgorithm):
-    """Watkins' Q(lambda) over the cells of a uniform grid: no aggregation of states.
-
-    References
-    ----------
-    Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Sections 6.5 and 12.10.
-    Mavridis and Baras, "Annealing Optimization for Progressive Learning with Stochastic Approximation",
-    Section V-B, compares with it.
-
-    Examples
-    --------
-    >>> from oda_rl.agents import UniformGridQ
-    >>> model = UniformGridQ(env="CartPole-v1", bins=(2, 2, 5, 5), seed=0)
-    >>> model = model.learn(total_timesteps=5_000)
-    >>> model.n_cells
-    100
-    """
-
-    config_class = UniformGridConfig
-    knows_tables = True
-
-
-class SOMQ(LinearAlgorithm):
-    """Watkins' Q(lambda) over the cells of a self-organising map.
-
-    The map first unfolds under random actions: the cell nearest to an observation is drawn towards it,
-    and so are its neighbours on a lattice, ever fewer of them. Then the values are learned, and the map
-    follows the agent on the slower of two timescales. The number of its cells never changes.
-
-    References
-    ----------
-    Kohonen, "Self-Organizing Maps", for the map.
-    Mavridis and Baras, "Vector Quantization for Adaptive State Aggregation in Reinforcement Learning",
-    American Control Conference 2021, which "Annealing Optimization for Progressive Learning with
-    Stochastic Approximation", Section V-B, compares with.
-
-    Examples
-    --------
-    >>> from oda_rl.agents import SOMQ
-    >>> model = SOMQ(env="CartPole-v1", n_cells=(2, 2, 5, 5), map_steps=1_000, seed=0)
-    >>> model = model.learn(total_timesteps=5_000)
-    >>> model.learner.codevectors.shape
-    (100, 4)
-    """
-
-    config_class = SOMConfig
-
-
-class TileCodingSarsa(LinearAlgorithm):
-    """Sarsa(lambda) with tile coding.
-
-    Each of several displaced grids, the tilings, has one tile that an observation lies in. Displacements
-    are asymmetric; an angle wraps around.
-
-    References
-    ----------
-    Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Sections 9.5.4 and 12.7.
-
-    Examples
-    --------
-    >>> from oda_rl.agents import TileCodingSarsa
-    >>> model = TileCodingSarsa(env="MountainCar-v0", tilings=8, tiles=10, seed=0)
-    >>> model = model.learn(total_timesteps=5_000)
-    >>> model.n_parameters  # 8 x 11 x 11 tiles, 3 actions, and the range of 2 coordinates
-    2908
-    """
-
-    config_class = TileCodingConfig
-
-
-class FourierSarsa(LinearAlgorithm):
-    """Sarsa(lambda) with the Fourier basis.
-
-    The functions are cos(pi c . u), u the observation in [0, 1] and c vectors of whole numbers up to
-    `order`. The stepsize of each is divided by the length of c.
-
-    References
-    ----------
-    Konidaris, Osentoski and Thomas, "Value Function Approximation in Reinforcement Learning using the
-    Fourier Basis", AAAI 2011.
-
-    Examples
-    --------
-    >>> from oda_rl.agents import FourierSarsa
-    >>> model = FourierSarsa(env="CartPole-v1", order=3, seed=0)
-    >>> model = model.learn(total_timesteps=5_000)
-    >>> model.n_cells
-    256
-    """
-
-    config_class = FourierConfig
-
-
-class KernelQ(OnlineAlgorithm):
-    """Q-learning in a reproducing kernel Hilbert space, with few points and a bandwidth that adapts.
-
-    Q(x, a) = sum_j w_ja k(d_j, x), one dictionary d for all actions. Functional stochastic gradients of
-    the squared temporal-difference error, the target held fixed, in mini-batches of steps; matching
-    pursuit drops points within a budget (POLK), and the bandwidth is a Markov chain that follows the
-    derivative of the error (BARRETTE). For any observations, which are scaled by their ranges, discrete
-    ones one-hot, and Discrete actions.
-
-    Attributes
-    ----------
-    n_cells : int
-        Points of the dictionary.
-    n_parameters : int
-        Numbers stored to act.
-    bandwidth_history_ : ndarray of shape (n_batches,)
-        The bandwidth after each mini-batch, in parts of the ranges.
-    learner : KernelLearner
-        What has been learned: `learner.machine`, `learner.dictionary`, `learner.range`.
-
-    Raises
-    ------
-    TypeError
-        If a hyperparameter is unknown.
-    ValueError
-        If one is outside its range, or a space of the environment is not supported.
-
-    References
-    ----------
-    Koppel, Bedi and Krishnamurthy, "A Dynamical Systems Perspective on Online Bayesian Nonparametric
-    Estimators with Adaptive Hyperparameters", Algorithm 1, of which this is the same with the
-    temporal-difference error. The likelihood of eq. 9 is of no use here: observations that follow one
-    another are too much alike.
-
-    Examples
-    --------
-    >>> from oda_rl.agents import KernelQ
-    >>> model = KernelQ(env="CartPole-v1", seed=0).learn(total_timesteps=3_000)
-    >>> 1 < model.n_cells <= 300
-    True
-    """
-
-    policy_aliases: ClassVar[dict[str, Any]] = {"KernelPolicy": CodebookPolicy}
-    config_class = KernelQConfig
-    learner: "KernelLearner"
-
-    @classmethod
-    def _learner_class(cls, config: Any) -> "type[Learner]":
-        from oda_rl.agents.kernel_q.learner import KernelLearner
-
-        return KernelLearner
-
-    @property
-    def learning_rate(self) -> float:
-        """Its `stepsize`, as SB3 calls it."""
-        config: Any = self.config
-        return float(config.stepsize)
-
-    @learning_rate.setter
-    def learning_rate(self, value: float) -> None:
-        self.set_hyperparameters(stepsize=value)
-
-    @property
-    def bandwidth_history_(self) -> NDArray[np.float64]:
-        """The bandwidth after each mini-batch, in parts of the ranges."""
-        return self.learner.bandwidth_history

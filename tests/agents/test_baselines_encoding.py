@@ -14,15 +14,11 @@ from oda_rl.agents.baselines import (
     UniformGridConfig,
 )
 from oda_rl.agents.linear_q import kernels
+from oda_rl.agents.linear_q.encoding import Encoder, Scratch, encode, fourier_features, nearest_cell
 from oda_rl.agents.linear_q.features import (
-    Encoder,
-    Scratch,
-    encode,
-    fourier_features,
     make_features,
     make_fourier,
     make_tiles,
-    nearest_cell,
 )
 from oda_rl.agents.linear_q.learner import LinearLearner
 
