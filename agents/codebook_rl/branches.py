@@ -250,16 +250,16 @@ class BranchStorage:
             n_living=alive.sum(axis=1),
         )
 
-    def unload(self, book: Codebook, settled: bool = True) -> None:
+    def unload(self, book: Codebook, with_traces: bool = True) -> None:
         """Write the cells back to the codebook they came from; nothing changes here.
 
-        If it is to be `settled`, steps along traces that have yet to be made are made in the codebook.
+        With `with_traces`, steps along traces that have yet to be made are made in the codebook.
         """
         if self.branch is None:
             return
         n, place = len(book), (self.branch, ..., self._place)
         payload = self.branches.payload.copy()
-        if settled:
+        if with_traces:
             traces.pay_all(payload, self.ledger, self.sizes)
         book.location[:, :n] = self.branches.location[place].T
         book.weight[:n] = self.branches.weight[place]

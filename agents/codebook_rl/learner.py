@@ -340,7 +340,7 @@ class TwoTimescaleLearner(ActingLearner):
         """
         ledger: dict[str, Any] = {}
         if self._storage:
-            self._storage.unload(self.slow.codebook, settled=not under_way)
+            self._storage.unload(self.slow.codebook, with_traces=not under_way)
             if under_way:
                 ledger = {name: part.copy() for name, part in self._storage.ledger._asdict().items()}
         figures = self.numbers.figures

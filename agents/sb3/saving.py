@@ -122,10 +122,10 @@ class Saving(Readable):
             self._last_obs = last_obs
 
     def __getstate__(self) -> dict[str, Any]:
-        self.settle()
+        self.sync_env()
         return {**vars(self), "run": None}
 
-    def settle(self) -> None:
+    def sync_env(self) -> None:
         """Let the environment stand where a compiled loop has come to, if one is under way."""
         if self.run is not None:
             self.run.hand_over()
@@ -138,7 +138,7 @@ def write_model(model: Any, path: Any, more: Mapping[str, Any] | None = None) ->
 
 def describe_model(model: Any) -> dict[str, Any]:
     """All that a model needs to go on exactly, as plain values and arrays."""
-    model.settle()
+    model.sync_env()
     space, learner = model.observation_space, model.learner
     episodes: Any = model.ep_info_buffer or ()
     seen: Any = model._last_obs

@@ -317,7 +317,7 @@ def run_compiled(
             count_calls(callback, chunk - 1)
             go_on = call_back(model, callback, log_interval, step)
     finally:
-        model.settle()
+        model.sync_env()
         model.run = None
 
 

@@ -107,7 +107,7 @@ def test_errors_are_those_of_the_cells_that_spoke():
     assert np.ptp(learner.td_errors[p > 0.0]) < 1e-12, "all have seen the same error"
 
 
-def test_looking_does_not_settle():
+def test_reading_does_not_change_traces():
     """Whoever asks for actions or for the codebook does not change the learning, even by rounding."""
     quiet, asked = make_learner(), make_learner()
     for point in make_points(300, 2):
@@ -120,7 +120,7 @@ def test_looking_does_not_settle():
         np.testing.assert_array_equal(array, asked.get_state()["slow"]["codebook"][name], err_msg=name)
 
 
-def test_greedy_actions_know_what_has_not_been_settled():
+def test_greedy_actions_know_the_traces():
     learner = make_learner()
     points = make_points(400, 4)
     for point in points:
