@@ -16,6 +16,7 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.one_hot import NotOneHotError, OneHotCodec
+from oda_rl.agents.sb3.callback_schedule import with_progress_bar
 from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
@@ -180,10 +181,9 @@ class OnlineAlgorithm(Saving):
         fresh = reset_num_timesteps or self._last_obs is None
         total_timesteps, callback = self._setup_learn(
             total_timesteps,
-            callback,
+            with_progress_bar(callback) if progress_bar else callback,
             reset_num_timesteps,
             tb_log_name or type(self).__name__,
-            progress_bar,
         )
         self._total_timesteps = planned_timesteps or total_timesteps
         if fresh:

@@ -1,11 +1,14 @@
 """Speed: training, flat and on a tree, a decision, the import, the wrapper's share, environments."""
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -23,6 +26,7 @@ from common.measuring import repeated_seconds
 from common.tables import make_table, show_table
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
+from oda_rl.agents.sb3.callback_schedule import ProgressBar
 from oda_rl.envs import StartBlock, StateAggregation, find_dynamics
 
 # Turns in which training with and without logging take each other's place
@@ -129,6 +133,21 @@ def logging_speed(env_id: str, steps: int, cells: int) -> tuple[float, float, fl
     return steps / np.median(times[False]), steps / np.median(times[True]), float(np.median(ends))
 
 
+def bar_share(env_id: str, steps: int, cells: int) -> float:
+    """The share of a training's time that a progress bar costs on a terminal; medians as above."""
+    model, times = make_agent(env_id, cells), ([], [])
+    with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tqdm calls its bars by rich experimental
+        for turn in range(-1, 2 * ALTERNATIONS):
+            bar = ProgressBar(console=Console(file=nowhere, force_terminal=True))
+            begun = time.process_time()
+            model.learn(
+                steps if turn >= 0 else 30_000, bar if turn % 2 else None, reset_num_timesteps=False
+            )
+            times[turn % 2].append(time.process_time() - begun)
+    return float(np.median(times[1][1:]) / np.median(times[0])) - 1.0
+
+
 def environment_speed(steps: int, environment: gym.Env | None = None) -> float:
     """Steps per second of an environment, by default the task alone, under random actions."""
     environment = environment or gym.make(GYMNASIUM)
@@ -229,6 +248,9 @@ def add_logging(table: Table, args: Speed) -> None:
         table.add_row(f"{title}, without any log", f"{plain:,.0f} steps/s", "")
         table.add_row("  with TensorBoard and CodebookCallback", f"{logged:,.0f} steps/s", "")
         table.add_row("  logging costs", f"{1.0 - logged / plain:.1%}", "5.0%")
+        table.add_row(
+            "  a progress bar costs", f"{bar_share(env_id, 4 * steps, args.cells):.1%}", "2.0%"
+        )
         table.add_row("  and once, at the end, all that is drawn", f"{end:.2f} s", "")
     table.add_section()
 

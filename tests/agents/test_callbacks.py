@@ -25,6 +25,8 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import FourierSarsa, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.sb3 import callback_schedule
+from oda_rl.agents.sb3.callback_schedule import ProgressBar
 from oda_rl.agents.sb3.callbacks import CodebookCallback, KeepBestCallback, SnapshotCallback
 from oda_rl.plotting import animate_codebook
 
@@ -144,6 +146,31 @@ def test_progress_bar(capsys):
     make_model().learn(300, progress_bar=True)
     printed = capsys.readouterr()
     assert "300/300" in printed.out + printed.err
+
+
+class CountingBar(ProgressBar):
+    """Notes how often it was called, and what it shows in the end."""
+
+    called = shown = 0
+
+    def _on_step(self):
+        CountingBar.called += 1
+        return super()._on_step()
+
+    def _on_training_end(self):
+        CountingBar.shown = self.pbar.n
+        super()._on_training_end()
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "oda_rl/CartPole-v1"])
+def test_a_progress_bar_counts_all_steps_in_few_calls(env, monkeypatch):
+    monkeypatch.setattr(callback_schedule, "ProgressBar", CountingBar)
+    model, counted, CountingBar.called = make_model(env), [], 0
+    model.learn(4000, progress_bar=True)
+    assert CountingBar.shown == 4000
+    assert CountingBar.called < model._episode_num + 200
+    model.learn(500, callback=lambda *_: counted.append(1) or True, progress_bar=True, callback_every=1)
+    assert (CountingBar.shown, len(counted)) == (500, 500)
 
 
 def read_tags(folder):
