@@ -65,7 +65,8 @@ class Models(NamedTuple):
     A sample is a row of `n_inputs` scaled inputs and then the scaled outputs. Local models see the
     inputs times `unscale` (n_inputs,) and the `outputs` (n_samples, n_outputs). Their cells overlap by
     association probabilities along the inputs, at a temperature of `softness` times the mean squared
-    distance in `figures`. `theta` is (q * n_outputs, capacity), `gain` (q * q, capacity).
+    distance in `figures`. `theta` is (q * n_outputs, capacity), `gain` (q * q, capacity). With `link`
+    they are logits, and the outputs 0 or 1: whether a sample is of a class.
     """
 
     outputs: NDArray[np.float64]
@@ -76,6 +77,7 @@ class Models(NamedTuple):
     seen: NDArray[np.float64]
     softness: float
     figures: NDArray[np.float64]
+    link: bool
 
 
 @lean_kernel
@@ -217,20 +219,42 @@ def correct(error, size, direction, n_cells, theta, output):
             row[i] += error * size[i] * along[i]
 
 
+@lean_kernel
+def to_probabilities(scores):
+    """Make probabilities of logits, in place."""
+    top = scores[0]
+    for c in range(scores.shape[0]):
+        top = max(top, scores[c])
+    total = 0.0
+    for c in range(scores.shape[0]):
+        scores[c] = math.exp(scores[c] - top)
+        total += scores[c]
+    for c in range(scores.shape[0]):
+        scores[c] /= total
+
+
 @kernel
-def learn_models(y, basis, share, weight, n_cells, theta, gain, direction, size):
+def learn_models(y, basis, share, weight, n_cells, theta, gain, direction, size, scores, link):
     """One step of recursive least squares of all cells, driven by the error of their mixture.
 
     Where p is 0 or 1 this is least squares within every cell (eq. 27 with the inverse second moments as
     the stepsize). Where cells overlap, its fixed point is the least squares of sum_i p_i f_i(x) itself.
-    Returns the squared error before the step.
+    With `link`, the models are logits, and the error that of probabilities; half the second moments
+    bound the curvature of the log-likelihood (Böhning, "Multinomial logistic regression algorithm",
+    1992), hence twice the step. `scores` (n_outputs,) is scratch. Returns the squared error before it.
     """
     squared = 0.0
     towards(basis, share, weight, n_cells, gain, direction, size)
     for c in range(y.shape[0]):
-        error = y[c] - predict_output(basis, share, n_cells, theta, c)
+        scores[c] = predict_output(basis, share, n_cells, theta, c)
+    step = 1.0
+    if link:
+        to_probabilities(scores)
+        step = 2.0
+    for c in range(y.shape[0]):
+        error = y[c] - scores[c]
         squared += error * error
-        correct(error, size, direction, n_cells, theta, c)
+        correct(step * error, size, direction, n_cells, theta, c)
     return squared
 
 
@@ -255,6 +279,7 @@ def anneal(
     if models is not None:
         q = 1 if models.gain.shape[0] == 1 else models.n_inputs + 1
         direction, size, basis = np.empty((q, n_cells)), np.empty(n_cells), np.ones(q)
+        scores = np.empty(models.outputs.shape[1])
     for t in range(samples.shape[0]):
         x = samples[t]
         if models is not None:
@@ -277,6 +302,8 @@ def anneal(
                 models.gain,
                 direction,
                 size,
+                scores,
+                models.link,
             )
             figures[ERROR] += (squared - figures[ERROR]) / (n - pace.begin)
             for i in range(n_cells):

@@ -87,7 +87,7 @@ def load(name: str, args: Args) -> tuple[Array, Labels]:
 def ours(name: str, seed: int, **options: Any) -> ODAClassifier:
     """The classifier as in the paper: the I-divergence for WBCD, the Euclidean distance elsewhere."""
     divergence = "kl" if name == "wbcd" else "squared_euclidean"
-    return ODAClassifier(divergence=divergence, random_state=seed, **options)
+    return ODAClassifier(divergence=divergence, local_model=None, random_state=seed, **options)
 
 
 def others(seed: int) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def draw_poor_start(args: Args) -> Figure:
     samples, labels = make_circles(args.n_samples, noise=0.05, factor=0.5, random_state=args.seed)
     far = rng.normal([4.0, 3.0], 0.1, (200, 2))
     far_labels = rng.integers(0, 2, len(far))
-    models = {"ODA": ODAClassifier(60, random_state=args.seed), "LVQ": LVQ(30)}
+    models = {"ODA": ODAClassifier(60, local_model=None, random_state=args.seed), "LVQ": LVQ(30)}
     figure, panels = plt.subplots(
         1, 2, figsize=(10.0, 4.6), sharex=True, sharey=True, layout="constrained"
     )

@@ -200,3 +200,30 @@ def test_errors_name_the_parameter(options, message):
 def test_balanced_weights_need_all_samples():
     with pytest.raises(ValueError, match="class_weight='balanced'"):
         ODAClassifier(class_weight="balanced").partial_fit([[0.0], [1.0]], [0, 1])
+
+
+def test_fine_tuning_is_kept_only_where_it_helps():
+    """Frauds are rare: what moves codevectors of the many towards them errs more than it gains."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(900, 6)), rng.normal(0.8, 2.0, size=(60, 6))])
+    y = np.repeat([0, 1], [900, 60])
+    options = {"rule": "nearest", "validation": 3, "random_state": 0}
+    scores = {v: ODAClassifier(fine_tune=v, **options).fit(X, y).score(X, y) for v in (None, "glvq")}
+    assert scores["glvq"] >= scores[None] - 0.01
+
+
+def test_the_final_fit_does_not_contradict_its_validation():
+    """A choice whose widths do not fit the final cells gives way to one that does."""
+    from oda_rl.estimators.classification.annealing import Choice, ClassData, _confirmed, anneal
+
+    X, y = make_moons(400, noise=0.1, random_state=0)
+    model = ODAClassifier(random_state=0)
+    settings = model._settings(begin=True).annealing._replace(max_codevectors=40)
+    data = ClassData(X, y, np.ones(400), 2, False)
+    runs = anneal(data, settings, np.random.default_rng(0))
+    told = Choice(10**9, 0.0, 1e6, (0.05,))
+    choice, cells = _confirmed(data, runs, told, settings)
+    joint = data.book(cells, choice.own, choice.factor).log_joint
+    codevectors = np.concatenate([c.codevectors for c in cells])
+    assert choice.factor < 5.0
+    assert (joint(settings.divergence(X, codevectors)).argmax(axis=1) == y).mean() > 0.98

@@ -129,11 +129,28 @@ def test_one_step_of_the_models(seed, k, d, m, linear):
     p = rng.dirichlet(np.ones(k))
     basis = np.r_[1.0, x] if linear else np.ones(1)
     rows, gains = theta.reshape(m * q, k).copy(), gain.reshape(k, q * q).T.copy()
-    squared = learning.learn_models(y, basis, p, 0.7, k, rows, gains, np.empty((q, k)), np.empty(k))
+    scratch = np.empty((q, k)), np.empty(k), np.empty(m)
+    squared = learning.learn_models(y, basis, p, 0.7, k, rows, gains, *scratch, False)
     expected_theta, expected_gain, expected = naive_step(x, y, p, 0.7, theta, gain)
     assert squared == pytest.approx(expected)
     np.testing.assert_allclose(rows, expected_theta.reshape(m * q, k), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(gains, expected_gain.reshape(k, q * q).T, rtol=1e-9, atol=1e-12)
+
+
+def test_one_step_of_logits():
+    """The same step with twice the error of the probabilities, which are the softmax of the mixture."""
+    rng, q, theta, gain = make(3, 4, 2, 3, True)
+    x, y, p = rng.normal(size=2), np.array([0.0, 1.0, 0.0]), rng.dirichlet(np.ones(4))
+    basis = np.r_[1.0, x]
+    logits = np.einsum("i,cji,j->c", p, theta, basis)
+    proba = np.exp(logits) / np.exp(logits).sum()
+    rows, gains = theta.reshape(3 * q, 4).copy(), gain.reshape(4, q * q).T.copy()
+    scratch = np.empty((q, 4)), np.empty(4), np.empty(3)
+    squared = learning.learn_models(y, basis, p, 1.0, 4, rows, gains, *scratch, True)
+    assert squared == pytest.approx(((y - proba) ** 2).sum())
+    step = [p[i] * gain[i] @ basis / (1.0 + p[i] * basis @ gain[i] @ basis) for i in range(4)]
+    expected = theta + 2.0 * np.einsum("c,ij->cji", y - proba, step)
+    np.testing.assert_allclose(rows, expected.reshape(3 * q, 4), rtol=1e-9, atol=1e-12)
 
 
 def test_hard_constant_models_are_means():
@@ -144,9 +161,8 @@ def test_hard_constant_models_are_means():
     cell = rng.integers(2, size=50)
     for target, i in zip(y, cell, strict=True):
         p = np.eye(2)[i]
-        learning.learn_models(
-            np.array([target]), np.ones(1), p, 1.0, 2, theta, gain, np.empty((1, 2)), np.empty(2)
-        )
+        scratch = np.empty((1, 2)), np.empty(2), np.empty(1)
+        learning.learn_models(np.array([target]), np.ones(1), p, 1.0, 2, theta, gain, *scratch, False)
     np.testing.assert_allclose(theta[0], [y[cell == 0].mean(), y[cell == 1].mean()], rtol=1e-6)
 
 
@@ -159,7 +175,8 @@ def test_the_stream_of_overlapping_cells_comes_to_joint_least_squares():
     best = np.linalg.lstsq(p, y, rcond=None)[0]
     theta, gain = np.zeros((1, 3)), np.full((1, 3), 10.0)
     for t in range(4000):
-        learning.learn_models(y[t], np.ones(1), p[t], 1.0, 3, theta, gain, np.empty((1, 3)), np.empty(3))
+        scratch = np.empty((1, 3)), np.empty(3), np.empty(1)
+        learning.learn_models(y[t], np.ones(1), p[t], 1.0, 3, theta, gain, *scratch, False)
     np.testing.assert_allclose(theta[0], best[:, 0], atol=0.05)
 
 
@@ -175,7 +192,7 @@ def test_cells_move_as_without_models():
         book["gain"][:] = np.eye(3).reshape(-1, 1)
         theta, gain, seen = (book.payload[book.rows(name)] for name in ("theta", "gain", "seen"))
         models = learning.Models(
-            samples[:, 2:].copy(), 2, np.ones(2), theta, gain, seen[0], 1.0, np.array([1.0, 0.0])
+            samples[:, 2:].copy(), 2, np.ones(2), theta, gain, seen[0], 1.0, np.array([1.0, 0.0]), False
         )
         found = learning.anneal(
             samples,

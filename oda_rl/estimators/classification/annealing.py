@@ -15,9 +15,11 @@ from oda_rl.estimators.classification.book import (
     book_of,
     hard_cells,
     log_loss,
+    log_probabilities,
     voting_book,
 )
 from oda_rl.estimators.classification.fine_tuning import anneal_lvq, fine_tune
+from oda_rl.estimators.classification.pooling import LeftOut, fit_logits
 from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -35,6 +37,8 @@ WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0)
 GROWTH = 1.15
 # A level that loses no more than this above the least is as good.
 TOLERANCE = 1e-3
+# The final cells contradict their validation with so many times its loss.
+CONTRADICTION = 2.0
 # Parts of the validation: of so many samples at most, and of more.
 FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 
@@ -119,20 +123,27 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     samples, labels, weight = scaled
     own = ClassData(samples, labels, weight, n_classes, settings.shared)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
-    validation = estimator.validation
+    validation, left_out = estimator.validation, None
     if validation is not None and n_classes > 1:
         auto = FOLDS if len(data.weight) <= FEW_SAMPLES else MORE_FOLDS
         folds = auto if validation == "auto" else int(validation)
-        session.choice = choose(own, annealing, folds, session.rng)
+        session.choice, left_out = choose(own, settings, folds, session.rng, estimator)
+    if settings.local_model is not None and n_classes > 1:
+        session.local = fit_logits(data, left_out, settings, session.rng)
     choice = session.choice
     level = choice.level if choice.losses else None
     session.take_over(anneal(own, annealing, session.rng, level, session.runs[0].payload))
-    cells = own.hard_cells(codebooks(session.runs), annealing, LAST_TURNS)
-    if settings.shared:
-        session.set_book(own.book(cells, choice.own, choice.factor), own.votes(cells[0]))
-        return
+    choice, cells = _confirmed(own, session.runs, choice, annealing)
+    session.choice = choice
     book = own.book(cells, choice.own, choice.factor)
-    tuned = _tuned(session, book, scaled, estimator.n_passes)
+    if settings.shared:
+        session.set_book(book, own.votes(cells[0]))
+        return
+    if left_out is None or left_out.tuning_helps:
+        passes = session.temperature, estimator.n_passes, session.rng
+        tuned = _tuned(settings, book, scaled, *passes)
+    else:
+        tuned = book.codevectors
     if tuned is not book.codevectors:
         found = [tuned[book.labels == c] for c in range(n_classes)]
         cells = own.hard_cells(found, annealing, 0)
@@ -140,15 +151,56 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     session.set_book(book, None)
 
 
-def _tuned(session: Any, book: ClassBook, scaled: Data, n_passes: int) -> Array:
-    """The codevectors after annealed LVQ and fine-tuning."""
-    settings, codevectors = session.settings, book.codevectors
-    labels, passes = book.labels, (n_passes, session.rng)
+def _confirmed(
+    data: ClassData, runs: Sequence[Run], choice: Choice, settings: Settings
+) -> tuple[Choice, list[Cells]]:
+    """The cells of the last temperature, if they do as well as its validation said.
+
+    A class may end with other cells than where samples were left out, and their widths then mean
+    something else. Where the loss contradicts the validation, it is the best widths and temperature.
+    """
+    cells = data.hard_cells(codebooks(runs), settings, LAST_TURNS)
+    if not choice.losses:
+        return choice, cells
+    wanted = CONTRADICTION * min(choice.losses) + TOLERANCE
+
+    def loss(cells: Sequence[Cells], own: float, factor: float) -> float:
+        joint = _log_joint(data.book(cells, own, factor), data.samples, settings)
+        return log_loss(joint, data.labels, data.weight)
+
+    found = loss(cells, choice.own, choice.factor)
+    if found <= wanted:
+        return choice, cells
+    best = found, choice, cells
+    for level in reversed(range(max(len(run.path) for run in runs))):
+        cells = data.hard_cells(codebooks(runs, level), settings, LAST_TURNS)
+        for own, factor in WIDTHS:
+            if own > 0.0 and data.shared:
+                continue
+            found = loss(cells, own, factor)
+            if found < best[0]:
+                best = found, choice._replace(own=own, factor=factor), cells
+        if best[0] <= wanted:
+            break
+    return best[1:]
+
+
+def _tuned(
+    settings: Any,
+    book: ClassBook,
+    scaled: Data,
+    temperature: float,
+    n_passes: int,
+    rng: np.random.Generator,
+) -> Array:
+    """The codevectors after annealed LVQ and fine-tuning, as the settings of the classifier have it."""
+    codevectors, divergence = book.codevectors, settings.annealing.divergence
+    labels, passes = book.labels, (n_passes, rng)
     if settings.mode == "lvq":
-        metric = session.divergence, session.temperature
+        metric = divergence, temperature
         codevectors = anneal_lvq(codevectors, labels, book.weights, scaled, *metric, *passes)
     if settings.fine_tune is not None:
-        variant, divergence = settings.fine_tune, session.divergence
+        variant = settings.fine_tune
         codevectors = fine_tune(variant, codevectors, labels, scaled, divergence, *passes)
     return codevectors
 
@@ -212,18 +264,58 @@ def codebooks(runs: Sequence[Run], level: int | None = None) -> list[Array]:
     ]
 
 
-def choose(data: ClassData, settings: Settings, n_folds: int, rng: np.random.Generator) -> Choice:
-    """Find the level and the widths with the least loss on samples left out, by cross-validation."""
+def choose(
+    data: ClassData, settings: Any, n_folds: int, rng: np.random.Generator, estimator: Any
+) -> tuple[Choice, LeftOut | None]:
+    """Find the level and the widths with the least loss on samples left out, by cross-validation.
+
+    `settings` are those of the classifier, `estimator`. Returns what the chosen ones say of the samples
+    left out, too; None where there are too few.
+    """
+    annealing = settings.annealing._replace(max_codevectors=settings.capacity(data.n_classes))
     smallest = int(np.bincount(data.labels, minlength=data.n_classes).min())
     n_folds = min(n_folds, smallest)
     if n_folds < 2:
-        return Choice()
-    folds = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
-    tables = []
-    for train, test in folds.split(data.samples, data.labels):
-        learned = data.take(train)
-        tables.append(_losses(anneal(learned, settings, rng), learned, data.take(test), settings))
-    return _best(tables)
+        return Choice(), None
+    parts = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
+    folds = list(parts.split(data.samples, data.labels))
+    learned = [data.take(train) for train, _ in folds]
+    runs = [anneal(own, annealing, rng) for own in learned]
+    trials = list(zip(runs, learned, [test for _, test in folds], strict=True))
+    choice = _best([_losses(found, own, data.take(test), annealing) for found, own, test in trials])
+    log_proba, won = np.empty((len(data.labels), data.n_classes)), 0.0
+    tuning = not settings.shared and (settings.mode == "lvq" or settings.fine_tune is not None)
+    for found, own, test in trials:
+        cells = own.hard_cells(codebooks(found, choice.level), annealing, TRIAL_TURNS)
+        book = own.book(cells, choice.own, choice.factor)
+        log_proba[test] = log_probabilities(_log_joint(book, data.samples[test], annealing))
+        if tuning:
+            temperature = _temperature(found, choice.level)
+            passes = temperature, estimator.n_passes, rng
+            moved = _tuned(settings, book, Data(own.samples, own.labels, own.weight), *passes)
+            own_parts = [moved[book.labels == c] for c in range(data.n_classes)]
+            tuned = own.book(own.hard_cells(own_parts, annealing, 0), choice.own, choice.factor)
+            rest = data.take(test)
+            won += _errors(book, rest, annealing, estimator.rule)
+            won -= _errors(tuned, rest, annealing, estimator.rule)
+    return choice, LeftOut(folds, log_proba, won >= 0.0)
+
+
+def _log_joint(book: ClassBook, samples: Array, settings: Settings) -> Array:
+    return book.log_joint(settings.divergence(samples, book.codevectors))
+
+
+def _errors(book: ClassBook, data: ClassData, settings: Settings, rule: str) -> float:
+    """The weight of the samples that a codebook classifies wrongly."""
+    distance = settings.divergence(data.samples, book.codevectors)
+    nearest = rule == "nearest"
+    found = (book.nearest_proba if nearest else book.log_joint)(distance).argmax(axis=1)
+    return float(data.weight[found != data.labels].sum())
+
+
+def _temperature(runs: Sequence[Run], level: int) -> float:
+    """The lowest of the parts at the end of a level."""
+    return min(run.history[min(level, len(run.history) - 1)].temperature for run in runs)
 
 
 def _losses(runs: Sequence[Run], data: ClassData, test: ClassData, settings: Settings) -> Array:

@@ -94,12 +94,11 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         -------
         ndarray of shape (n_samples,)
         """
-        distance = self._distance(X)
-        book = self._book
+        samples, distance = self._distance(X)
         if self.rule == "nearest":
-            found = book.labels[distance.argmin(axis=1)]
+            found = self._book.labels[distance.argmin(axis=1)]
         else:
-            found = book.log_joint(distance).argmax(axis=1)
+            found = self._log_joint(samples, distance).argmax(axis=1)
         result = self.classes_[found]
         if self.reject is None:
             return result
@@ -127,10 +126,27 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         ndarray of shape (n_samples, n_classes)
             Rows sum to one; columns as in `classes_`.
         """
-        distance = self._distance(X)
+        samples, distance = self._distance(X)
         if self.rule == "nearest":
             return self._book.nearest_proba(distance)
-        return probabilities(self._book.log_joint(distance))
+        return probabilities(self._log_joint(samples, distance))
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """How far a decision is from its tie: log-probabilities, or of two classes their difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) of two classes
+            For two, positive where the second is more likely.
+        """
+        with np.errstate(divide="ignore"):
+            found = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+        return np.asarray(found[:, 1] - found[:, 0] if found.shape[1] == 2 else found)
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Natural logarithms of `predict_proba`.
@@ -169,16 +185,21 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             raise ValueError("quantile must be given where the parameter reject is None.")
         if not 0.0 < part < 1.0:
             raise ValueError(f"quantile must be in (0, 1), got {part}.")
-        return self._is_far(self._distance(X), part)
+        return self._is_far(self._distance(X)[1], part)
 
     # -- for the classifiers ---------------------------------------------------------------------
 
     def _geometry(self) -> Any:
         return self._divergence, self._scaling
 
-    def _distance(self, X: ArrayLike) -> Array:
+    def _distance(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Samples, and their divergences from the codevectors."""
         samples = self._check_again(X)
-        return self._divergence(self._scaling(samples), self._book.codevectors)
+        return samples, self._divergence(self._scaling(samples), self._book.codevectors)
+
+    def _log_joint(self, samples: Array, distance: Array) -> Array:
+        """log(pi_c p(x | c)) of raw samples, but for a number for each."""
+        return self._book.log_joint(distance)
 
     def _is_far(self, distance: Array, part: float) -> NDArray[np.bool_]:
         nearest = distance.argmin(axis=1)

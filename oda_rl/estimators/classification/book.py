@@ -15,6 +15,8 @@ NO_VOTES: Array = np.empty((0, 0))
 RELATIVE_WIDTH = 1e-6
 # The least probability in a loss: no sample far from all others is to decide alone.
 FLOOR = 0.02
+# The least of a density where it is mixed with other probabilities.
+LEAST = 1e-6
 
 
 class ClassBook(NamedTuple):
@@ -61,6 +63,11 @@ def probabilities(log_joint: Array) -> Array:
     shares = np.exp(log_joint - np.where(np.isfinite(top), top, 0.0))
     total = shares.sum(axis=1, keepdims=True)
     return np.where(total > 0.0, shares / np.where(total > 0.0, total, 1.0), 1.0 / shares.shape[1])
+
+
+def log_probabilities(log_joint: Array) -> Array:
+    """Logarithms of `probabilities`, none below that of a sample far from all classes but one."""
+    return np.asarray(np.log(np.maximum(probabilities(log_joint), LEAST)))
 
 
 def log_loss(log_joint: Array, labels: Labels, weight: Array) -> float:

@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._schema import Schema
+from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassPoint, fit_classes, history
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS, check_variant
-from oda_rl.estimators.classification.session import ClassSession, session_schema
+from oda_rl.estimators.classification.session import ClassSession
+from oda_rl.estimators.classification.session_schema import session_schema
 from oda_rl.estimators.constraints import AUTO, COUNT, choice
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import declared
@@ -25,6 +27,7 @@ CONSTRAINTS = {
     "mode": [choice("conditional", "majority", "lvq")],
     "rule": [choice("bayes", "nearest")],
     "scale": [choice(*SCALES), None],
+    "local_model": [choice("auto", "linear"), None],
     "fine_tune": [choice(*VARIANTS), None],
 }
 # Codevectors per class that "auto" stands for, and in all.
@@ -39,6 +42,7 @@ class ClassSettings(NamedTuple):
     scale: str | None
     max_codevectors: int | str
     fine_tune: str | None
+    local_model: str | None
 
     @classmethod
     def of(cls, estimator: Any) -> "ClassSettings":
@@ -48,7 +52,8 @@ class ClassSettings(NamedTuple):
         check_variant(estimator.fine_tune, annealing.divergence, "fine_tune")
         if estimator.fine_tune is not None and estimator.mode == "majority":
             raise ValueError("fine_tune needs codevectors of one class each, not mode='majority'.")
-        return cls(annealing, estimator.mode, estimator.scale, k, estimator.fine_tune)
+        own = estimator.mode, estimator.scale, k, estimator.fine_tune, estimator.local_model
+        return cls(annealing, *own)
 
     @property
     def shared(self) -> bool:
@@ -89,6 +94,12 @@ class ODAClassifier(CodebookClassifier):
         divergences of positive data features are multiplied by numbers only, and `"within"` is
         `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly
         more often of one class in the features as they are: those of one unit, such as pixels.
+    local_model : {"auto", "linear"} or None, default="auto"
+        Linear logits in a few soft cells of their own, in features mapped to a normal by their ranks:
+        they see boundaries that are nearly planes, and do not mind skewed features. `"linear"`: with
+        `rule="bayes"` they decide alone. None: the densities do. `"auto"`: `fit` adds the
+        log-probabilities of both, with the weights that do best on samples left out, and leaves the
+        logits out where they do not help; a stream that begins without a fit has none.
     fine_tune : {None, "lvq1", "glvq"}, default=None
         Learning vector quantization after the annealing. A stream goes on with it once its annealing is
         done. Codevectors are then no means of their cells, which `rule="nearest"` does not mind.
@@ -141,6 +152,10 @@ class ODAClassifier(CodebookClassifier):
         How much a standard deviation of every feature counts in the distance; they sum to one.
     n_samples_seen_ : int
         Samples presented so far, with repetitions, without those of the validation.
+    local_weights_ : tuple of two floats
+        What log-probabilities of the densities and of the local logits count; (1, 0) without the latter.
+    n_local_cells_ : int
+        Cells of the local logits; 0 without them.
     history_ : list of ClassPoint
         One record per temperature.
 
@@ -180,6 +195,7 @@ class ODAClassifier(CodebookClassifier):
     mode: str = "conditional"
     rule: str = "bayes"
     scale: str | None = "auto"
+    local_model: str | None = "auto"
     fine_tune: str | None = None
     n_passes: int = 20
     validation: int | Literal["auto"] | None = "auto"
@@ -271,3 +287,10 @@ class ODAClassifier(CodebookClassifier):
         self.converged_ = session.annealed
         self._set_book(session.book(), session.scaling)
         self.relevances_ = session.relevances()
+        local = session.local
+        ready = local is not None and local.is_ready
+        self.local_weights_ = (local.density, local.logits) if local and ready else (1.0, 0.0)
+        self.n_local_cells_ = len(local.run.book) if local and local.run and ready else 0
+
+    def _log_joint(self, samples: Array, distance: Array) -> Array:
+        return self._session.log_joint(samples, distance)

@@ -4,16 +4,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, expect, some
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import Choice, min_level_samples
-from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, cells_of, with_votes
+from oda_rl.estimators.classification.book import (
+    Cells,
+    ClassBook,
+    book_of,
+    cells_of,
+    log_probabilities,
+    with_votes,
+)
 from oda_rl.estimators.classification.fine_tuning import repel, tune
-from oda_rl.estimators.feature_scaling import MOMENTS, NO_SCALING, SCALING, Moments, Scaling
-from oda_rl.estimators.session import Run, run_schema
+from oda_rl.estimators.classification.local_logits import LocalLogits
+from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
+from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, data_schema, make_place
+from oda_rl.estimators.targets import Data, make_place
 
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.estimator import ClassSettings
@@ -22,46 +29,6 @@ if TYPE_CHECKING:
 CLASS_WARMUP = 0.2
 # Attributes that are stored as they are.
 STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts")
-
-
-def _classes_are_told(session: Any, sizes: Sizes) -> None:
-    """Something is known of the data, and every class has something in the codebook."""
-    known = session["moments"]["count"].sum() > 0.0 and session["mass"].sum() > 0.0
-    expect(known, "moments/count", "is of no sample", "one at least")
-    weights = session["book"]["weights"]
-    expect(weights.sum() > 0.0, "book/weights", "are all zero", "weights that are not")
-
-
-def session_schema(around: Any, sizes: Sizes) -> Schema:
-    """What `ClassSession.get_state` gives, with the parameters that stand beside it."""
-    shared = around["parameters"]["mode"] == "majority"
-    run = ("count in [1, inf)", run_schema("d", "C" if shared else "0"))
-    votes = "float[B, C] in [0, inf)" if shared else "float[0, 0]"
-    entries = {
-        "n_seen": "count",
-        "n_measured": "count",
-        "rescale_at": "count in [1, inf)",
-        "mass": "float[C] in [0, inf)",
-        "counts": "float[C] in [0, inf)",
-        "rng": GENERATOR,
-        "choice": {
-            **{"level": "count", "own": "float in [0, 1]", "factor": "float in (0, inf)"},
-            "losses": ["float in any"],
-        },
-        "moments": MOMENTS,
-        "scaling": SCALING,
-        "waiting": data_schema("classifier"),
-        "book": {
-            "codevectors": "float[B, d]",
-            "labels": Rules("int[B] in [0, C)", some),
-            "weights": "float[B] in [0, 1]",
-            "widths": "float[C] in (0, inf)",
-            "spreads": "float[B, d] in [0, inf)",
-            "votes": Either("float[0, 0]", votes),
-        },
-        "runs": (run,) * (1 if shared else sizes["C"]),
-    }
-    return Rules(entries, _classes_are_told)
 
 
 class ClassSession:
@@ -80,6 +47,13 @@ class ClassSession:
         self.rescale_at = settings.annealing.n_warmup
         self.waiting = Data(np.empty((0, n_features)), np.empty(0, dtype=np.int64), np.empty(0))
         self.fixed: ClassBook | None = None
+        self.local: LocalLogits | None = None
+        if settings.local_model == "linear":
+            self.local = self.new_local()
+
+    def new_local(self) -> LocalLogits:
+        """Local logits that know nothing."""
+        return LocalLogits(self.settings.annealing, self.n_features, self.n_classes, self.rng)
 
     @property
     def divergence(self) -> Divergence:
@@ -118,6 +92,8 @@ class ClassSession:
             if not self.runs:
                 self.runs.append(self.new_run())
             self.runs[0].payload = {"votes": (self.n_classes, "count")}
+        if self.local is not None:
+            self.local.insert_classes(places)
         if places:
             self.fixed = None
             self._share_capacity()
@@ -159,6 +135,8 @@ class ClassSession:
         """Learn from samples with numbers of classes, in their order."""
         self.n_seen += len(data.weight)
         self.fixed = None
+        if self.local is not None:
+            self.local.observe(data)
         while len(data.weight) > 0:
             n = self.rescale_at - self.n_measured
             piece, data = data.take(slice(0, n)), data.take(slice(n, None))
@@ -333,6 +311,7 @@ class ClassSession:
             "waiting": self.waiting._asdict(),
             "book": self.book()._asdict(),
             "runs": [[run.settings.max_codevectors, run.get_state()] for run in self.runs],
+            "local": None if self.local is None else self.local.get_state(),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -351,7 +330,22 @@ class ClassSession:
                 run.payload = {"votes": (self.n_classes, "count")}
             run.set_state(own)
             self.runs.append(run)
+        self.local = None
+        if state["local"] is not None:
+            self.local = self.new_local()
+            self.local.set_state(state["local"])
         self.rng.bit_generator.state = state["rng"]
+
+    def log_joint(self, samples: Array, distance: Array) -> Array:
+        """What densities, from the divergences, and logits say of raw samples together (eq. 35)."""
+        joint = self.book().log_joint(distance)
+        local = self.local
+        if local is None or not local.is_ready:
+            return joint
+        logits = local.logits * local.log_proba(samples)
+        if local.density == 0.0:
+            return logits
+        return np.asarray(local.density * log_probabilities(joint) + logits)
 
 
 def _move(run: Run, old: Scaling, new: Scaling) -> None:

@@ -106,6 +106,7 @@ class ModelAnnealer(Annealer):
     softness: float
     model: LocalModel | None
     figures: Array
+    link = False  # whether models are logits of classes, not outputs
 
     def attach(
         self, n_inputs: int, unscale: Array, softness: float, model: LocalModel | None, width: float
@@ -125,7 +126,8 @@ class ModelAnnealer(Annealer):
         measuring: bool,
         models: Models | None = None,
     ) -> tuple[int, bool]:
-        assert targets is not None
+        if targets is None:  # cells alone
+            return super()._advance(samples, None, labels, sample_weight, measuring)
         if self.model is not None:
             return self._advance_own(samples, targets, labels, sample_weight, measuring)
         book = self.codebook
@@ -138,6 +140,7 @@ class ModelAnnealer(Annealer):
             book.payload[book.rows("seen")][0],
             float(self.softness),
             self.figures,
+            self.link,
         )
         return super()._advance(samples, targets, labels, sample_weight, measuring, models)
 

@@ -123,7 +123,7 @@ def fit_mixture(
     theta = np.empty((outputs.shape[1], d + 1 if linear else 1, k))
     if linear:
         parts = solution.reshape(k, d + 1, -1)
-        slopes = parts[:, 1:] / _width(temperature)
+        slopes = parts[:, 1:] / width_of(temperature)
         theta[:, 0] = (base[0] + parts[:, 0] - np.einsum("kdm,kd->km", slopes, codevectors)).T
         theta[:, 1:] = (base[1:] + slopes).transpose(2, 1, 0)
     else:
@@ -154,7 +154,7 @@ def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linea
         return share
     columns = np.empty((len(inputs), k, d + 1))
     columns[:, :, 0] = share
-    columns[:, :, 1:] = (inputs[:, None, :] - codevectors) / _width(temperature)
+    columns[:, :, 1:] = (inputs[:, None, :] - codevectors) / width_of(temperature)
     columns[:, :, 1:] *= share[:, :, None]
     return columns.reshape(len(inputs), -1)
 
@@ -221,5 +221,6 @@ def second_moments(
     return np.ascontiguousarray(inverse.reshape(k, -1).T)
 
 
-def _width(temperature: float) -> float:
+def width_of(temperature: float) -> float:
+    """By what `mixture_columns` divides differences from codevectors."""
     return float(np.sqrt(temperature)) if temperature > 0.0 else 1.0

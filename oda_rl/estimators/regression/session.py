@@ -83,7 +83,11 @@ def _has_units(run: Any, sizes: Sizes) -> None:
 def regression_schema(around: Any, sizes: Sizes) -> Schema:
     """What `RegressionRun.get_state` gives, with the parameters that stand beside it."""
     sizes["q"] = {"linear": sizes["d"] + 1}.get(around["parameters"]["local_model"], 1)
-    known = around["parameters"]["local_model"] in KNOWN
+    return model_run_schema(around["parameters"]["local_model"] in KNOWN)
+
+
+def model_run_schema(known: bool) -> Schema:
+    """That of a run with d inputs, m outputs and q basis functions in each cell, of a `known` kind."""
     positive = "float[d+m] in (0, inf)"
     own = {"n_inputs": "int in [d, d]", "softness": "float in [0, inf)"}
     # Of models of the user's own the number of parameters is not known here.
@@ -311,6 +315,11 @@ class RegressionRun(Run):
         """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
         if self.annealer is None or self.scaling is None:
             return np.tile(self._mean_output(), (len(inputs), 1))
+        return self.scaling.outputs(self.standard_outputs(inputs))
+
+    def standard_outputs(self, inputs: Array) -> Array:
+        """What the mixture of local models gives, as it is."""
+        assert self.scaling is not None
         standard = self.scaling.standardise(inputs)
         d = self.n_inputs
         scaled = np.ascontiguousarray(standard * self.scaling.metric[:d])
@@ -328,7 +337,7 @@ class RegressionRun(Run):
             )
         else:
             out = self._predict_own(standard, self.associations(scaled))
-        return self.scaling.outputs(out)
+        return out
 
     @property
     def relevance(self) -> Array:

@@ -25,7 +25,7 @@ UNUSED = {
     "clusterer": ("bifurcation", "finish", "target_distortion", "scale"),
     "classifier": (
         *("bifurcation", "mode", "fine_tune", "n_passes"),
-        *("validation", "reject", "reject_label"),
+        *("validation", "reject", "reject_label", "local_model"),
     ),
     "regressor": ("finish", "softness", "pilot_rounds"),
 }

@@ -1,0 +1,282 @@
+"""Linear logits in a few soft cells: local models of the classes, learned on the faster timescale."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from oda_rl._schema import Schema, Sizes, maybe
+from oda_rl._types import Array, Labels
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.divergences import get_divergence
+from oda_rl.codebook.learning import INPUT_DISTORTION
+from oda_rl.estimators.classification import kernels
+from oda_rl.estimators.regression import mixture
+from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
+from oda_rl.estimators.regression.pilot import Scaling
+from oda_rl.estimators.regression.session import ModelSettings, RegressionRun, model_run_schema
+from oda_rl.estimators.session import Run
+from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data, data_schema, make_place
+
+# Features are mapped to a normal by their ranks, of which so many are known, and clipped at LIMIT.
+KNOTS, LIMIT = 200, 3.0
+# Cells and inverse penalties of the logits that are tried, the simplest first.
+TRIALS = ((1, 1.0), (16, 1.0), (16, 10.0))
+# Samples of a fit that logits are learned from, at most; for a trial, fewer.
+LARGEST, LARGEST_TRIAL = 20_000, 4000
+# Gradients at which logistic regression ends, per sample.
+TOLERANCE, TRIAL_TOLERANCE, ITERATIONS = 1e-6, 1e-3, 200
+# Overlap of the cells in a stream, in mean squared distances of samples from the nearest.
+STREAM_SOFTNESS = 0.5
+# Logit of a class of which there was no sample.
+ABSENT = -10.0
+
+Split = tuple[Labels, Labels]
+
+
+class Ranks(NamedTuple):
+    """The map of each feature to a normal by its ranks: `knots` (n_knots, n_features), quantiles."""
+
+    knots: Array
+
+    @classmethod
+    def of(cls, samples: Array) -> "Ranks":
+        """That of samples; knots are some of their values, so that equal values have equal scores."""
+        at = np.linspace(0.0, 1.0, min(KNOTS, max(2, len(samples))))
+        return cls(np.ascontiguousarray(np.quantile(samples, at, axis=0, method="inverted_cdf")))
+
+    def __call__(self, samples: Array) -> Array:
+        """Samples (n_samples, n_features) by their normal scores, from -LIMIT to LIMIT."""
+        with np.errstate(divide="ignore"):
+            scores = np.clip(norm.ppf(np.linspace(0.0, 1.0, len(self.knots))), -LIMIT, LIMIT)
+        out = np.empty_like(samples)
+        kernels.normal_scores(samples, self.knots, scores, out)
+        return out
+
+
+class LogitAnnealer(ModelAnnealer):
+    """Trains logits: errors are those of probabilities."""
+
+    link = True
+
+
+class LogitRun(RegressionRun):
+    """A run over features, and classes as 0 and 1, whose local models are logits."""
+
+    annealer_type: type[Annealer] = LogitAnnealer
+
+    def __init__(
+        self, settings: Settings, n_features: int, n_classes: int, rng: np.random.Generator
+    ) -> None:
+        models = ModelSettings("linear", 0.0, STREAM_SOFTNESS, "auto", 0)
+        super().__init__(settings, models, n_features, n_classes, rng)
+
+    def _in_units(self, samples: Array) -> tuple[Array, Array | None]:
+        scaled, _ = super()._in_units(samples)
+        return scaled, np.ascontiguousarray(samples[:, self.n_inputs :])
+
+    def fit_cells(self, samples: Array, weight: Array) -> None:
+        """Anneal the cells, without their models, and let them overlap as far as they are apart."""
+        d = self.n_inputs
+        self.scaling = Scaling.of(samples, weight, d, 0.0)
+        scaled = self.scaling.with_outputs(samples, d) * self.scaling.metric
+        codevectors = Run.fit(self, scaled, weight)[:, :d]
+        distance = mixture.nearest_distances(scaled[:, :d], codevectors)
+        width = max(float(np.average(distance, weights=weight)), 1e-300)
+        self.figures[INPUT_DISTORTION] = width
+        if len(codevectors) > 1:
+            apart = ((codevectors[:, None] - codevectors) ** 2).sum(axis=2)
+            np.fill_diagonal(apart, np.inf)
+            self.softness = float(np.median(apart.min(axis=1))) / width
+        assert isinstance(self.annealer, ModelAnnealer)
+        self.annealer.softness = self.softness
+
+    def columns(self, samples: Array) -> Array:
+        """What logits are linear in: the shares of the cells, and shares times x - mu."""
+        assert self.scaling is not None
+        d, gate = self.n_inputs, self.gating_temperature
+        inputs = self.scaling.standardise(samples[:, :d])
+        found = mixture.mixture_columns(inputs, self.book.codevectors[:, :d], gate, True)
+        found.reshape(len(inputs), -1, d + 1)[:, :, 1:] *= mixture.width_of(gate)
+        return found
+
+    def fit_logits(self, samples: Array, labels: Labels, weight: Array, penalty: float) -> None:
+        """All local models together, by logistic regression."""
+        assert self.scaling is not None
+        d, book = self.n_inputs, self.book
+        columns = self.columns(samples)
+        found = _logistic(columns, labels, weight, penalty, TOLERANCE)
+        coef, intercept = _of_all_classes(found, self.n_outputs)
+        slopes = coef.reshape(self.n_outputs, -1, d + 1)
+        theta = np.empty((self.n_outputs, d + 1, slopes.shape[1]))
+        theta[:, 1:] = slopes[:, :, 1:].transpose(0, 2, 1)
+        shift = np.einsum("ckd,kd->ck", slopes[:, :, 1:], book.codevectors[:, :d])
+        theta[:, 0] = intercept[:, None] + slopes[:, :, 0] - shift
+        book["theta"][:] = theta.reshape(-1, slopes.shape[1])
+        book["seen"][:] = MEMORY
+        inputs, gate = self.scaling.standardise(samples[:, :d]), self.gating_temperature
+        book["gain"][:] = mixture.second_moments(
+            inputs, np.ones(d), weight, book.codevectors[:, :d], gate, True, RIDGE
+        )
+
+
+def _logistic(
+    columns: Array, labels: Labels, weight: Array, penalty: float, tolerance: float
+) -> LogisticRegression:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the penalty bounds what is left
+        model = LogisticRegression(C=penalty, max_iter=ITERATIONS, tol=tolerance)
+        return model.fit(columns, labels, sample_weight=weight)
+
+
+def _of_all_classes(found: LogisticRegression, n_classes: int) -> tuple[Array, Array]:
+    """Coefficients (n_classes, n_columns) and intercepts (n_classes,)."""
+    coef, intercept = found.coef_, found.intercept_
+    if len(coef) == 1:
+        coef = np.vstack([-0.5 * coef, 0.5 * coef])
+        intercept = np.r_[-0.5 * intercept, 0.5 * intercept]
+    every = np.zeros((n_classes, coef.shape[1])), np.full(n_classes, ABSENT)
+    every[0][found.classes_], every[1][found.classes_] = coef, intercept
+    return every
+
+
+class LocalLogits:
+    """Ranks, cells and logits of an `ODAClassifier`, and what they count beside its densities.
+
+    Log-probabilities of the two are added with the weights `density` and `logits`, and normalised.
+    """
+
+    def __init__(
+        self, settings: Settings, n_features: int, n_classes: int, rng: np.random.Generator
+    ) -> None:
+        self.settings = settings._replace(
+            max_codevectors=TRIALS[-1][0],
+            divergence=get_divergence("squared_euclidean"),
+            t_max="auto",
+            t_min="auto",
+            finish=True,
+        )
+        self.n_features, self.n_classes, self.rng = n_features, n_classes, rng
+        self.density, self.logits = 0.0, 1.0
+        self.ranks: Ranks | None = None
+        self.run: LogitRun | None = None
+        self.waiting = Data(np.empty((0, n_features)), np.empty(0, dtype=np.int64), np.empty(0))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there are logits."""
+        return self.run is not None and self.run.annealer is not None
+
+    def log_proba(self, samples: Array) -> Array:
+        """Logarithms of the probabilities (n_samples, n_classes) that the logits give."""
+        assert self.ranks is not None
+        assert self.run is not None
+        return np.asarray(log_softmax(self.run.standard_outputs(self.ranks(samples)), axis=1))
+
+    # -- all samples at hand ---------------------------------------------------------------------
+
+    def fit(self, data: Data, cells: int, penalty: float) -> None:
+        """Learn so many cells, and their logits, from raw samples with numbers of classes."""
+        data = self._some(data, LARGEST)
+        self.ranks = Ranks.of(data.samples)
+        self.run, samples = self._run_over(data, cells)
+        self.run.fit_logits(samples, data.targets, data.weight, penalty)
+
+    def left_out(self, data: Data, folds: Sequence[Split]) -> list[tuple[int, float, Array]]:
+        """Cells, penalties, and log-probabilities of samples of which each fold has left some out."""
+        self.ranks = Ranks.of(data.samples)
+        found = []
+        for cells in dict.fromkeys(k for k, _ in TRIALS):
+            run, samples = self._run_over(data, cells)
+            columns = run.columns(samples)
+            for penalty in (c for k, c in TRIALS if k == cells):
+                scores = np.empty((len(columns), self.n_classes))
+                for train, test in folds:
+                    rows = self.rng.permutation(train)[:LARGEST_TRIAL]
+                    part = columns[rows], data.targets[rows], data.weight[rows]
+                    own = _logistic(*part, penalty, TRIAL_TOLERANCE)
+                    coef, intercept = _of_all_classes(own, self.n_classes)
+                    scores[test] = columns[test] @ coef.T + intercept
+                found.append((cells, penalty, np.asarray(log_softmax(scores, axis=1))))
+        return found
+
+    def _some(self, data: Data, n: int) -> Data:
+        if len(data.weight) <= n:
+            return data
+        return data.take(np.sort(self.rng.choice(len(data.weight), n, replace=False)))
+
+    def _run_over(self, data: Data, cells: int) -> tuple[LogitRun, Array]:
+        """A run with its cells in place, and the samples as it takes them."""
+        assert self.ranks is not None
+        samples = self._side_by_side(data)
+        settings = self.settings._replace(max_codevectors=cells)
+        run = LogitRun(settings, self.n_features, self.n_classes, self.rng)
+        run.fit_cells(samples, data.weight / data.weight.mean())
+        return run, samples
+
+    # -- a stream --------------------------------------------------------------------------------
+
+    def observe(self, data: Data) -> None:
+        """Learn from raw samples with numbers of classes, in their order."""
+        if not self.is_ready:
+            self.waiting = self.waiting.joined(data)
+            if len(self.waiting.weight) < self.settings.n_warmup:
+                return
+            data, self.waiting = self.waiting, self.waiting.take(slice(0, 0))
+            self.ranks = Ranks.of(data.samples[: self.settings.n_warmup])
+            self.run = LogitRun(self.settings, self.n_features, self.n_classes, self.rng)
+        assert self.run is not None
+        self.run.observe(self._side_by_side(data), data.weight)
+
+    def insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all; logits begin anew."""
+        for place in places:
+            self.n_classes += 1
+            self.waiting = self.waiting._replace(targets=make_place(self.waiting.targets, place))
+        if places:
+            self.run = None
+
+    def _side_by_side(self, data: Data) -> Array:
+        assert self.ranks is not None
+        return np.hstack([self.ranks(data.samples), np.eye(self.n_classes)[data.targets]])
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        return {
+            "density": self.density,
+            "logits": self.logits,
+            "knots": None if self.ranks is None else self.ranks.knots,
+            "waiting": self.waiting._asdict(),
+            "run": None if self.run is None else self.run.get_state(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put new logits in the state that `get_state` gave."""
+        self.density, self.logits = float(state["density"]), float(state["logits"])
+        self.ranks = None if state["knots"] is None else Ranks(state["knots"])
+        self.waiting = Data(**state["waiting"])
+        if state["run"] is not None:
+            self.run = LogitRun(self.settings, self.n_features, self.n_classes, self.rng)
+            self.run.set_state(state["run"])
+            assert isinstance(self.run.annealer, ModelAnnealer)
+            self.run.annealer.softness = self.run.softness
+
+
+def logits_schema(around: Any, sizes: Sizes) -> Schema:
+    """What `LocalLogits.get_state` gives, with d features and C classes."""
+    sizes |= {"m": sizes["C"], "q": sizes["d"] + 1}
+    return {
+        "density": "float in [0, inf)",
+        "logits": "float in [0, inf)",
+        "knots": maybe("float[knots, d]"),
+        "waiting": data_schema("classifier"),
+        "run": maybe(model_run_schema(True)),
+    }

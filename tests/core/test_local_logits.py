@@ -1,0 +1,103 @@
+"""Local logits of the classifier: ranks, the mixture of linear logits, what it gains, streams, files."""
+
+import io
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+
+from oda_rl import ODAClassifier
+from oda_rl.estimators.classification.local_logits import Ranks
+from oda_rl.estimators.targets import Data
+
+
+def skewed(n=900, seed=0):
+    """Three classes whose logits are linear in the logarithms of features of all sizes."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 6))
+    logits = z[:, :3] * [2.0, 2.0, 2.0] + 0.5 * z[:, 3:]
+    y = (logits + rng.gumbel(size=(n, 3))).argmax(axis=1)
+    return np.exp(z * [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]), y
+
+
+def test_ranks_are_normal_scores():
+    """Between knots as interpolated, equal values half way between their first and last knot."""
+    rng = np.random.default_rng(0)
+    samples = np.column_stack([rng.exponential(size=150), rng.integers(0, 4, 150)])
+    scores = Ranks.of(samples)(samples)
+    assert np.abs(scores).max() <= 3.0
+    order = samples[:, 0].argsort()
+    place = np.linspace(0.0, 1.0, 150)
+    np.testing.assert_allclose(scores[order, 0], np.clip(norm.ppf(place), -3, 3), atol=0.06)
+    for value in range(4):
+        own = scores[samples[:, 1] == value, 1]
+        assert np.ptp(own) == 0.0
+    between = Ranks(np.array([[0.0], [1.0], [4.0]]))
+    np.testing.assert_allclose(
+        between(np.array([[-5.0], [0.5], [1.0], [2.5], [9.0]]))[:, 0], [-3, -1.5, 0, 1.5, 3]
+    )
+
+
+def test_probabilities_are_the_softmax_of_the_mixture_of_linear_logits():
+    X, y = skewed(300)
+    model = ODAClassifier(local_model="linear", random_state=0).fit(X, y)
+    run, ranks = model._session.local.run, model._session.local.ranks
+    z = (ranks(X) - run.scaling.mean[:6]) / run.scaling.deviation[:6]
+    d2 = ((z[:, None] - run.book.codevectors[:, :6]) ** 2).sum(axis=2)
+    share = np.exp(-(d2 - d2.min(axis=1, keepdims=True)) / run.gating_temperature)
+    share /= share.sum(axis=1, keepdims=True)
+    theta = run.book["theta"].reshape(3, 7, -1)
+    logits = np.einsum("ni,cji,nj->nc", share, theta, np.column_stack([np.ones(len(z)), z]))
+    proba = np.exp(logits - logits.max(axis=1, keepdims=True))
+    proba /= proba.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), proba, atol=1e-9)
+    np.testing.assert_array_equal(model.decision_function(X).argmax(axis=1), proba.argmax(axis=1))
+
+
+def test_a_single_cell_is_logistic_regression():
+    X, y = skewed(300)
+    model = ODAClassifier(local_model="linear", random_state=0).fit(X, y)
+    local = model._session.local
+    local.fit(Data(X, y, np.ones(len(y))), 1, 1.0)
+    z = local.run.scaling.standardise(local.ranks(X))
+    twin = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(z, y)
+    np.testing.assert_allclose(np.exp(local.log_proba(X)), twin.predict_proba(z), atol=1e-4)
+
+
+def test_logits_are_mixed_in_where_they_help():
+    X, y = skewed(900, 100)
+    X_test, y_test = skewed(900, 101)
+    scores = {
+        name: ODAClassifier(local_model=name, random_state=0).fit(X, y).score(X_test, y_test)
+        for name in ("auto", "linear", None)
+    }
+    assert scores["auto"] > scores[None] + 0.05
+    assert scores["auto"] > scores["linear"] - 0.02
+    alone = ODAClassifier(local_model=None, random_state=0).fit(X, y)
+    assert alone.local_weights_ == (1.0, 0.0)
+    assert alone.n_local_cells_ == 0
+
+
+def test_a_stream_of_logits():
+    """They learn, in any chunks; a class that comes late begins them anew; a file goes on exactly."""
+    X, y = skewed(1500)
+    early = y < 2
+    model = ODAClassifier(local_model="linear", random_state=0)
+    model.partial_fit(X[early], y[early])
+    assert model.score(X[early], y[early]) > 0.8
+    for part in np.split(np.arange(len(X)), [*range(1, 150), 170, 900]):
+        model.partial_fit(X[part], y[part])
+    whole = ODAClassifier(local_model="linear", random_state=0)
+    whole.partial_fit(X[early], y[early]).partial_fit(X, y)
+    np.testing.assert_allclose(whole.predict_proba(X), model.predict_proba(X), atol=1e-9)
+    X_test, y_test = skewed(900, 1)
+    density = ODAClassifier(local_model=None, random_state=0).partial_fit(X, y)
+    assert model.score(X_test, y_test) > max(0.72, density.score(X_test, y_test))
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    read = ODAClassifier.load(file)
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+    for one in (model, read):
+        one.partial_fit(X, y)
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
