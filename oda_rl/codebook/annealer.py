@@ -31,6 +31,8 @@ ANNEALER = {
     "memory": "count",
     "min_samples": "count in [1, inf)",
     "harden": "bool",
+    "only_effective": "bool",
+    "phase": "float[2]",
     "temperature": "float in (0, inf)",
     "done": "bool",
     "n": "count in [1, inf)",
@@ -94,6 +96,9 @@ class Annealer:
     harden : bool, default=False
         Whether, once done, samples are learned from in the limit of temperature zero instead of at the
         last temperature: that is stochastic vector quantization, which lowers the distortion further.
+    only_effective : bool, default=False
+        Whether close codevectors merge unless one in their place would be critical: then K is the number
+        of effective codevectors (section II-D).
     seed : int, Generator or None, default=None
         Draws the directions of the perturbations.
 
@@ -111,6 +116,12 @@ class Annealer:
     at_level_end : callable or None
         Called without arguments when the cells of a temperature are final, before any of them split; if
         it returns True, the annealing is done.
+    settle : callable or None
+        Called with a temperature; takes the cells to their equilibrium there, by all samples at hand. It
+        is called when a temperature is finished, and at the next one before cells split.
+    phase : ndarray of shape (2,)
+        Averages over the samples of the present temperature: the expected distortion (eq. 2), and the
+        logarithm of the sum in eq. 13.
     identities : Identities or None
         Numbers the cells; the codebook's payload then has its field.
 
@@ -154,6 +165,7 @@ class Annealer:
     memory: int = 0
     min_samples: int = 1
     harden: bool = False
+    only_effective: bool = False
     seed: int | np.random.Generator | None = None
 
     def __post_init__(self) -> None:
@@ -170,12 +182,14 @@ class Annealer:
             raise ValueError("codebook must have at least one cell to start from.")
         self.temperature = t_max
         self.at_level_end: Callable[[], bool] | None = None
+        self.settle: Callable[[float], None] | None = None
         self.identities: Identities | None = None
         self.rng = np.random.default_rng(self.seed)
         self.done = False
         self.n, self.distortion = 1, 0.0
         self.n_samples_seen = self.n_splits = self.n_merges = 0
         self.history: list[Level] = []
+        self.phase = np.zeros(2)
         self._pairs = bifurcations.Pairs(self.codebook.n_features)
         bifurcations.seed_axes(self.codebook, self.rng)
         self._begin_level()
@@ -263,6 +277,7 @@ class Annealer:
             self.reference,
             book.payload[book.rows("spread")],
             models,
+            self.phase,
         )
         return used, finished
 
@@ -280,7 +295,11 @@ class Annealer:
             (self._begin_level if moves > 0 else self._begin_check)()
             return
         merges = self._pairs.resolve(book, self.stepsize.time(self.n), self.temperature)
+        if self.settle is not None:
+            self.settle(self.temperature)
         merges += book.merge_close(self.tol_merge * self.temperature)
+        if self.only_effective:
+            merges += book.merge_ineffective(self.temperature)
         merges += book.merge_surplus(self.max_codevectors)
         pruned = book.prune_idle(self.min_weight)
         self.n_merges += merges
@@ -317,6 +336,8 @@ class Annealer:
         """Split cells for the temperature that comes; returns the critical temperatures now passed."""
         book = self.codebook
         if self.bifurcation == "critical":
+            if self.settle is not None:
+                self.settle(cooled)
             met = book.split_critical(cooled, self.max_codevectors, self.perturbation)
             self._number_cells()
             return tuple(float(value) for value in met)
@@ -329,6 +350,16 @@ class Annealer:
         if self.identities is not None:
             self.identities.update(self.codebook)
 
+    @property
+    def entropy(self) -> float:
+        """H = -E sum_i p_i log p_i at the present temperature, by the samples of `phase` (eq. 3).
+
+        The entropy of the samples themselves, which no codebook changes, is left out.
+        """
+        weights = self.codebook.weights / self.codebook.weights.sum()
+        prior = float(np.sum(weights * np.log(weights)))
+        return max(0.0, float(self.phase[0]) / self.temperature + float(self.phase[1]) - prior)
+
     # -- levels ----------------------------------------------------------------------------------
 
     def _begin_level(self) -> None:
@@ -339,6 +370,7 @@ class Annealer:
             self.n = 1 + min(self.n - 1, self.memory * len(self.codebook))
         self.level_begun = self.n
         self.distortion = 0.0
+        self.phase[:] = 0.0
         self._begin_check()
 
     def _begin_check(self) -> None:
@@ -358,6 +390,7 @@ class Annealer:
             "pairs": self._pairs.get_state(),
             "rng": self.rng.bit_generator.state,
             "reference": self.reference[:, : len(self.codebook)].copy(),
+            "phase": self.phase.copy(),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -370,3 +403,4 @@ class Annealer:
         self.rng.bit_generator.state = state["rng"]
         self.reference = self.codebook.location.copy()
         self.reference[:, : len(self.codebook)] = state["reference"]
+        self.phase[:] = state["phase"]

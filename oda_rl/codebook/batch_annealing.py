@@ -83,8 +83,14 @@ def anneal_batch(
             met = book.split_critical(cooled, max_codevectors, perturbation)
         split = tuple(met.tolist())
         seconds = time.perf_counter() - begun
+        expected = float(np.sum(share * divergence(samples, codevectors)))
+        part = share / weight[:, None]
+        entropy = -float(np.sum(share * np.log(np.where(part > 0.0, part, 1.0))))
         history.append(
-            PathPoint(temperature, len(codevectors), distortion, seen, seconds, split, codevectors)
+            PathPoint(
+                *(temperature, len(codevectors), distortion, seen, seconds, split, codevectors),
+                *(expected, entropy),
+            )
         )
         if cooled < last:
             return codevectors, history

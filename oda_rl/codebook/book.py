@@ -253,6 +253,13 @@ class Codebook:
         self.n_cells = events.merge_close(self.divergence.kind, tolerance, before, self.arrays)
         return before - self.n_cells
 
+    def merge_ineffective(self, temperature: float) -> int:
+        """Merge neighbours that are one effective codevector at `temperature`; return how many went."""
+        before = self.n_cells
+        kind = self.divergence.kind
+        self.n_cells = events.merge_ineffective(kind, temperature, before, self.arrays)
+        return before - self.n_cells
+
     def prune_idle(self, min_weight: float) -> int:
         """Prune cells lighter than `min_weight`, all but one of each label; return how many went.
 

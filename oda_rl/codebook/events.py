@@ -20,6 +20,8 @@ from oda_rl.codebook.association import curvature, divergences
 MEAN = 0
 COUNT = 1
 IDENTITY = 2
+# Cells that a merger may take are no further apart than so many temperatures.
+NEAR = 0.5
 
 
 class BookArrays(NamedTuple):
@@ -180,6 +182,42 @@ def merge_close(kind, tolerance, n_cells, cells):
             closer = nearest < 0 or distance[k] < distance[nearest]
             if closer and label[k] == label[i] and distance[k] < tolerance:
                 nearest = k
+        if nearest >= 0:
+            n_cells = merge(i, nearest, n_cells, cells)
+        else:
+            i += 1
+    return n_cells
+
+
+@kernel
+def merge_ineffective(kind, temperature, n_cells, cells):
+    """Merge neighbours of one label that a single cell in their place would not split into.
+
+    The covariance of what two cells hold together is the mean of theirs and what lies between them: its
+    largest eigenvalue is at most the mean of their critical temperatures and 2 p (1 - p) d, p the part
+    of one of them. Below `temperature` one codevector stands for both (Theorem 5), however slowly the
+    two would come together.
+    """
+    location, label, weight = cells.location, cells.label, cells.weight
+    distance, x, critical = np.empty(n_cells), np.empty(location.shape[0]), np.empty(n_cells)
+    i = 0
+    while i < n_cells - 1:
+        for j in range(x.shape[0]):
+            x[j] = location[j, i]
+        divergences(kind, x, location, 0, n_cells, distance)
+        for k in range(i, n_cells):
+            critical[k] = 0.0
+            for j in range(x.shape[0]):
+                critical[k] += cells.axis[j, k] ** 2
+            critical[k] = math.sqrt(critical[k])
+        nearest, lowest = -1, temperature
+        for k in range(i + 1, n_cells):
+            if label[k] == label[i] and distance[k] < NEAR * temperature:
+                part = weight[k] / (weight[i] + weight[k])
+                inside = critical[i] + part * (critical[k] - critical[i])
+                together = inside + 2.0 * part * (1.0 - part) * distance[k]
+                if together < lowest:
+                    nearest, lowest = k, together
         if nearest >= 0:
             n_cells = merge(i, nearest, n_cells, cells)
         else:

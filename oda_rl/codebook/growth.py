@@ -266,6 +266,7 @@ def grow(kind, minimum, samples, labels, weight, order, rule, cells):
                 reference,
                 spread,
                 None,
+                None,
             )
             used_up += used
             seen += used

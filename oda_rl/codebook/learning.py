@@ -258,9 +258,32 @@ def learn_models(y, basis, share, weight, n_cells, theta, gain, direction, size,
     return squared
 
 
+@vector_kernel
+def follow_phase(distance, share, weight, nearest, n_cells, pace, n, phase):
+    """Follow the two averages of `phase`; the share of the nearest cell gives the sum over all cells."""
+    expected = 0.0
+    for i in range(n_cells):
+        expected += share[i] * distance[i]
+    log_sum = math.log(weight[nearest] / share[nearest]) - distance[nearest] / pace.temperature
+    phase[0] += (expected - phase[0]) / (n - pace.begin)
+    phase[1] += (log_sum - phase[1]) / (n - pace.begin)
+
+
 @kernel
 def anneal(
-    samples, labels, sample_weight, kind, pace, n, distortion, n_cells, cells, reference, spread, models
+    samples,
+    labels,
+    sample_weight,
+    kind,
+    pace,
+    n,
+    distortion,
+    n_cells,
+    cells,
+    reference,
+    spread,
+    models,
+    phase,
 ):
     """The inner loop of Algorithm 1: samples one after the other at one temperature.
 
@@ -314,6 +337,8 @@ def anneal(
         nearest = associate(distance, weight, label, n_cells, labels[t], pace.temperature, EXACT, share)
         if nearest >= 0:
             stepsize = min(1.0, sample_weight[t] / (pace.a + pace.b * n))
+            if phase is not None and pace.temperature > 0.0:
+                follow_phase(distance, share, weight, nearest, n_cells, pace, n, phase)
             touched = 0
             for i in range(n_cells):
                 touched += share[i] > 0.0

@@ -150,7 +150,9 @@ class PathPoint(NamedTuple):
 
     `distortion` is the mean divergence from the nearest of `codevectors`, the codebook of that
     temperature; `seconds` have been spent since the fit began; `critical_temperatures` are those of the
-    cells that split on the way to the next temperature.
+    cells that split on the way to the next temperature. Of the soft codebook there are the
+    `expected_distortion` D = E sum_i p_i d(x, mu_i) (eq. 2) and the `entropy` H = -E sum_i p_i log p_i
+    (eq. 3, without that of the samples, which no codebook changes).
     """
 
     temperature: float
@@ -160,3 +162,11 @@ class PathPoint(NamedTuple):
     seconds: float
     critical_temperatures: tuple[float, ...]
     codevectors: NDArray[np.float64]
+    expected_distortion: float = np.nan
+    entropy: float = np.nan
+
+    @property
+    def free_energy(self) -> float:
+        """F = (1 - lambda) D - lambda H with lambda = T / (1 + T) (eq. 4)."""
+        part = self.temperature / (1.0 + self.temperature)
+        return (1.0 - part) * self.expected_distortion - part * self.entropy

@@ -81,9 +81,10 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
     tol_converge : float, default=1e-3
         A temperature is finished when no codevector moves by a divergence of more than so many times
         the temperature between two checks (eps_c).
-    tol_merge : float, default=0.01
-        Codevectors within so many times the temperature are merged (eps_n). A cell is seen to split when
-        the temperature is half this part below the critical one.
+    tol_merge : float, default=1e-3
+        Codevectors within so many times the temperature are merged (eps_n). Those that are close are
+        merged too unless one in their place would be critical, so that K is the number of effective
+        codevectors. `fit` takes the cells of each temperature to their equilibrium for all samples.
     min_weight : float, default=1e-5
         Cells with less probability are pruned (eps_r).
     perturbation : float, default=0.1
@@ -179,7 +180,7 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
     stepsize: tuple[float, float] = (1.0, 1.0)
     samples_per_cell: int = 50
     tol_converge: float = 1e-3
-    tol_merge: float = 0.01
+    tol_merge: float = 1e-3
     min_weight: float = 1e-5
     perturbation: float = 0.1
     n_warmup: int = 100
@@ -274,6 +275,7 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
         self.scale_ = None if self.scale is None else check_scale(self.scale, n_features)
         self._run = Run(settings, n_features, rng)
         self._run.keep_identities()
+        self._run.only_effective = True
 
     def _show_stream(self) -> None:
         """Publish what the run has learned from a stream."""

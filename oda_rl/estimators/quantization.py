@@ -291,7 +291,7 @@ class DeterministicAnnealing(CodebookEstimator):
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
         number = "float in [0, inf)"
-        point = (number, "count", number, "count", number, [number], "float[k, d]")
+        point = (number, "count", number, "count", number, [number], "float[k, d]", number, number)
         more = {"temperature_": "float in (0, inf)", "n_iter_": "count"}
         return declared(cls) | {"fitted": FITTED | more, "history": [point]}
 

@@ -14,15 +14,25 @@ from oda_rl.codebook.book import BOOK, Codebook
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.lloyd import Quench
 from oda_rl.codebook.schedule import PathPoint
+from oda_rl.codebook.settling import measure_phase, settle
 from oda_rl.estimators.settings import Settings
 
 # Codebooks along the path are quenched on so many samples per codevector, and no fewer than that many.
 PATH_SAMPLES = 200
 MIN_PATH_SAMPLES = 20_000
+# Turns towards equilibrium at a temperature, at most: so many, but with more than `MANY_CELLS` fewer.
+MOST_TURNS, LEAST_TURNS, MANY_CELLS = 60, 6, 12
+# It has come when no codevector moves by more than this part of the temperature.
+SETTLED = 1e-6
+# Samples that such a turn takes, per codevector; and of few codevectors samples times codevectors.
+SETTLE_SAMPLES, SETTLE_WORK = 100, 40_000
 # Samples presented between two checks, however few the cells. Whether a pair grows can be told from a
 # random walk only after many; a covariance is averaged over all temperatures of a single cell.
 MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000}
 MIN_ORDER = 200
+
+
+_NUMBER = "float in [0, inf)"
 
 
 def _belong_together(run: Any, sizes: Sizes) -> None:
@@ -43,7 +53,7 @@ def run_schema(n: str, payload: str, **others: Schema) -> Schema:
         "n_seen": "count",
         "n_dropped": "count",
         "rng": GENERATOR,
-        "path": [("float in [0, inf)", "float in [0, inf)", "float[k, n]")],
+        "path": [(_NUMBER, _NUMBER, "float[k, n]", _NUMBER, _NUMBER)],
         "buffer": "float[waiting, n]",
         "buffer_weight": "float[waiting] in [0, inf)",
         "codebook": maybe(BOOK),
@@ -63,13 +73,14 @@ class Run:
         self.settings = settings
         self.rng = rng
         self.annealer: Annealer | None = None
-        self.path: list[tuple[float, float, Array]] = []
+        self.path: list[tuple[Any, ...]] = []
         self.seconds = 0.0
         self.n_seen = 0
         self.n_dropped = 0
         self.min_samples = MIN_LEVEL_SAMPLES.get(settings.bifurcation, 1)
         self.payload: dict[str, tuple[int, str]] = {}  # fields of the cells, besides their variances
         self.identities: Identities | None = None
+        self.only_effective = False
         self.buffer = np.empty((0, n_features))
         self.buffer_weight = np.empty(0)
         self._clock = time.perf_counter()
@@ -86,9 +97,9 @@ class Run:
                 self.n_dropped + level.n_samples_seen,
                 seconds,
                 level.critical_temperatures,
-                codevectors,
+                *own,
             )
-            for level, (distortion, seconds, codevectors) in zip(levels, self.path, strict=True)
+            for level, (distortion, seconds, *own) in zip(levels, self.path, strict=True)
         ]
 
     @property
@@ -119,7 +130,9 @@ class Run:
         self._clock = time.perf_counter()
         annealer = self.begin(samples, weight)
         path = HardPath(self, samples, weight)
+        annealer.settle = path.settle if self.only_effective else None
         self.anneal(samples, None, weight, path.end_level)
+        annealer.settle = None
         codevectors = path.final()
         if annealer.done and self.settings.finish:
             annealer.codebook.location[:, : len(codevectors)] = codevectors.T
@@ -220,6 +233,7 @@ class Run:
         self.annealer = self.settings.annealer(
             book, critical, self.min_samples, self.rng, self.annealer_type
         )
+        self.annealer.only_effective = self.only_effective
         if self.identities is not None:
             self.identities.restart(book)
             self.annealer.identities = self.identities
@@ -233,7 +247,9 @@ class Run:
     def remember(self, distortion: float, codevectors: Array) -> None:
         """Keep a record of a finished temperature."""
         seconds = self.seconds + time.perf_counter() - self._clock
-        self.path.append((distortion, seconds, codevectors))
+        assert self.annealer is not None
+        expected = float(self.annealer.phase[0])
+        self.path.append((distortion, seconds, codevectors, expected, self.annealer.entropy))
 
     def _present(
         self,
@@ -295,8 +311,11 @@ class HardPath:
         self._samples, self._weight = samples, weight
         n = max(MIN_PATH_SAMPLES, PATH_SAMPLES * run.settings.max_codevectors)
         chosen = slice(None) if len(samples) <= n else run.rng.choice(len(samples), n, replace=False)
+        if run.only_effective:  # in random order: the first so many are then as good as any
+            chosen = run.rng.permutation(len(samples))[:n]
         divergence = run.settings.divergence
-        self._quench = Quench(samples[chosen], weight[chosen], divergence, run.rng)
+        self._part = samples[chosen], weight[chosen]
+        self._quench = Quench(*self._part, divergence, run.rng)
         self._best: dict[int, tuple[Array, float]] = {}
 
     @property
@@ -304,9 +323,43 @@ class HardPath:
         assert self._run.annealer is not None
         return self._run.annealer.codebook.codevectors
 
+    def settle(self, temperature: float) -> None:
+        """Take the cells to their equilibrium at a temperature.
+
+        The more cells, the fewer turns: where K is large all of them are nearly critical all the time.
+        """
+        annealer = self._run.annealer
+        assert annealer is not None
+        book = annealer.codebook
+        part = min(1.0, MANY_CELLS / len(book)) ** 2
+        settle(
+            book.divergence.kind,
+            *self._sample(len(book)),
+            temperature,
+            SETTLED * temperature,
+            max(LEAST_TURNS, int(MOST_TURNS * part)),
+            book.n_cells,
+            book.arrays,
+        )
+
+    def _sample(self, k: int) -> tuple[Array, Array]:
+        n = max(SETTLE_WORK // k, SETTLE_SAMPLES * k)
+        samples, weight = self._part
+        return samples[:n], weight[:n]
+
+    def _measure(self) -> None:
+        annealer = self._run.annealer
+        assert annealer is not None
+        book = annealer.codebook
+        kind, temperature = book.divergence.kind, annealer.temperature
+        samples, weight = self._sample(len(book))
+        annealer.phase[:] = measure_phase(kind, samples, weight, temperature, book.n_cells, book.arrays)
+
     def end_level(self) -> bool:
         """Remember the codebook of this temperature; returns whether the target has been reached."""
         soft = self._soft
+        if self._run.only_effective:
+            self._measure()
         if not self._run.settings.finish:
             codevectors, distortion = soft, self._quench.distortion(soft)
         else:

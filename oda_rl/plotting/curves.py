@@ -16,6 +16,8 @@ ERRORS = {
     "unexplained": "unexplained part of the variance",
     "loss": "loss on samples left out",
 }
+# Pictures of an annealing that are drawn when asked for
+ON_REQUEST = ("bifurcation", "phase")
 
 
 def plot_codebook(
@@ -144,8 +146,11 @@ def plot_annealing(
         environments remember, if there are any; none for a model that was read from a file.
     axes : sequence of matplotlib.axes.Axes, optional
         Where to draw, as many as there are pictures; a new figure if not given.
-    which : sequence of {"cells", "error", "temperature", "return"}, optional
-        What to draw; all that there is by default.
+    which : sequence of {"cells", "error", "temperature", "return", "bifurcation", "phase"}, optional
+        What to draw; by default all but the last two, which records with codevectors have: codevectors
+        along their most widely spread coordinate against the temperature, which shows them bifurcate,
+        and the expected distortion D and the entropy H against it (eqs. 2 and 3), whose slopes change at
+        phase transitions.
 
     Returns
     -------
@@ -177,7 +182,7 @@ def plot_annealing(
     unknown = [name for name in which or () if name not in known]
     if unknown:
         raise ValueError(f"which must be of {list(known)} for this model, got {unknown}.")
-    drawn = [known[name] for name in which or known]
+    drawn = [known[name] for name in which or [name for name in known if name not in ON_REQUEST]]
     panels = _panels(axes, len(drawn))
     for ax, draw in zip(panels, drawn, strict=True):
         draw(ax=ax)
@@ -204,7 +209,7 @@ def _known_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
         samples["x_name"] = "samples"
         return {"error": partial(_draw, y=history[error], y_name=ERRORS[error], colour=5, **samples)}
     temperatures: dict[str, Any] = {"x": history["temperature"], "x_name": "temperature (falling)"}
-    return {
+    pictures: dict[str, Callable[..., Any]] = {
         "cells": partial(
             _draw, y=history["n_codevectors"], y_name="codevectors", colour=0, **temperatures
         ),
@@ -213,6 +218,41 @@ def _known_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
             _draw, y=history["temperature"], y_name="temperature", colour=2, **samples
         ),
     }
+    if "codevectors" in fields:
+        pictures["bifurcation"] = partial(_draw_bifurcations, records=records)
+    if "entropy" in fields:
+        pictures["phase"] = partial(_draw_phase, records=records)
+    return pictures
+
+
+def _draw_bifurcations(ax: Any, records: list[Any]) -> None:
+    """Codevectors along one coordinate against the temperature."""
+    widest = int(np.argmax(np.ptp(records[-1].codevectors, axis=0)))
+    for record in records:
+        places = record.codevectors[:, widest]
+        ax.plot(np.full(len(places), record.temperature), places, ".", color=style.PALETTE[0])
+    _cool_to_the_right(ax)
+    ax.set_ylabel(f"codevectors, coordinate {widest}")
+
+
+def _draw_phase(ax: Any, records: list[Any]) -> None:
+    """Expected distortion and entropy against the temperature, each on an axis of its own."""
+    temperature = [record.temperature for record in records]
+    expected = [record.expected_distortion for record in records]
+    ax.plot(temperature, expected, ".-", color=style.PALETTE[5])
+    ax.set_ylabel("expected distortion D", color=style.PALETTE[5])
+    _cool_to_the_right(ax)
+    other = ax.twinx()
+    other.plot(temperature, [record.entropy for record in records], ".-", color=style.PALETTE[0])
+    other.set_ylabel("entropy H", color=style.PALETTE[0])
+
+
+def _cool_to_the_right(ax: Any) -> None:
+    ax.set_xlabel("temperature (falling)")
+    ax.set_xscale("log")
+    style.plain_log_axis(ax.xaxis)
+    if not ax.xaxis_inverted():
+        ax.invert_xaxis()
 
 
 def _panels(axes: Sequence[Any] | None, n: int) -> NDArray[Any]:
@@ -241,10 +281,7 @@ def _draw(ax: Any, x: Any, x_name: str, y: Any, y_name: str, colour: int) -> Non
     ax.set_xlabel(x_name)
     ax.set_ylabel(y_name)
     if x_name.startswith("temperature"):
-        ax.set_xscale("log")
-        style.plain_log_axis(ax.xaxis)
-        if not ax.xaxis_inverted():
-            ax.invert_xaxis()
+        _cool_to_the_right(ax)
     else:
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
     known = y[np.isfinite(y)]

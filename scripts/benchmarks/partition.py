@@ -86,7 +86,10 @@ def sample_seconds(k: int, d: int, temperature: float, n: int = 20_000) -> float
 
     def run() -> None:
         kind, reference = book.divergence.kind, book.location.copy()
-        anneal(samples, labels, weight, kind, pace, 1, 0.0, k, book.arrays, reference, spread, None)
+        anneal(
+            *(samples, labels, weight, kind, pace, 1, 0.0, k),
+            *(book.arrays, reference, spread, None, np.zeros(2)),
+        )
 
     run()
     return min(repeated_seconds(run)) / n

@@ -207,6 +207,7 @@ def test_cells_move_as_without_models():
             book.location.copy(),
             np.empty((0, 16)),
             models if with_models else None,
+            np.zeros(2),
         )
         results.append((found, book.codevectors, book.weights))
     assert results[0][0][:2] == results[1][0][:2]

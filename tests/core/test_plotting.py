@@ -251,6 +251,18 @@ def test_the_annealing_is_that_of_the_history(partition):
     assert len(plot_annealing(partition, returns=([10, 20], [1.0, 2.0]))) == 4
 
 
+def test_bifurcations_and_phases(partition):
+    tree, phase = plot_annealing(partition, which=["bifurcation", "phase"])
+    history = partition.history_
+    for line, point in zip(tree.get_lines(), history, strict=True):
+        assert set(line.get_xdata()) == {point.temperature}
+        assert any(np.array_equal(line.get_ydata(), row) for row in point.codevectors.T)
+    entropy = next(ax for ax in phase.figure.axes if ax.get_ylabel() == "entropy H")
+    np.testing.assert_array_equal(entropy.get_lines()[0].get_ydata(), [p.entropy for p in history])
+    drawn = phase.get_lines()[0].get_ydata()
+    np.testing.assert_array_equal(drawn, [p.expected_distortion for p in history])
+
+
 def test_annealing_of_the_other_estimators(data, classifier):
     assert plot_annealing(classifier)[1].get_ylabel() == "loss on samples left out"
     model = StochasticVQ(4, random_state=0).fit(data[0])

@@ -351,7 +351,7 @@ class ClassSession:
 def _move(run: Run, old: Scaling, new: Scaling) -> None:
     """Express what a run has learned in other scaled features; it stays where it is in the data."""
     step = old.inverse @ new.matrix
-    run.path = [(d, s, new(old.back(points))) for d, s, points in run.path]
+    run.path = [(d, s, new(old.back(points)), *soft) for d, s, points, *soft in run.path]
     if len(run.buffer) > 0:
         run.buffer = new(old.back(run.buffer))
     if run.annealer is None:
