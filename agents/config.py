@@ -352,7 +352,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
     warmup_steps: int = setting(
         3000,
         "Steps under random actions that tell the scale of the observations, and by which the codebook "
-        "grows.",
+        "grows; more where no reward differs from the others, and no episode comes to its end.",
         "[2, inf)",
     )
     growth_steps: int = setting(

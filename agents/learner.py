@@ -34,6 +34,8 @@ class Learner(ABC):
     memory : namedtuple
         What is remembered of each environment, as compiled code takes it; among it `action` and `held`
         of shape (n_envs,): the action that was chosen, and for how many more steps it is held.
+    warm_up_hold : int
+        In the warm-up a random action is held for 1 to this many steps.
     draws, rng : RandomBlocks, Generator
         The random numbers of the behaviour, and where they come from.
     horizon : int
@@ -67,7 +69,7 @@ class Learner(ABC):
         self.horizon = 1
         self.rewards = np.zeros(4)
         self._warm_up = warm_up
-        self._warm_up_hold = warm_up_hold
+        self.warm_up_hold = warm_up_hold
 
     # -- to be defined by a learner --------------------------------------------------------------
 
@@ -303,16 +305,20 @@ class Learner(ABC):
         """A step of the warm-up: remember the observation, go on with a random action or begin one."""
         if not np.isfinite(observation).all():
             self.finish_call(BAD_OBSERVATION, observation, 0.0)
-        if self._warm_up.observe(observation):
+        if self._warm_up.observe(observation) and not self._look_further():
             self._end_warm_up()
             return self.begin(env, observation)
         draws, held = self.draws.draw(), self.memory.held
         if held[env] > 0:
             held[env] -= 1
         else:
-            held[env] = int(draws[2] * self._warm_up_hold)
+            held[env] = int(draws[2] * self.warm_up_hold)
             self._random_action(env, draws)
         return self.next_action(env)
+
+    def _look_further(self) -> bool:
+        """Whether the warm-up goes on though it has as many observations as wanted."""
+        return False
 
     def _random_action(self, env: int, draws: NDArray[np.float64]) -> None:
         """Note a random action for environment `env`."""

@@ -39,6 +39,12 @@ class WarmUp(ABC):
         self.n_seen += 1
         return self.n_seen == len(self.seen)
 
+    def thin_out(self) -> None:
+        """Keep every other observation, so that there is room for more."""
+        kept = self.seen[: self.n_seen : 2].copy()
+        self.n_seen = len(kept)
+        self.seen[: self.n_seen] = kept
+
     def freeze(self) -> Array:
         """End the warm-up; returns its observations without outliers, in scaled units."""
         seen = bounds.cut_outliers(self.seen[: self.n_seen])

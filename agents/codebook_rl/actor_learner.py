@@ -16,6 +16,8 @@ from oda_rl.agents.config import TwoTimescaleACConfig
 from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
 
 OBSERVE_ACTOR = ObserveFunction(actor_step.observe_actor)
+# Times that a warm-up goes on in which nothing happened
+MOST_EXTENSIONS = 3
 
 
 class ActorCriticLearner(TwoTimescaleLearner):
@@ -25,6 +27,10 @@ class ActorCriticLearner(TwoTimescaleLearner):
     observations. The codebook then grows by these observations, seen again and again. *Learning*: as
     with Q values, but without random actions. In place of its Q values a cell has the preferences of
     the actor, in `codebook["q"]`, and a value, in `codebook["v"]`.
+
+    Where all rewards of the first phase were the same, and no episode came to its end, there is nothing
+    to learn from: random actions are then held twice as long, until another half of the observations is
+    replaced, and so on, up to `MOST_EXTENSIONS` times. So a car in a valley gets out of it.
 
     Where actions are points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for
     each coordinate, and the codebook grows by further observations under random actions.
@@ -136,6 +142,30 @@ class ActorCriticLearner(TwoTimescaleLearner):
         if not self.actions.is_continuous or self.config.criterion == "average":
             return 0.0
         return max(0.0, float(self.numbers.figures[names.BEST_ENDING]))
+
+    def _note_reward(self, reward: float, terminated: bool) -> None:
+        size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
+        varied = size > 0.0 and (abs(reward) != size or is_gain != (self.rewards[2] > 0.0))
+        self.numbers.counters[names.TOLD] |= varied or terminated
+        super()._note_reward(reward, terminated)
+
+    def _look_further(self) -> bool:
+        counters = self.numbers.counters
+        if counters[names.TOLD] or counters[names.EXTENSIONS] == MOST_EXTENSIONS:
+            return False
+        counters[names.EXTENSIONS] += 1
+        self.scale.thin_out()
+        self._follow_extensions()
+        return True
+
+    def _follow_extensions(self) -> None:
+        """Hold random actions of the warm-up for as long as it takes by now."""
+        self.warm_up_hold = self.config.growth_hold << int(self.numbers.counters[names.EXTENSIONS])
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from `get_state`."""
+        super().set_state(state)
+        self._follow_extensions()
 
     def _grow(self, points: NDArray[np.float64]) -> None:
         """Let the codebook grow by the observations of the warm-up, in another order each time.

@@ -69,7 +69,10 @@ N_LABELS = 9
 N_BASIS = 10
 GROWTH_HOLD = 11
 WIDTH = 12
-N_COUNTERS = 13
+# How often the warm-up was extended, and whether its rewards have told anything
+EXTENSIONS = 13
+TOLD = 14
+N_COUNTERS = 15
 
 # Running figures, float64
 NEXT_SLOW = 0

@@ -93,7 +93,7 @@ class Twin:
         self.e_h, self.e_v = np.zeros_like(self.h), np.zeros_like(self.v)
         self.visits = self.book["visits"].sum(axis=0)
         self.rate = self.book["rate"][0].copy()
-        self.mean = self.weight = self.largest = self.unit = 0.0
+        self.mean = self.weight = self.largest = self.unit = self.sure = 0.0
 
     def features(self, observation):
         """The shares p_i, and the features p_i and p_i (z - mu_i) / sqrt(T), of shape (m, K)."""
@@ -131,6 +131,11 @@ class Twin:
         self.weight += actor_critic.MEAN_RATE * (1 - self.weight)
         self.v += error * self.e_v
         self.h += error / self.unit * self.e_h
+        if len(self.h) == 3:  # numbered actions: what was likeliest may have been too sure
+            most = np.max(np.eye(3)[direction.argmax()] - direction)
+            sure = max(0.0, most - actor_critic.SURE) / (1 - actor_critic.SURE)
+            self.h *= 1 - actor_critic.FORGETTING * sure * self.rate * share
+            self.sure = max(self.sure, sure)
 
 
 def about_codevectors(rows, book, temperature):
@@ -153,6 +158,7 @@ def test_steps_follow_the_equations(local_model, space, terminated):
     k, m, n = len(book), 3 if local_model == "linear" else 1, learner.sizes.n_actions
     assert n == (4 if space is BOX else 3)
     h, v = 0.3 * rng.normal(size=(n, m, k)), 0.3 * rng.normal(size=(m, k))
+    h[0, 0] += 5.0  # most observations make the actor sure of an action
     book["q"][:], book["v"][:] = h.reshape(n * m, k), v
     temperature = learner.config.softness * learner.temperature
     twin = Twin(
@@ -179,6 +185,7 @@ def test_steps_follow_the_equations(local_model, space, terminated):
                     upcoming
                 ).sum()
             np.testing.assert_allclose(learner.memory.direction[0], wanted, rtol=1e-5, atol=1e-6)
+    assert (twin.sure > 0.5) == (space is not BOX)
 
 
 def test_rewards_of_any_size_are_the_same_to_the_actor():
@@ -281,6 +288,34 @@ def test_the_codebook_grows_by_the_warm_up_alone():
     assert model.learner.n_learned < 100, "the beginnings of episodes count as observations"
     gaps = np.diff(np.sort(model.learner.codevectors[:, 0]), prepend=-1.0, append=1.0)
     assert gaps.max() < 0.4, "observations are uniform in [-1, 1]: 0.1 would be even"
+
+
+def count_warm_up(*rewards, ending=False, minimise=False):
+    """Steps of a warm-up of 20 observations, in which these rewards come in turn."""
+    codec = ActionCodec(spaces.Discrete(2))
+    config = TwoTimescaleACConfig(warmup_steps=20, growth_cells=2, max_cells=2, minimise=minimise)
+    learner, other = (
+        ActorCriticLearner(1, codec, 1, np.full(1, -1.0), np.ones(1), config, seed) for seed in (0, 1)
+    )
+    rng, steps = np.random.default_rng(0), 0
+    learner.begin(0, rng.uniform(-1, 1, 1))
+    while not learner.is_scaled:
+        last = ending and steps == 5
+        learner.step(0, rng.uniform(-1, 1, 1), rewards[steps % len(rewards)], last, last)
+        steps += 1
+        other.set_state(learner.get_state())
+        assert other.warm_up_hold == learner.warm_up_hold
+    assert learner.warm_up_hold == config.growth_hold * (8 if steps > 19 else 1)
+    return steps
+
+
+@pytest.mark.parametrize("minimise", [False, True])
+def test_a_warm_up_in_which_nothing_happens_goes_on(minimise):
+    for same in (-1.0, 0.0, 2.0):
+        assert count_warm_up(same, minimise=minimise) == 19 + 3 * 10
+    for told in ((-1.0, -2.0), (1.0, -1.0), (0.0, 1.0, 0.0)):
+        assert count_warm_up(*told, minimise=minimise) == 19
+    assert count_warm_up(-1.0, ending=True, minimise=minimise) == 19
 
 
 def test_nothing_global_is_drawn_from_or_seeded():

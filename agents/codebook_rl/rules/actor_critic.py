@@ -20,8 +20,14 @@ errors but at least 3 % of the largest of late, makes rewards of any size the sa
 it is used, delta is cut so that delta e_v . phi, by which the value of the last state changes, is at
 most half of delta: traces of states that are much alike add up to more than one step.
 
+A softmax that is sure of itself draws nothing else any more, and has no gradient: it would stay as it is
+though all has been learned by luck, or nothing. So where the probability of the likeliest action was
+above 95 %, preferences are forgotten a little, where the errors do not speak for them:
+
+    h_i <- (1 - kappa s alpha_i p_i) h_i,     s = (max pi - .95) / .05
+
 Where actions are points of a Box, there are two preferences for each coordinate, the parameters of the
-distribution of `oda_rl.agents.beta_policy`; all else is the same.
+distribution of `oda_rl.agents.beta_policy`, and nothing is forgotten; all else is the same.
 
 So that one ledger serves both, the traces of the actor are kept divided by m. They are brought to
 another m when it has changed by more than a few parts in a hundred.
@@ -71,6 +77,7 @@ from oda_rl.agents.codebook_rl.state import (
     open_memory,
     open_numbers,
     open_scratch,
+    open_units,
 )
 
 # The part of an error by which the value that it is of changes, at most
@@ -81,6 +88,9 @@ MEAN_RATE = 1e-4
 LEAST_UNIT = 0.03
 # The m by which the traces are divided is known to this factor.
 UNIT_TOLERANCE = 1.05
+# Above this probability of an action preferences are forgotten; kappa, that is how fast.
+SURE = 0.95
+FORGETTING = 0.03
 # Errors of which all were smaller than this are none.
 NO_ERROR = 1e-12
 
@@ -217,6 +227,37 @@ def trace_branch(state, env, k, size):
     return along
 
 
+@vector_kernel
+def shrink(q, share, rate, n, factor):
+    """Multiply the preferences `q` of `n` cells by 1 - factor * rate * share."""
+    for r in range(q.shape[0]):
+        row = q[r]
+        for i in range(n):
+            row[i] -= factor * rate[i] * share[i] * row[i]
+
+
+@inline_kernel
+def find_sureness(state, env):
+    """How far the probability of the likeliest action was above `SURE`, from 0 to 1."""
+    direction, most = open_memory(state).direction[env], 0.0
+    if open_units(state).action_centre.shape[0] == 0:
+        for a in range(direction.shape[0]):
+            most = max(most, (1.0 if a == open_memory(state).action[env] else 0.0) - direction[a])
+    return max(most - SURE, 0.0) / (1.0 - SURE)
+
+
+@inline_kernel
+def forget_branch(state, env, k, sureness):
+    """Forget a part of the preferences of the k-th branch that was found at the last state."""
+    memory, width = open_memory(state), open_numbers(state).counters[WIDTH]
+    n_actions, n_rows = memory.direction.shape[1], open_scratch(state).sums.shape[0]
+    block, only = open_branches(state).payload[memory.found[env, k]], memory.only[env]
+    part = slice(0, width) if only < 0 else slice(only - k * width, only - k * width + 1)
+    share, rate = memory.share[env][k * width : (k + 1) * width], block[n_rows + n_actions]
+    n = n_actions * open_numbers(state).counters[N_BASIS]
+    shrink(block[:n, part], share[part], rate[part], part.stop - part.start, FORGETTING * sureness)
+
+
 @inline_kernel
 def learn(state, env, reward, next_value):
     """One step of actor-critic(lambda); `next_value` is that of the state that came next."""
@@ -254,7 +295,7 @@ def learn(state, env, reward, next_value):
     figures[MEAN_ERROR] += MEAN_RATE * (abs(error) - figures[MEAN_ERROR])
     figures[MEAN_ERROR_WEIGHT] += MEAN_RATE * (1.0 - figures[MEAN_ERROR_WEIGHT])
 
-    step = error * memory.trace_scale[env]
+    step, sureness = error * memory.trace_scale[env], find_sureness(state, env)
     ledger.owed[env] += step
     for k in range(memory.n_found[env]):
         branch = memory.found[env, k]
@@ -262,6 +303,8 @@ def learn(state, env, reward, next_value):
             block = branches.payload[branch]
             move_along(block[:n_rows], block[first : first + n_rows], width, step)
             ledger.paid[env, branch] = ledger.owed[env]
+            if sureness > 0.0:
+                forget_branch(state, env, k, sureness)
     if settings[AVERAGE_RATE] > 0.0:
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
     return True
