@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from oda_rl.agents.learner import BadTransitionError
     from oda_rl.agents.sb3.agents import TwoTimescaleAC, TwoTimescaleQ
     from oda_rl.agents.sb3.baselines import SOMQ, FourierSarsa, KernelQ, TileCodingSarsa, UniformGridQ
+    from oda_rl.agents.sb3.distilled import DistilledPolicy
 
 __all__ = [
     "SOMQ",
     "BadTransitionError",
+    "DistilledPolicy",
     "FourierSarsa",
     "KernelQ",
     "TileCodingSarsa",
@@ -30,6 +32,7 @@ __all__ = [
 
 _HOME = {
     "BadTransitionError": "learner",
+    "DistilledPolicy": "sb3.distilled",
     "TwoTimescaleAC": "sb3.agents",
     "TwoTimescaleACConfig": "config",
     "TwoTimescaleConfig": "config",

@@ -12,6 +12,7 @@ from typing import Annotated
 import numpy as np
 import tyro
 
+from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.export import PolicyProgram, export_policy
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -27,7 +28,7 @@ NEXT = {
 
 @dataclass
 class Args:
-    """Write the greedy policy of TwoTimescaleAC, TwoTimescaleQ, UniformGridQ or SOMQ as a source."""
+    """Write the greedy policy of an agent that is a table of cells as a source."""
 
     model: Annotated[Path, tyro.conf.Positional]
     """The model file."""
@@ -40,8 +41,11 @@ class Args:
 def agreement(model: OnlineAlgorithm, program: PolicyProgram) -> float:
     """The share of states about the cells in which the program decides as the agent does."""
     rng = np.random.default_rng(0)
-    about = program.codevectors[rng.integers(len(program.codevectors), size=STATES)]
-    states = about + 0.5 * program.scale * rng.standard_normal(about.shape)
+    if isinstance(model, DistilledPolicy):  # whose cells may have no part in some coordinates
+        states = rng.uniform(*model.learner.ranges, (STATES, len(program.scale)))
+    else:
+        about = program.codevectors[rng.integers(len(program.codevectors), size=STATES)]
+        states = about + 0.5 * program.scale * rng.standard_normal(about.shape)
     states = states.astype(model.observation_space.dtype)
     found = program.decide(states).reshape(STATES, -1)
     decided = model.predict(states, deterministic=True)[0].reshape(STATES, -1)

@@ -24,6 +24,10 @@ ZOO: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
 """By the name of the algorithm, and of the environment without namespace, version and "Friction"."""
 
 
+# Of which models can be loaded
+SB3_CLASSES = (*ZOO, "TD3", "DDPG")
+
+
 def find_zoo_options(algorithm: str, env_id: str) -> dict[str, Any]:
     """RL Zoo's hyperparameters of an algorithm for an environment of any version: numbers, words, lists.
 
@@ -49,7 +53,7 @@ def make_zoo_agent(
     sb3-contrib is not installed (QRDQN), or the algorithm has no use for the spaces of the environment.
     """
     told = find_zoo_options(algorithm, env_id) if options is None else options
-    kind = _find_class(algorithm)
+    kind = find_class(algorithm)
     # SB3 adds to the dictionaries that it is given.
     chosen = {name: _schedule(value) for name, value in deepcopy(told).items()}
     # Without a render mode: SB3 asks for pictures, which some environments pay for at every step.
@@ -72,9 +76,10 @@ def _schedule(value: Any) -> Any:
     return value
 
 
-def _find_class(algorithm: str) -> type[BaseAlgorithm]:
-    if algorithm not in ZOO:
-        raise ValueError(f"algorithm must be one of {list(ZOO)}, got {algorithm!r}.")
+def find_class(algorithm: str) -> type[BaseAlgorithm]:
+    """The class of an SB3 algorithm; ValueError if it is not known here, or not installed."""
+    if algorithm not in SB3_CLASSES:
+        raise ValueError(f"algorithm must be one of {list(SB3_CLASSES)}, got {algorithm!r}.")
     if algorithm != "QRDQN":
         return getattr(stable_baselines3, algorithm)
     try:

@@ -56,7 +56,9 @@ def view_of_agent(
         low=low[:d],
         high=high[:d],
         distance=cells.distances if drawn else None,
-        values=lambda points: learner.state_values(as_observed(points)),
+        values=(lambda points: learner.state_values(as_observed(points)))
+        if getattr(cells, "knows_values", True)
+        else None,
         decisions=decisions,
         value_name="value of the state"
         if getattr(cells, "prefers", False)

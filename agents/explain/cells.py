@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from oda_rl.agents.codebook_rl.association import REACH, value_temperature
 from oda_rl.agents.codebook_rl.behaviour import NEAR
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
+from oda_rl.agents.distill.learner import ProgramLearner
 from oda_rl.agents.linear_q.config import SOMConfig, UniformGridConfig
 from oda_rl.agents.linear_q.learner import LinearLearner
 from oda_rl.inspect.contributions import search_range
@@ -52,9 +53,12 @@ class CodebookCells:
         Whether an actor prefers numbered actions: what cells know of these are preferences, not values.
     polytopes : bool
         Whether cells are those of the nearest codevector in the plane.
+    knows_values : bool
+        Whether it is known what states are worth.
     """
 
     polytopes = True
+    knows_values = True
 
     def __init__(self, learner: TwoTimescaleLearner) -> None:
         self.learner, self.book = learner, learner.codebook
@@ -139,6 +143,7 @@ class GridCells:
     """The cells of a uniform grid or a self-organising map; attributes as for `CodebookCells`."""
 
     prefers = False
+    knows_values = True
 
     own_actions = None
     draws_points = False
@@ -183,10 +188,68 @@ class GridCells:
         return known_range(self.learner, n)
 
 
-def kind_of_cells(learner: Any) -> type[CodebookCells] | type[GridCells] | None:
+class ProgramCells:
+    """The cells of a distilled policy; attributes as for `CodebookCells`, which it knows no values of.
+
+    Its codevectors are the mean states of the cells: the coordinates of some may have no part in it.
+    """
+
+    polytopes = True
+    knows_values = False
+    own_actions = None
+
+    def __init__(self, learner: ProgramLearner) -> None:
+        self.learner, self.program = learner, learner.program
+        self.codevectors = learner.means
+        self.visits = learner.visits if learner.visits.any() else None
+        self.weights = learner.visits
+        self.draws_points = learner.actions.is_continuous
+        self.prefers = not self.draws_points
+        self.shown = np.arange(learner.n_cells)
+
+    def distances(self, points: Array) -> Array:
+        """Squared distances of points, of shape (n, n_features), in the units of the table."""
+        inverse = 1.0 / self.program.scale
+        return squared_distances(points * inverse, self.program.codevectors * inverse)
+
+    def point(self, observation: Array) -> Array:
+        """The observation."""
+        return observation
+
+    def active(self, observation: Array, action: Any = None) -> Active:
+        """Preferences according to each cell; of points of a Box NaN, as nothing is known."""
+        share = self.program.shares(observation[None])[0]
+        values = np.full((1, len(share)), np.nan)
+        if not self.draws_points:
+            values = self.learner.with_all_actions(self.program.rates(observation)).T
+        return Active(share, values, self.distances(observation[None])[0])
+
+    def own_points(self, observation: Array) -> Array:
+        """The point of a Box according to each cell alone, of shape (n_cells, m)."""
+        return np.clip(self.program.rates(observation), *self.program.bounds)
+
+    def values_at(self, cell: int) -> Array:
+        """Preferences of every action at the mean state of a cell."""
+        return self.active(self.codevectors[cell]).total
+
+    def names(self, observed: list[str]) -> list[str]:
+        """Names of the coordinates."""
+        return observed
+
+    def reach(self, n: int) -> tuple[Array, Array]:
+        """Where to search for other actions: where it was fitted."""
+        low, high = self.learner.ranges
+        return low, high
+
+
+def kind_of_cells(
+    learner: Any,
+) -> type[CodebookCells] | type[GridCells] | type[ProgramCells] | None:
     """The class for the cells of a learner; None where its values are sums over many features."""
     if isinstance(learner, TwoTimescaleLearner):
         return CodebookCells
+    if isinstance(learner, ProgramLearner):
+        return ProgramCells
     return GridCells if isinstance(learner.config, UniformGridConfig | SOMConfig) else None
 
 

@@ -46,6 +46,7 @@ class PolicyCell:
         The greedy action at the codevector.
     value, margin : float
         Q of that action, and by how much it is better than the second best; NaN for continuous actions.
+        The value is NaN where none is known: of a distilled policy.
     visits : float
         Share of the training's steps, while values were learned; NaN where they are not counted.
     deviation : ndarray of shape (n_coordinates,) or None
@@ -167,7 +168,7 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
 
     Parameters
     ----------
-    model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ or SOMQ
+    model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ or DistilledPolicy
         Trained, or loaded from a file.
 
     Returns
@@ -186,7 +187,8 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     names = action_names(model.env_id, len(actions.centre) if joint else actions.n_actions)
     states = model.observations.nearest(found.codevectors[:, :n])
     greedy = model.learner.greedy(states) if joint else ()
-    spread = model.learner.distributions(states)[1] if found.draws_points else None
+    is_drawn = found.draws_points and found.knows_values
+    spread = model.learner.distributions(states)[1] if is_drawn else None
     worth = model.learner.state_values(states) if found.prefers else None
     visits = np.full(len(found.codevectors), np.nan)
     if found.visits is not None and found.visits.any():
@@ -222,7 +224,7 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
 
     Parameters
     ----------
-    model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ or SOMQ
+    model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ or DistilledPolicy
         Trained, or loaded from a file.
     observation : array-like of shape (n_observed,), int, dict or tuple
         In the environment's own units: as the environment returns it, or the numbers that the tables
@@ -250,7 +252,8 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
         active = cells.active(state, action)
         value, margin = float(active.total[0]), np.nan
         if cells.draws_points:
-            own, wide = cells.own_points(state), model.learner.distributions(state[None])[1][0]
+            own = cells.own_points(state)
+            wide = model.learner.distributions(state[None])[1][0] if cells.knows_values else None
         else:
             others = [(u, float(cells.active(state, u).total[0])) for u in _alternatives(model, action)]
     else:
@@ -286,7 +289,8 @@ def _cells(model: "OnlineAlgorithm") -> Any:
     if kind is None:
         raise ValueError(
             f"{type(model).__name__} has no cells to show: each of its values is a sum over many "
-            "features. TwoTimescaleAC, TwoTimescaleQ, UniformGridQ and SOMQ can be explained."
+            "features. TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ and DistilledPolicy can be "
+            "explained."
         )
     if not learner.is_scaled:
         raise ValueError("the model has learned nothing yet: it is still in its warm-up.")

@@ -45,7 +45,8 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
         columns["deviation"] = [table.name_of(cell.deviation) for cell in cells]
     if table.has_probabilities:
         columns["probability"] = [cell.probability for cell in cells]
-    columns["value"] = [cell.value for cell in cells]
+    if not all(np.isnan(cell.value) for cell in cells):
+        columns["value"] = [cell.value for cell in cells]
     if not (table.is_continuous or table.has_probabilities):
         columns["margin"] = [cell.margin for cell in cells]
     if table.is_counted:
@@ -80,16 +81,16 @@ def explanation_summary(table: PolicyTable, explanation: PolicyExplanation) -> s
     pairs = zip(explanation.feature_names, explanation.sample, strict=True)
     where = ", ".join(f"{name} = {value:g}" for name, value in pairs)
     action, value = table.name_of(explanation.action), f"Q {explanation.value:.4g}"
+    known = not np.isnan(explanation.value)
     if not np.isnan(explanation.probability):
-        return (
-            f"At {where}: {action}, with probability {explanation.probability:.3g}; the value of the "
-            f"state is {explanation.value:.4g}."
-        )
+        worth = f"; the value of the state is {explanation.value:.4g}" if known else ""
+        return f"At {where}: {action}, with probability {explanation.probability:.3g}{worth}."
     if table.is_continuous:
         if explanation.deviation is not None:
             action = f"{action} (standard deviation {table.name_of(explanation.deviation)})"
             value = f"value {explanation.value:.4g}"
-        return f"At {where}: {', '.join(table.action_names)} {action}, {value}."
+        worth = f", {value}" if known else ""
+        return f"At {where}: {', '.join(table.action_names)} {action}{worth}."
     if explanation.second is None:
         return f"At {where}: {action}, {value}, the only action."
     second = table.name_of(explanation.second)
@@ -262,8 +263,9 @@ def _contributions(table: PolicyTable, explanation: PolicyExplanation, n: int) -
     valued = valued if np.isnan(explanation.probability) else "preference"
     names = [valued] if table.is_continuous else [f"{valued} {name}" for name in table.action_names]
     values = np.array([one.values for one in shown])
-    spread = float(np.nanmax(values) - np.nanmin(values))
-    for a, name in enumerate(names):
+    known = not np.isnan(values).all()
+    spread = float(np.nanmax(values) - np.nanmin(values)) if known else 0.0
+    for a, name in enumerate(names if known else []):
         together = [_mean([(one.weight, one.values[a]) for one in o]) for o in more]
         columns[name] = numbers([*values[:, a], *together, explanation.values[a]], spread)
     if explanation.second is not None and len(explanation.contributions) > 1:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.beta_policy import MIDDLE
-from oda_rl.agents.export.program import PolicyProgram
+from oda_rl.agents.policy_program import PolicyProgram
 
 OPSET = 18
 
@@ -86,6 +86,10 @@ def _decide(graph: _Graph, program: PolicyProgram) -> list[Any]:
         graph.add("Gather", graph.constant("actions", program.actions), "number", to="action", axis=0)
         return ["n", *program.actions.shape[1:]]
     low, high = program.bounds
+    if not program.draws_points:
+        above = graph.add("Max", "values", graph.constant("least_action", low), to="from_least")
+        graph.add("Min", above, graph.constant("most_action", high), to="action")
+        return ["n", len(low)]
     graph.add("Softplus", "values", to="excess")
     graph.add("Add", "excess", graph.constant("middle", MIDDLE), to="parameters")
     for name, first in (("rising", 0), ("falling_part", 1)):

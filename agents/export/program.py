@@ -1,115 +1,15 @@
-"""A policy as the numbers that decide, apart from the agent that learned them."""
+"""The greedy policy of an agent as a program: the numbers that decide."""
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from oda_rl.agents import beta_policy
-from oda_rl.agents.codebook_rl.association import REACH
-from oda_rl.agents.explain.cells import CodebookCells, GridCells, kind_of_cells
+from oda_rl.agents.explain.cells import CodebookCells, GridCells, ProgramCells, kind_of_cells
+from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.envs.names import action_names
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class PolicyProgram:
-    """Cells, and numbers that are linear in each cell: values of actions, the largest of which decides.
-
-    An observation x is first brought into `low` to `high`. With d_i = sum_j ((x_j - mu_ij) / scale_j)^2,
-    the shares of the cells are p_i ~ exp(-d_i / temperature) for all within `reach` temperatures of the
-    nearest one (equation 6 without weights), or 1 for the nearest cell alone at temperature 0. The value
-    of action a is sum_i p_i (value_ia + sum_j slope_iaj (x_j - mu_ij)).
-
-    An actor on a Box has two such numbers, h and g, for each coordinate of an action in place of values:
-    it lies at s(h) / (s(h) + s(g)) of the way between its bounds, s(h) = .5 + log(1 + exp(h)), between
-    the mean and the mode of a Beta distribution.
-
-    Parameters
-    ----------
-    name : str
-        What learned it, and where.
-    features, action_names : list of str
-        Names of the d coordinates of an observation, and of the actions or their coordinates.
-    actions : ndarray of shape (n_actions,) or (n_actions, size), int64, or None
-        What the environment takes; None if that is a point of a Box.
-    bounds : ndarray of shape (2, size)
-        The least and the largest action of a Box; of shape (2, 0) otherwise.
-    codevectors : ndarray of shape (K, d)
-        Locations mu of the cells, in the environment's units, as are `scale` (d,), the values (K,
-        n_actions) and their slopes (K, n_actions, d), or (K, n_actions, 0) of constant cells.
-    scale, values, slopes : ndarray
-        See above.
-    low, high : ndarray of shape (d,)
-        See above; may be infinite.
-    temperature : float
-        In squared scaled units.
-    reach : float, default=8.0
-        See above.
-    """
-
-    name: str
-    features: list[str]
-    action_names: list[str]
-    actions: NDArray[np.int64] | None
-    bounds: Array
-    low: Array
-    high: Array
-    codevectors: Array
-    scale: Array
-    values: Array
-    slopes: Array
-    temperature: float
-    reach: float = REACH
-
-    @property
-    def n_numbers(self) -> int:
-        """Numbers that decide: of the cells, the scale, finite bounds, and the temperature."""
-        cells = self.codevectors.size + self.values.size + self.slopes.size
-        bounds = int(np.isfinite([self.low, self.high]).sum()) + self.bounds.size
-        return cells + self.scale.size + bounds + (self.temperature > 0.0)
-
-    def action_values(self, observations: ArrayLike) -> Array:
-        """The values of the actions, (n, n_actions), at observations (n, d)."""
-        x = np.clip(np.asarray(observations, dtype=np.float64), self.low, self.high)
-        away = x[:, None] - self.codevectors
-        distance = ((away / self.scale) ** 2).sum(axis=2)
-        above = distance - distance.min(axis=1, keepdims=True)
-        if self.temperature > 0.0:
-            share = np.exp(-above / self.temperature) * (above <= self.reach * self.temperature)
-        else:
-            share = (np.arange(len(self.values)) == above.argmin(axis=1)[:, None]).astype(float)
-        own = np.broadcast_to(self.values, (len(x), *self.values.shape))
-        if self.slopes.size:
-            own = own + np.einsum("nkj,kaj->nka", away, self.slopes)
-        return np.asarray(np.einsum("nk,nka->na", share / share.sum(axis=1, keepdims=True), own))
-
-    def decide(self, observations: ArrayLike) -> NDArray[Any]:
-        """What the environment takes at observations (n, d), of shape (n,) or (n, size)."""
-        found = self.action_values(observations)
-        if self.actions is not None:
-            return np.asarray(self.actions[found.argmax(axis=1)])
-        low, high = self.bounds
-        return np.asarray(low + (high - low) * beta_policy.middles(found))
-
-    def rounded(self, digits: int) -> Self:
-        """The same with numbers of so many significant digits."""
-
-        def short(numbers: Array) -> Array:
-            return np.array([float(f"{number:.{digits}g}") for number in numbers.ravel()]).reshape(
-                numbers.shape
-            )
-
-        arrays: dict[str, Any] = {
-            name: short(getattr(self, name)) for name in ("codevectors", "values", "slopes")
-        }
-        temperature = float(f"{self.temperature:.{digits}g}")
-        return replace(self, **arrays, scale=short(self.scale), temperature=temperature)
 
 
 def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
@@ -117,7 +17,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
 
     Parameters
     ----------
-    model : TwoTimescaleAC, TwoTimescaleQ, SOMQ or UniformGridQ
+    model : DistilledPolicy, TwoTimescaleAC, TwoTimescaleQ, SOMQ or UniformGridQ
         With numbered actions, or an actor on a Box; without a tree, a codebook for each action, or
         angles in its cells.
 
@@ -140,6 +40,9 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     """
     learner: Any = model.learner
     kind = kind_of_cells(learner)
+    if kind is ProgramCells and learner.n_learned > 0:
+        found: PolicyProgram = learner.program
+        return found
     points = model.actions.is_continuous
     if kind is None or (points and learner.sizes.n_joint > 0):
         raise ValueError(
@@ -147,10 +50,10 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
             "table of cells; TwoTimescaleAC, and TwoTimescaleQ, SOMQ and UniformGridQ with numbered "
             "actions, are exported."
         )
-    if not learner.is_scaled or learner.n_cells == 0:
+    if not learner.is_scaled or learner.n_cells == 0 or kind is ProgramCells:
         raise ValueError("The agent has not learned anything to be exported yet: call learn first.")
     cells: Any = kind(learner)
-    found = _of_codebook(cells) if kind is CodebookCells else _of_grid(cells)
+    fields = _of_codebook(cells) if kind is CodebookCells else _of_grid(cells)
     actions, decided = model.actions, None
     names = [f"action[{j}]" for j in range(len(actions.centre))]
     if not points:
@@ -165,7 +68,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
         actions=decided,
         bounds=np.array([actions.centre - actions.scale, actions.centre + actions.scale]),
         codevectors=np.ascontiguousarray(cells.codevectors),
-        **found,
+        **fields,
     )
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.beta_policy import MIDDLE
-from oda_rl.agents.export.program import PolicyProgram, policy_program
+from oda_rl.agents.export.program import policy_program
+from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.storage import written_whole
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ PYTHON_NUMBERED = "    return ACTIONS[found.index(max(found))]"
 PYTHON_POINT = """    parts = [log1p(exp(-abs(h))) + max(h, 0.0) + MIDDLE for h in found]
     ways = [h / (h + g) for h, g in zip(parts[::2], parts[1::2])]
     return [low + (high - low) * way for low, high, way in zip(*BOUNDS, ways)]"""
+PYTHON_CLIPPED = "    return [min(max(x, low), high) for low, high, x in zip(*BOUNDS, found)]"
 
 C99 = """/* {name}
 
@@ -136,6 +138,10 @@ C_POINT = """    for (a = 0; a < N_VALUES; a++) {
         share = value[2 * j] / (value[2 * j] + value[2 * j + 1]);
         action[j] = bounds[0][j] + (bounds[1][j] - bounds[0][j]) * share;
     }"""
+C_CLIPPED = """    for (j = 0; j < N_VALUES; j++) {
+        action[j] = value[j] < bounds[0][j] ? bounds[0][j] : value[j];
+        action[j] = action[j] > bounds[1][j] ? bounds[1][j] : action[j];
+    }"""
 
 
 def python_source(program: PolicyProgram) -> str:
@@ -143,7 +149,9 @@ def python_source(program: PolicyProgram) -> str:
     rows = (_nested([at, rates], "()") for at, rates in _cells(program))
     if program.actions is None:
         bounds = _nested(program.bounds.tolist(), "()")
-        lines, decision = f"BOUNDS = {bounds}\nMIDDLE = {MIDDLE}", PYTHON_POINT
+        lines, decision = f"BOUNDS = {bounds}", PYTHON_CLIPPED
+        if program.draws_points:
+            lines, decision = f"{lines}\nMIDDLE = {MIDDLE}", PYTHON_POINT
     else:
         actions = _nested(program.actions.tolist(), "()")
         lines, decision = f"ACTIONS = {actions}  # {', '.join(program.action_names)}", PYTHON_NUMBERED
@@ -161,9 +169,11 @@ def c_source(program: PolicyProgram) -> str:
     if program.actions is None:
         size, bounds = program.bounds.shape[1], _nested(program.bounds.tolist(), "{}")
         said = f"policy_decide fills action[{size}]"
-        lines = f"#define MIDDLE ((REAL){MIDDLE})\nstatic const REAL bounds[2][{size}] = {bounds};"
+        lines = f"static const REAL bounds[2][{size}] = {bounds};"
         signature = f"void policy_decide(const REAL observation[N_FEATURES], REAL action[{size}])"
-        decision = C_POINT
+        decision = C_CLIPPED
+        if program.draws_points:
+            lines, decision = f"#define MIDDLE ((REAL){MIDDLE})\n{lines}", C_POINT
     else:
         actions = program.actions.reshape(len(program.actions), -1)
         said = (
@@ -272,12 +282,19 @@ def _common(program: PolicyProgram, indent: str, brackets: str) -> dict[str, Any
         "n_cells": len(program.values),
         "n_values": program.values.shape[1],
         "n_numbers": program.n_numbers,
-        "what": "action" if program.actions is not None else "parameter of a coordinate's distribution",
+        "what": _what(program),
         "features": "\n".join(f"{indent}{j}: {name}" for j, name in enumerate(program.features)),
         "temperature": program.temperature,
         "reach": program.reach,
         "slope_words": ", and its change along each coordinate" if program.slopes.size else "",
     }
+
+
+def _what(program: PolicyProgram) -> str:
+    """What there is a value of."""
+    if program.actions is not None:
+        return "action"
+    return "parameter of a coordinate's distribution" if program.draws_points else "coordinate"
 
 
 def _cells(program: PolicyProgram) -> Iterator[tuple[list[float], list[list[float]]]]:

@@ -305,11 +305,15 @@ class OnlineAlgorithm(Saving):
         self.observations = ObservationCodec(self.observation_space, table)
         if self.one_hot:
             self.observations = OneHotCodec(self.observation_space)
-        kind: Any = self._learner_class(self.config)
-        load_kernels(kind, self.actions.is_continuous, self.observations.is_table)
+        self._load_kernels()
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observations, self.actions)
         self.next_actions = [0] * self.n_envs
+
+    def _load_kernels(self) -> None:
+        """Have compiled code ready before anything has been learned."""
+        kind: Any = self._learner_class(self.config)
+        load_kernels(kind, self.actions.is_continuous, self.observations.is_table)
 
     def _make_learner(self) -> Any:
         kind: Any = self._learner_class(self.config)

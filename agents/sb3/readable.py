@@ -73,7 +73,7 @@ class Readable(BaseAlgorithm):
         told: dict[str, Any] = {"env": self.env_id}
         if hasattr(self, "learner"):
             told |= {"n_cells": self.n_cells, "num_timesteps": self.num_timesteps}
-        told |= {"gamma": config.gamma, "learning_rate": self.learning_rate}
+        told |= {"gamma": self.gamma, "learning_rate": self.learning_rate}
         for one in fields(config):
             if getattr(config, one.name) != getattr(plain, one.name):
                 told[one.name] = getattr(config, one.name)

@@ -169,10 +169,10 @@ def restore_model(model: Any, state: Any) -> None:
     model.action_space = restore_space(state["action_space"])
     model.n_envs = state["n_envs"]
     model.one_hot = state["one_hot"]
+    model.env_id = state["env_id"]
     model._build()
     model.learner.set_state(state["learner"])
     model.next_actions = [model.learner.next_action(env) for env in range(model.n_envs)]
-    model.env_id = state["env_id"]
     model.num_timesteps = state["num_timesteps"]
     model._total_timesteps = state["planned_timesteps"]
     model._episode_num = state["episodes"]

@@ -11,6 +11,7 @@ import pytest
 
 import oda_rl.envs
 from oda_rl.agents import SOMQ, FourierSarsa, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.distill import distill
 from oda_rl.agents.export import export_policy, policy_program
 
 assert oda_rl.envs
@@ -21,6 +22,9 @@ AGENTS = {
     "constant": lambda env: TwoTimescaleQ(env=env, seed=0, local_model="constant", **SMALL).learn(8_000),
     "nearest": lambda env: TwoTimescaleQ(env=env, seed=0, softness=0.0, **SMALL).learn(8_000),
     "map": lambda env: SOMQ(env=env, n_cells=9, seed=0).learn(6_000),
+    "distilled": lambda env: distill(
+        lambda x: int(x[2] + 0.4 * x[3] > 0.1 * x[1] ** 2), env, max_cells=3, rounds=1, eval_episodes=2
+    ),
     "grid": lambda env: UniformGridQ(env=env, bins=3, seed=0).learn(6_000),
 }
 
@@ -35,7 +39,7 @@ def states_of(model, n=10_000):
     program = policy_program(model)
     rng = np.random.default_rng(0)
     near = program.codevectors[rng.integers(len(program.codevectors), size=n)]
-    found = near + 0.5 * program.scale * rng.standard_normal(near.shape)
+    found = near + 0.5 * np.minimum(program.scale, 5.0) * rng.standard_normal(near.shape)
     return found.astype(np.float32).astype(np.float64)
 
 

@@ -1,0 +1,19 @@
+"""Policies small enough to read: distilled from any policy, and shrunk. Names are imported when used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oda_rl.agents.distill.config import DistilledConfig
+    from oda_rl.agents.distill.dagger import distill
+    from oda_rl.agents.distill.shrinking import Front, shrink
+
+__all__ = ["DistilledConfig", "Front", "distill", "shrink"]
+
+_HOME = {"DistilledConfig": "config", "distill": "dagger", "Front": "shrinking", "shrink": "shrinking"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module(f"oda_rl.agents.distill.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'oda_rl.agents.distill' has no attribute {name!r}")

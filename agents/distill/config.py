@@ -1,0 +1,35 @@
+"""How a policy is distilled into a table."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from oda_rl.agents.hyperparameters import Config, documented, setting
+
+
+@documented
+@dataclass(frozen=True)
+class DistilledConfig(Config):
+    """How a policy is distilled; each is a keyword argument of `distill` and `shrink`."""
+
+    max_cells: int = setting(10, "Cells at most.", "[1, 1000]", group="The table")
+    local_model: Literal["linear", "constant"] = setting(
+        "linear", "Whether preferences change along the coordinates within a cell, or not."
+    )
+    softness: float = setting(
+        1.0,
+        "How far cells overlap, in mean squared distances of states from the nearest codevector; with 0 "
+        "the nearest cell decides alone.",
+        "[0, 100]",
+    )
+    rounds: int = setting(
+        8,
+        "Tables that are fitted one after the other, the first to what the teacher did where it went "
+        "itself, the others to what it would have done where their predecessors went, too.",
+        "[1, 1000]",
+        group="Learning from the teacher",
+    )
+    steps_per_round: int = setting(5000, "Steps of each.", "[100, inf)")
+    n_envs: int = setting(20, "Environments that are stepped together.", "[1, 1000]")
+    eval_episodes: int = setting(
+        50, "Episodes by which each table is judged; the best one is kept.", "[1, 100000]"
+    )

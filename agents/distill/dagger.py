@@ -1,0 +1,153 @@
+"""Distilling: a small table of cells that does what another policy would do."""
+
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.utils import configure_logger
+
+from oda_rl.agents.distill.fitting import FOR_PREFERENCES, Form, Records, find_form, fit_program
+from oda_rl.agents.distill.play import Judge, Recorder
+from oda_rl.agents.distill.teacher import Teacher
+from oda_rl.agents.policy_program import PolicyProgram
+from oda_rl.agents.sb3.distilled import DistilledPolicy
+
+
+def distill(
+    teacher: Any,
+    env: str,
+    *,
+    seed: int = 0,
+    tensorboard_log: str | None = None,
+    verbose: int = 0,
+    **options: Any,
+) -> DistilledPolicy:
+    """A small table of cells that does what another policy would do.
+
+    DAgger: the first table is fitted to what the teacher did where it went itself; each of the others to
+    what it would have done where the tables before went, too. A state counts as much as there is to lose
+    in it, by the range of the teacher's Q values, or of the logarithms of its probabilities (VIPER). The
+    table with the best return is kept.
+
+    Parameters
+    ----------
+    teacher : object
+        An agent of this package, a model of SB3, anything else with SB3's `predict`, or a callable that
+        returns the action for one observation.
+    env : str
+        Id of the environment.
+    seed : int, default=0
+        Same seed, same result.
+    tensorboard_log : str, optional
+        Folder for TensorBoard.
+    verbose : int, default=0
+        0: silent, 1: logs to the terminal.
+    **options
+        Hyperparameters of `DistilledPolicy`: `max_cells`, `rounds`, and others.
+
+    Returns
+    -------
+    DistilledPolicy
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the teacher is no policy, the environment's spaces are not supported, or an option is unknown
+        or not accepted.
+
+    References
+    ----------
+    Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured Prediction to No-Regret
+    Online Learning", AISTATS 2011; Bastani, Pu and Solar-Lezama, "Verifiable Reinforcement Learning via
+    Policy Extraction", NeurIPS 2018, Algorithm 1.
+
+    Examples
+    --------
+    >>> upright = lambda observation: int(observation[2] + 0.3 * observation[3] > 0)
+    >>> student = distill(upright, "CartPole-v1", max_cells=1, rounds=2, steps_per_round=500)
+    >>> student.predict([0.0, 0.0, 0.05, 0.0])[0], student.n_cells
+    (array(1), 1)
+    """
+    student = DistilledPolicy(
+        env=env, seed=seed, tensorboard_log=tensorboard_log, verbose=verbose, **options
+    )
+    return Distillation(teacher, student).run().student
+
+
+class Distillation:
+    """Tables fitted one after the other, each to what the teacher would do where the last one went.
+
+    Parameters
+    ----------
+    teacher : object
+        See `distill`.
+    student : DistilledPolicy
+        With an environment; it gets the tables.
+
+    Attributes
+    ----------
+    records : Records
+        What is known of the teacher.
+    form : Form
+        Of the best table.
+    best : float
+        Its mean return.
+    """
+
+    def __init__(self, teacher: Any, student: DistilledPolicy) -> None:
+        self.student, self.config = student, student.config
+        self.rng = np.random.default_rng(student.seed)
+        asked = Teacher(teacher, student.observations, student.actions)
+        env_id: Any = student.env_id
+        self.name = f"{type(teacher).__name__} on {env_id}, distilled"
+        config: Any = self.config
+        first = int(self.rng.integers(2**30))
+        self.recorder = Recorder(asked, env_id, config.n_envs, first)
+        self.judge = Judge(env_id, config.eval_episodes, first)
+        self.blank: PolicyProgram = student.learner.program
+        self.best, self.form = -np.inf, Form.single(len(self.blank.scale), True)
+        self.records: Records
+
+    def run(self) -> "Distillation":
+        """All rounds; the student has the best table then."""
+        student, config = self.student, self.config
+        student.set_logger(
+            configure_logger(student.verbose, student.tensorboard_log, type(student).__name__)
+        )
+        kept: Any = None
+        for i in range(config.rounds):
+            agreement = self.watch(student.act if i else None)
+            linear = config.local_model == "linear"
+            form = find_form(self.records, config.max_cells, linear, config.softness, self.rng)
+            found = self.try_out(form)
+            if found > self.best:
+                self.best, self.form, kept = found, form, student.learner.get_state()
+            self._log(found, agreement)
+        student.learner.set_state(kept)
+        return self
+
+    def watch(self, act: Any = None) -> float:
+        """Note what the teacher would do where `act` leads, its own decisions if None.
+
+        Returns the share of decisions that are the teacher's.
+        """
+        steps = self.config.steps_per_round
+        agreement = self.recorder.play(act, steps)
+        self.student.num_timesteps += steps
+        self.records = self.recorder.records.sample(FOR_PREFERENCES, self.rng)
+        return agreement
+
+    def try_out(self, form: Form) -> float:
+        """Give the student a table of a form, fitted to the records; returns its mean return."""
+        learner, records = self.student.learner, self.records
+        program, known = fit_program(form, records, self.blank, self.name)
+        learner.use_program(program, known, records.states)
+        return self.judge(self.student)
+
+    def _log(self, found: float, agreement: float) -> None:
+        logger = self.student.logger
+        logger.record("rollout/ep_rew_mean", found)
+        logger.record("distill/agreement", agreement)
+        logger.record("distill/best_mean_reward", self.best)
+        logger.record("codebook/cells", self.student.n_cells)
+        logger.record("distill/numbers", self.student.n_parameters)
+        logger.dump(self.student.num_timesteps)

@@ -1,0 +1,227 @@
+"""A table of cells with preferences linear in each, fitted to what a teacher did.
+
+The cells are those of `ODARegressor` between states and actions: the annealing places them where the
+teacher's decisions change. Their preferences are then those of one logistic regression (actions that are
+numbered) or least squares (points of a Box) over p_i(x) and p_i(x) (x - mu_i), which is linear in all
+that is to be found.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from oda_rl.agents.policy_program import PolicyProgram, shares_of
+from oda_rl.estimators.regression import ODARegressor
+
+Array = NDArray[np.float64]
+
+# States from which the cells are learned, and preferences fitted, at most.
+FOR_CELLS, FOR_PREFERENCES = 4_000, 20_000
+# Inverse strength of the logistic regression's penalty, and the ridge, per state.
+C, RIDGE = 10.0, 1e-6
+# A point is at a bound within this part of their distance; passes of the regression that knows this
+AT_BOUND, N_CENSORED = 0.05, 100
+
+
+class Records(NamedTuple):
+    """States (n, d), what the teacher did there (n,) or (n, size), and how much that counts (n,)."""
+
+    states: Array
+    labels: NDArray[Any]
+    weights: Array
+
+    def sample(self, n: int, rng: np.random.Generator) -> "Records":
+        """At most `n` of them."""
+        if len(self.states) <= n:
+            return self
+        chosen = np.sort(rng.choice(len(self.states), n, replace=False))
+        return Records(*(part[chosen] for part in self))
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which numbers a table has: its cells, and what they depend on.
+
+    Parameters
+    ----------
+    codevectors : ndarray of shape (K, d)
+        Locations of the cells.
+    scale : ndarray of shape (d,)
+        Units of the distance; infinite where a coordinate has no part in it.
+    temperature : float
+        How far cells overlap, in squared scaled units; 0 for the nearest cell alone.
+    linear : ndarray of shape (K, d), bool
+        Along which coordinates the preferences of each cell change.
+    """
+
+    codevectors: Array
+    scale: Array
+    temperature: float
+    linear: NDArray[np.bool_]
+
+    @classmethod
+    def single(cls, d: int, linear: bool) -> Self:
+        """One cell for all states."""
+        return cls(np.zeros((1, d)), np.full(d, np.inf), 0.0, np.full((1, d), linear))
+
+    def without_cell(self, i: int) -> "Form":
+        """All cells but one; of a single one that is left nothing is told but its preferences."""
+        keep = np.arange(len(self.codevectors)) != i
+        found = replace(self, codevectors=self.codevectors[keep], linear=self.linear[keep])
+        if len(found.codevectors) > 1:
+            return found
+        return replace(Form.single(len(self.scale), False), linear=found.linear)
+
+    def without_distance(self, j: int) -> "Form":
+        """Cells that are near or far whatever a coordinate is."""
+        scale = self.scale.copy()
+        scale[j] = np.inf
+        found = replace(self, scale=scale)
+        return found if np.isfinite(scale).any() else found.without_cells_but_one()
+
+    def without_cells_but_one(self) -> "Form":
+        """One cell, where nothing tells the others from it."""
+        single = Form.single(len(self.scale), False)
+        return replace(single, linear=self.linear.any(axis=0, keepdims=True))
+
+    def without_slope(self, i: Any, j: Any) -> "Form":
+        """Preferences that do not change along a coordinate, in a cell, or a slice of them."""
+        left_out = np.zeros_like(self.linear)
+        left_out[i, j] = True
+        return self.without_slopes(left_out)
+
+    def without_slopes(self, left_out: NDArray[np.bool_]) -> "Form":
+        """Preferences that do not change where it is told, (K, d)."""
+        return replace(self, linear=self.linear & ~left_out)
+
+    @property
+    def size(self) -> int:
+        """Numbers, with one for each number of a cell's preferences, whatever the actions are."""
+        apart = int(np.isfinite(self.scale).sum())
+        return len(self.codevectors) * (apart + 1) + apart + int(self.linear.sum())
+
+    def origins(self) -> Array:
+        """Where each cell's slopes begin: at its codevector, or at 0 where that has no part."""
+        return np.where(np.isfinite(self.scale), self.codevectors, 0.0)
+
+
+def find_form(
+    records: Records, n_cells: int, linear: bool, softness: float, rng: np.random.Generator
+) -> Form:
+    """Cells for what a teacher did, at most `n_cells` of them.
+
+    `softness` is how far they overlap, in mean squared distances of states from the nearest codevector.
+    """
+    states, labels, weights = records.sample(FOR_CELLS, rng)
+    d = states.shape[1]
+    if n_cells == 1 or np.ptp(labels, axis=0).max() == 0:
+        return Form.single(d, linear)
+    targets = labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
+    targets = targets[:, 1:] if labels.ndim == 1 and targets.shape[1] == 2 else targets
+    seed = int(rng.integers(2**31))
+    model = ODARegressor(n_cells, local_model="linear", softness=1.0, random_state=seed)
+    model.fit(states, targets, sample_weight=weights)
+    spread = states.std(axis=0)
+    usable = (spread > 1e-9) & (model.relevance_ > 1e-3)
+    if not usable.any() or len(model.codevectors_) == 1:
+        return Form.single(d, linear)
+    scale = np.full(d, np.inf)
+    scale[usable] = spread[usable] / model.relevance_[usable]
+    found = Form(model.codevectors_, scale, 0.0, np.full(model.codevectors_.shape, linear))
+    apart = (((states[:, None] - found.codevectors) / scale) ** 2).sum(axis=2).min(axis=1)
+    return replace(found, temperature=softness * float(np.average(apart, weights=weights)))
+
+
+def fit_program(
+    form: Form, records: Records, blank: PolicyProgram, name: str
+) -> tuple[PolicyProgram, NDArray[np.int64]]:
+    """The table of a form that does most nearly what the teacher did, and the actions in it.
+
+    `blank` has all actions of the environment.
+    """
+    states, labels, weights = records
+    columns, unit = _columns(form, states)
+    origins, (cell, coordinate) = form.origins(), np.nonzero(form.linear)
+    known, solution = _solve(columns, labels, weights, blank.bounds)
+    k, n_values = len(origins), solution.shape[1]
+    rates = np.zeros((k, n_values, len(unit)))
+    rates[cell, :, coordinate] = solution[k:] / unit[coordinate, None]
+    points = blank.actions is None
+    return replace(
+        blank,
+        name=name,
+        actions=None if blank.actions is None else blank.actions[known],
+        action_names=blank.action_names if points else [blank.action_names[a] for a in known],
+        codevectors=origins,
+        scale=form.scale,
+        temperature=form.temperature,
+        values=solution[:k],
+        slopes=rates if form.linear.any() else np.empty((k, n_values, 0)),
+    ), known
+
+
+def least_error(form: Form, records: Records) -> float:
+    """The mean squared error of least squares in a form, of what is told of each action: its worth."""
+    states, labels, weights = records
+    targets = labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
+    root = np.sqrt(weights)[:, None]
+    columns, _ = _columns(form, states)
+    columns, targets = root * columns, root * targets
+    gram = columns.T @ columns
+    gram[np.diag_indices_from(gram)] += RIDGE * len(states)
+    solution = np.linalg.solve(gram, columns.T @ targets)
+    return float(((columns @ solution - targets) ** 2).sum() / len(states))
+
+
+def _columns(form: Form, states: Array) -> tuple[Array, Array]:
+    """The shares of the cells, and these times the ways from their origins, in `unit`s (d,)."""
+    share = shares_of(states, form.codevectors, form.scale, form.temperature)
+    unit = np.where(states.std(axis=0) > 1e-9, states.std(axis=0), 1.0)
+    cell, coordinate = np.nonzero(form.linear)
+    away = states[:, coordinate] - form.origins()[cell, coordinate]
+    return np.hstack([share, share[:, cell] * away / unit[coordinate]]), unit
+
+
+def _solve(
+    columns: Array, labels: NDArray[Any], weights: Array, bounds: Array
+) -> tuple[NDArray[np.int64], Array]:
+    """The actions that were taken, and their preferences' coefficients (n_columns, n_values).
+
+    Preferences count by their differences alone: those of the first action are 0.
+    """
+    if labels.ndim > 1:
+        return np.arange(0), _censored(columns, labels, weights, bounds)
+    known = np.unique(labels)
+    if len(known) == 1:
+        return known, np.zeros((columns.shape[1], 1))
+    model = LogisticRegression(C=C, fit_intercept=False, max_iter=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # where the classes can be separated
+        model.fit(columns, labels, weights)
+    rows = model.coef_ if len(known) > 2 else np.vstack([np.zeros_like(model.coef_), model.coef_])
+    return known, (rows - rows[0]).T
+
+
+def _censored(columns: Array, points: Array, weights: Array, bounds: Array) -> Array:
+    """Least squares of points between `bounds` (2, size), beyond which a prediction is as good.
+
+    What is predicted is brought between the bounds: where the teacher is at one, it does not matter how
+    far beyond. There the prediction takes the place of the point, again and again.
+    """
+    low, high = bounds + AT_BOUND * np.array([[1.0], [-1.0]]) * (bounds[1] - bounds[0])
+    root = np.sqrt(weights)[:, None]
+    gram = (root * columns).T @ (root * columns)
+    gram[np.diag_indices_from(gram)] += RIDGE * len(points)
+    step = np.linalg.solve(gram, (root**2 * columns).T)
+    solution = step @ points
+    for _ in range(N_CENSORED):
+        predicted = columns @ solution
+        targets = np.where(points >= high, np.maximum(points, predicted), points)
+        targets = np.where(points <= low, np.minimum(targets, predicted), targets)
+        solution = step @ targets
+    return np.asarray(solution)

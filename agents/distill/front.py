@@ -1,0 +1,112 @@
+"""What is known of ever smaller tables of a policy: their returns against their numbers."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from oda_rl.agents.sb3.distilled import DistilledPolicy
+from oda_rl.inspect.table import Table
+
+
+class FrontPoint(NamedTuple):
+    """One table: its numbers and cells, its mean return, what was left out last, and itself."""
+
+    numbers: int
+    cells: int
+    result: float
+    what: str
+    state: dict[str, Any]
+
+
+@dataclass
+class Front:
+    """The tables that `shrink` tried.
+
+    Attributes
+    ----------
+    student : DistilledPolicy
+        An agent for any of them.
+    reference : float
+        Mean return of the policy that was shrunk, in the same episodes.
+    n_reference : int or None
+        Its numbers, if it tells.
+    points : list of FrontPoint
+        All tables, in the order in which they were tried.
+    """
+
+    student: DistilledPolicy
+    reference: float
+    n_reference: int | None
+    points: list[FrontPoint]
+
+    @property
+    def best(self) -> list[FrontPoint]:
+        """Those that no smaller one, or one as small, equals in return; the smallest first."""
+        found: list[FrontPoint] = []
+        for point in sorted(self.points, key=lambda one: (one.numbers, -one.result)):
+            if not found or point.result > found[-1].result:
+                found.append(point)
+        return found
+
+    def smallest(self, tolerance: float = 0.02) -> DistilledPolicy:
+        """The agent with the fewest numbers that loses no more than this part of the return.
+
+        If all lose more, the one with the best return.
+        """
+        least = self.reference - tolerance * abs(self.reference)
+        return self.within(min((p.numbers for p in self.points if p.result >= least), default=None))
+
+    def within(self, numbers: int | None) -> DistilledPolicy:
+        """The agent with the best return that has no more than so many numbers; of all, if None.
+
+        Raises
+        ------
+        ValueError
+            If there is none as small.
+        """
+        few = [p for p in self.best if numbers is None or p.numbers <= numbers]
+        if not few:
+            raise ValueError(f"numbers is {numbers}; the smallest table has {self.best[0].numbers}.")
+        self.student.learner.set_state(few[-1].state)
+        return self.student
+
+    def table(self) -> Table:
+        """The best tables: numbers, cells, return, and the part of the return that is kept."""
+        rows = self.best
+        columns: dict[str, Any] = {
+            "numbers": [one.numbers for one in rows],
+            "cells": [one.cells for one in rows],
+            "return": [one.result for one in rows],
+            "lost": [self.reference - one.result for one in rows],
+            "how": [one.what for one in rows],
+        }
+        told = "" if self.n_reference is None else f" with {self.n_reference:,} numbers"
+        env_id = self.student.env_id
+        return Table(f"{env_id}: return by numbers; {self.reference:.1f}{told} before", columns)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the returns against the numbers.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if not given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            ax = plt.subplots(figsize=(7, 4.5), layout="constrained")[1]
+        best = self.best
+        kept = [p for p in self.points if p.result >= best[0].result]
+        ax.scatter([p.numbers for p in kept], [p.result for p in kept], s=12, color="0.7", label="tried")
+        line = [p.numbers for p in best], [p.result for p in best]
+        ax.plot(*line, "o-", drawstyle="steps-post", markersize=4, label="best of this size")
+        ax.axhline(self.reference, color="0.3", linewidth=1, linestyle="--", label="before")
+        if self.n_reference is not None:
+            ax.plot([self.n_reference], [self.reference], "s", color="0.3")
+        ax.set(xscale="log", xlabel="numbers", ylabel="mean return", title=self.student.env_id)
+        ax.legend(frameon=False, loc="lower right")
+        return ax

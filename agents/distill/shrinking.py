@@ -1,0 +1,155 @@
+"""Shrinking: which numbers of a policy can be left out while its return holds."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.distill.dagger import Distillation
+from oda_rl.agents.distill.fitting import Form, Records, find_form, least_error
+from oda_rl.agents.distill.front import Front, FrontPoint
+from oda_rl.agents.sb3.distilled import DistilledPolicy
+
+Array = NDArray[np.float64]
+
+# States on which it is reckoned what a number is worth
+FOR_WORTH = 1000
+# Part of the numbers that is left out at least before the policy is judged again
+LEAP = 0.08
+# A series of ever smaller tables ends when so many, one after the other, are not good enough.
+PATIENCE = 3
+
+
+def shrink(
+    model: Any, env: str | None = None, *, tolerance: float = 0.02, seed: int = 0, **options: Any
+) -> Front:
+    """Ever smaller tables that do what an agent would do, with the return of each.
+
+    The agent is distilled into tables of `max_cells` cells, half as many, and so on down to one. From
+    each of these what matters least is left out, again and again: a cell, a coordinate in the distance,
+    a coordinate along which preferences change, in one cell or in all. What is left is fitted anew, to
+    what the agent would do where the smaller tables go, and judged by its return.
+
+    Parameters
+    ----------
+    model : object
+        An agent, or whatever `distill` takes for a teacher.
+    env : str, optional
+        Id of the environment; by default that which the agent was trained on.
+    tolerance : float, default=0.02
+        Part of the agent's return that may be lost, of its absolute value: a series of smaller tables
+        ends when more is lost. `Front.smallest` takes any other.
+    seed : int, default=0
+        Same seed, same result.
+    **options
+        As for `distill`.
+
+    Returns
+    -------
+    Front
+        All tables that were tried.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `distill`; without `env` if the model does not know its environment.
+
+    Examples
+    --------
+    >>> upright = lambda observation: int(observation[2] + 0.3 * observation[3] > 0)
+    >>> few = {"max_cells": 2, "rounds": 2, "steps_per_round": 500, "eval_episodes": 5}
+    >>> front = shrink(upright, "CartPole-v1", **few)
+    >>> front.smallest(0.05).n_parameters < 10
+    True
+    """
+    env = env or getattr(model, "env_id", None)
+    if env is None:
+        raise ValueError("env must be the id of an environment: the model does not know its own.")
+    if not 0.0 <= tolerance < 1.0:
+        raise ValueError(f"tolerance must be a number in [0, 1), got {tolerance!r}.")
+    student = DistilledPolicy(env=env, seed=seed, **options)
+    work = Distillation(model, student)
+    work.run()
+    return _Shrinking(work, model, tolerance).run()
+
+
+class _Shrinking:
+    """Series of ever smaller tables, all of which come to one front."""
+
+    def __init__(self, work: Distillation, model: Any, tolerance: float) -> None:
+        self.work, self.student = work, work.student
+        reference = work.judge(work.recorder.teacher)
+        self.front = Front(self.student, reference, getattr(model, "n_parameters", None), [])
+        self.least = reference - tolerance * abs(reference)
+
+    def run(self) -> Front:
+        """All series, from the form of the distillation down to a single cell."""
+        config: Any = self.work.config
+        linear = config.local_model == "linear"
+        self._note(self.work.best, "distilled")
+        self._series(self.work.form)
+        n_cells = len(self.work.form.codevectors) // 2
+        while n_cells >= 1:
+            form = find_form(self.work.records, n_cells, linear, config.softness, self.work.rng)
+            self._note(self.work.try_out(form), f"{len(form.codevectors)} cells")
+            self._series(form)
+            n_cells //= 2
+        return self.front
+
+    def _series(self, form: Form) -> None:
+        """Leave out what matters least until the return does not hold."""
+        work, failed = self.work, 0
+        while failed < PATIENCE:
+            records = work.records.sample(FOR_WORTH, work.rng)
+            found = _smaller(form, records)
+            if found is None:
+                break
+            form, what = found
+            work.watch(self.student.act)
+            result = work.try_out(form)
+            failed = failed + 1 if result < self.least else 0
+            self._note(result, what)
+
+    def _note(self, result: float, what: str) -> None:
+        student = self.student
+        point = FrontPoint(
+            student.n_parameters, student.n_cells, result, what, student.learner.get_state()
+        )
+        self.front.points.append(point)
+
+
+def _smaller(form: Form, records: Records) -> tuple[Form, str] | None:
+    """The form without what matters least for its size, and what that is; None if nothing is left."""
+    before, size = least_error(form, records), form.size
+    ranked = []
+    for what, found in _candidates(form, records):
+        saved = size - found.size
+        if saved > 0:
+            ranked.append(((least_error(found, records) - before) / saved, what, found))
+    if not ranked:
+        return None
+    ranked.sort(key=lambda one: one[0])
+    _, what, found = ranked[0]
+    # slopes do not change the shares of cells: several can be left out at once
+    few = [form for _, told, form in ranked[1:] if told.startswith("slope")]
+    for other in few if what.startswith("slope") else []:
+        if size - found.size >= LEAP * size:
+            break
+        found, what = found.without_slopes(~other.linear), "slopes"
+    return found, f"without {what}"
+
+
+def _candidates(form: Form, records: Records) -> Iterator[tuple[str, Form]]:
+    """Forms with less in them, and what is left out."""
+    k, d = form.linear.shape
+    for i in range(k if k > 1 else 0):
+        yield f"cell {i}", form.without_cell(i)
+    for j in np.flatnonzero(np.isfinite(form.scale)).tolist():
+        yield f"distance along {j}", form.without_distance(j)
+    for j in range(d):
+        yield f"slopes along {j}", form.without_slope(slice(None), j)
+    for i in range(k):
+        yield f"slopes of cell {i}", form.without_slope(i, slice(None))
+        for j in np.flatnonzero(form.linear[i]).tolist():
+            yield f"slope of cell {i} along {j}", form.without_slope(i, j)

@@ -1,0 +1,113 @@
+"""What a policy of any kind would do, and how much it matters in each state that it does so."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.observations import ObservationCodec
+
+Array = NDArray[np.float64]
+
+# A state weighs at most so many times as much as the mean one.
+HEAVIEST = 10.0
+
+
+class Teacher:
+    """A policy that is asked what to do, and what is lost by doing something else.
+
+    Parameters
+    ----------
+    policy : object
+        An agent of this package, a model of SB3, anything else with SB3's `predict`, or a callable that
+        returns the action for one observation.
+    observations : ObservationCodec
+        Of the environment.
+    actions : ActionCodec
+        Of the environment.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these.
+    """
+
+    def __init__(self, policy: Any, observations: ObservationCodec, actions: ActionCodec) -> None:
+        if not (callable(policy) or hasattr(policy, "predict")):
+            raise TypeError(
+                f"policy must be an agent, a model with SB3's predict, or a callable; got {policy!r}."
+            )
+        self.policy, self.observations, self.actions = policy, observations, actions
+        self._decided = {} if actions.is_continuous else _numbers_of(actions)
+        scaler = getattr(policy, "get_vec_normalize_env", lambda: None)()
+        self._normalise = (lambda seen: seen) if scaler is None else scaler.normalize_obs
+
+    def label(self, observations: Any, n: int) -> tuple[NDArray[Any], Array]:
+        """What the teacher does at `n` observations as a VecEnv returns them.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,) or (n, size)
+            Numbers of actions, int64, or points of a Box.
+        weights : ndarray of shape (n,)
+            What is lost by the worst action there, as far as the teacher knows: the range of its Q
+            values, or of the logarithms of its probabilities. 1 if it knows nothing of the kind.
+        """
+        seen = self._normalise(observations)
+        taken = self._act(seen, n)
+        if self.actions.is_continuous:
+            return taken.reshape(n, -1).astype(np.float64), np.ones(n)
+        labels = np.array([self._decided[tuple(np.ravel(one).tolist())] for one in taken])
+        values = self._values(seen, n)
+        return labels, np.ones(n) if values is None else np.ptp(values, axis=1)
+
+    def predict(self, observation: Any, state: Any = None, **_: Any) -> tuple[NDArray[Any], Any]:
+        """What it does at several observations, as SB3's `evaluate_policy` asks for it."""
+        first = observation
+        while isinstance(first, dict | tuple):
+            first = first[next(iter(first)) if isinstance(first, dict) else 0]
+        return self.actions.decode_many(self.label(observation, len(first))[0]), state
+
+    def _act(self, seen: Any, n: int) -> NDArray[Any]:
+        if hasattr(self.policy, "predict"):
+            return np.asarray(self.policy.predict(seen, deterministic=True)[0]).reshape(n, -1)
+        single = (_row(seen, i) for i in range(n))
+        return np.array([np.ravel(self.policy(one)) for one in single])
+
+    def _values(self, seen: Any, n: int) -> Array | None:
+        """Q values or log probabilities of numbered actions (n, n_actions), if the policy knows some."""
+        if hasattr(self.policy, "learner"):
+            rows = self.policy.observations.encode_many(seen, n)
+            return np.asarray(self.policy.learner.action_values(rows))
+        inner: Any = getattr(self.policy, "policy", None)
+        if not (hasattr(inner, "q_net") or hasattr(inner, "get_distribution")):
+            return None
+        import torch
+
+        with torch.no_grad():
+            tensor, _ = inner.obs_to_tensor(seen)
+            if hasattr(inner, "q_net"):
+                return inner.q_net(tensor).numpy().astype(np.float64)
+            distribution: Any = inner.get_distribution(tensor).distribution
+            logits = getattr(distribution, "logits", None)
+            return None if logits is None else logits.numpy().astype(np.float64)
+
+
+def balanced(weights: Array) -> Array:
+    """Weights with a mean of about 1, none of them above `HEAVIEST`."""
+    mean = weights.mean()
+    return np.minimum(weights / mean, HEAVIEST) if mean > 0.0 else np.ones_like(weights)
+
+
+def _numbers_of(actions: ActionCodec) -> dict[tuple[Any, ...], int]:
+    """The number of each action that the environment takes."""
+    taken = actions.decode_many(np.arange(actions.n_actions))
+    return {tuple(np.ravel(one).tolist()): i for i, one in enumerate(taken)}
+
+
+def _row(seen: Any, i: int) -> Any:
+    """One of the observations of a VecEnv."""
+    if isinstance(seen, dict):
+        return {key: part[i] for key, part in seen.items()}
+    return tuple(part[i] for part in seen) if isinstance(seen, tuple) else seen[i]

@@ -1,0 +1,165 @@
+"""A policy as the numbers that decide, apart from the agent that learned them."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.agents import beta_policy
+from oda_rl.agents.codebook_rl.association import REACH
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PolicyProgram:
+    """Cells, and numbers that are linear in each cell: values of actions, the largest of which decides.
+
+    An observation x is first brought into `low` to `high`. With d_i = sum_j ((x_j - mu_ij) / scale_j)^2,
+    the shares of the cells are p_i ~ exp(-d_i / temperature) for all within `reach` temperatures of the
+    nearest one (equation 6 without weights), or 1 for the nearest cell alone at temperature 0. The value
+    of action a is sum_i p_i (value_ia + sum_j slope_iaj (x_j - mu_ij)).
+
+    An actor on a Box has two such numbers, h and g, for each coordinate of an action in place of values:
+    it lies at s(h) / (s(h) + s(g)) of the way between its bounds, s(h) = .5 + log(1 + exp(h)), between
+    the mean and the mode of a Beta distribution. A distilled policy has one number for each coordinate:
+    the coordinate itself, which is brought between the bounds.
+
+    Parameters
+    ----------
+    name : str
+        What learned it, and where.
+    features, action_names : list of str
+        Names of the d coordinates of an observation, and of the actions or their coordinates.
+    actions : ndarray of shape (n_actions,) or (n_actions, size), int64, or None
+        What the environment takes; None if that is a point of a Box.
+    bounds : ndarray of shape (2, size)
+        The least and the largest action of a Box; of shape (2, 0) otherwise.
+    codevectors : ndarray of shape (K, d)
+        Locations mu of the cells, in the environment's units, as are `scale` (d,), the values (K,
+        n_actions) and their slopes (K, n_actions, d), or (K, n_actions, 0) of constant cells.
+    scale, values, slopes : ndarray
+        See above. An infinite scale keeps a coordinate out of the distance.
+    low, high : ndarray of shape (d,)
+        See above; may be infinite.
+    temperature : float
+        In squared scaled units.
+    reach : float, default=8.0
+        See above.
+    """
+
+    name: str
+    features: list[str]
+    action_names: list[str]
+    actions: NDArray[np.int64] | None
+    bounds: Array
+    low: Array
+    high: Array
+    codevectors: Array
+    scale: Array
+    values: Array
+    slopes: Array
+    temperature: float
+    reach: float = REACH
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers that decide: of the cells, the scale, bounds, and the temperature.
+
+        One that is 0 or infinite counts for nothing: what it stands for has been left out.
+        """
+        arrays = (self.codevectors, self.values, self.slopes, self.scale, self.low, self.high)
+        told = sum(int(np.count_nonzero(np.isfinite(array) & (array != 0.0))) for array in arrays)
+        return told + self.bounds.size + (self.temperature > 0.0)
+
+    @property
+    def draws_points(self) -> bool:
+        """Whether its values are the two numbers of an actor for each coordinate of an action."""
+        return self.actions is None and self.values.shape[1] == 2 * self.bounds.shape[1]
+
+    def action_values(self, observations: ArrayLike) -> Array:
+        """The values of the actions, (n, n_actions), at observations (n, d)."""
+        x = np.clip(np.asarray(observations, dtype=np.float64), self.low, self.high)
+        share = self.shares(x)
+        if not self.slopes.size:
+            return np.asarray(share @ self.values)
+        k, n_values, d = self.slopes.shape
+        at_zero = self.values - np.einsum("kaj,kj->ka", self.slopes, self.codevectors)
+        change = x @ self.slopes.reshape(-1, d).T
+        return np.asarray(np.einsum("nk,nka->na", share, at_zero + change.reshape(len(x), k, n_values)))
+
+    def shares(self, observations: Array) -> Array:
+        """The shares of the cells, (n, K), at observations (n, d) between `low` and `high`."""
+        return shares_of(observations, self.codevectors, self.scale, self.temperature, self.reach)
+
+    def rates(self, observation: Array) -> Array:
+        """The values of the actions according to each cell, (K, n_actions), at one observation."""
+        if not self.slopes.size:
+            return self.values
+        change = np.einsum("kaj,kj->ka", self.slopes, observation - self.codevectors)
+        return np.asarray(self.values + change)
+
+    def decide(self, observations: ArrayLike) -> NDArray[Any]:
+        """What the environment takes at observations (n, d), of shape (n,) or (n, size)."""
+        found = self.action_values(observations)
+        if self.actions is not None:
+            return np.asarray(self.actions[found.argmax(axis=1)])
+        low, high = self.bounds
+        if not self.draws_points:
+            return np.clip(found, low, high)
+        return np.asarray(low + (high - low) * beta_policy.middles(found))
+
+    def rounded(self, digits: int) -> Self:
+        """The same with numbers of so many significant digits."""
+
+        def short(numbers: Array) -> Array:
+            return np.array([float(f"{number:.{digits}g}") for number in numbers.ravel()]).reshape(
+                numbers.shape
+            )
+
+        arrays: dict[str, Any] = {
+            name: short(getattr(self, name)) for name in ("codevectors", "values", "slopes")
+        }
+        temperature = float(f"{self.temperature:.{digits}g}")
+        return replace(self, **arrays, scale=short(self.scale), temperature=temperature)
+
+
+def shares_of(
+    states: Array, codevectors: Array, scale: Array, temperature: float, reach: float = REACH
+) -> Array:
+    """The shares of K cells in states (n, d), of shape (n, K); see `PolicyProgram`."""
+    inverse = 1.0 / scale
+    centre = codevectors.mean(axis=0)
+    x, mu = (states - centre) * inverse, (codevectors - centre) * inverse
+    distance = (mu**2).sum(axis=1) - 2.0 * (x @ mu.T)  # less a part that all cells have
+    above = distance - distance.min(axis=1, keepdims=True)
+    if temperature > 0.0:
+        share = np.exp(-above / temperature) * (above <= reach * temperature)
+    else:
+        share = (np.arange(len(mu)) == above.argmin(axis=1)[:, None]).astype(float)
+    return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+
+def blank_program(
+    name: str, features: list[str], action_names: list[str], actions: Any, bounds: Array
+) -> PolicyProgram:
+    """What a table tells of its environment, before it knows anything of a teacher.
+
+    `actions` are what the environment takes, None if that is a point between `bounds` (2, size).
+    """
+    d, n = len(features), len(action_names)
+    return PolicyProgram(
+        name=name,
+        features=features,
+        action_names=action_names,
+        actions=actions,
+        bounds=bounds,
+        low=np.full(d, -np.inf),
+        high=np.full(d, np.inf),
+        codevectors=np.zeros((1, d)),
+        scale=np.full(d, np.inf),
+        values=np.zeros((1, n)),
+        slopes=np.empty((1, n, 0)),
+        temperature=0.0,
+    )

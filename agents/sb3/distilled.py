@@ -1,0 +1,72 @@
+"""The agent that a distilled policy is."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.distill.config import DistilledConfig
+from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+if TYPE_CHECKING:
+    from oda_rl.agents.distill.learner import ProgramLearner
+
+
+class DistilledPolicy(OnlineAlgorithm):
+    """A small table of cells that does what another policy, its teacher, would do.
+
+    `oda_rl.agents.distill.distill` and `shrink` make it. In each cell the preferences of numbered
+    actions, or the point of a Box, are linear in the observation or constant; cells overlap softly, or
+    the nearest decides. It predicts, is evaluated, explained, exported, saved and loaded as other agents
+    are; it does not learn from rewards.
+
+    Attributes
+    ----------
+    n_cells : int
+        Codevectors.
+    n_parameters : int
+        Numbers that decide.
+    learner : ProgramLearner
+        `learner.program` is the table.
+
+    References
+    ----------
+    Bastani, Pu and Solar-Lezama, "Verifiable Reinforcement Learning via Policy Extraction", NeurIPS
+    2018, for the way in which it is made.
+    """
+
+    config_class = DistilledConfig
+    learning_rate = 0.0
+    gamma = 1.0
+    learner: "ProgramLearner"
+
+    @classmethod
+    def _learner_class(cls, config: Any) -> Any:
+        from oda_rl.agents.distill.learner import ProgramLearner
+
+        return ProgramLearner
+
+    @classmethod
+    def _check_action_space(cls, space: spaces.Space) -> None:
+        ActionCodec(space)
+
+    def act(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """What the environment takes, at observations as rows of numbers (n, n_features)."""
+        return self.actions.decode_many(self.learner.greedy(rows))
+
+    def learn(self, *arguments: Any, **options: Any) -> Self:
+        """Not possible: raises a ValueError that says what is."""
+        raise ValueError(
+            "a DistilledPolicy learns from a teacher, not from rewards: "
+            "oda_rl.agents.distill.distill(teacher, env) makes one."
+        )
+
+    def _load_kernels(self) -> None:
+        """There are none."""
+
+    def _make_learner(self) -> Any:
+        from oda_rl.agents.distill.learner import ProgramLearner
+
+        seen, env_id = self.observations, getattr(self, "env_id", None)
+        return ProgramLearner(seen.n_features, self.actions, self.config, seen.names(env_id), env_id)
