@@ -115,7 +115,7 @@ class Aggregator:
     def find(self, observation: Any) -> int:
         """The state of one observation."""
         n = self._n
-        self._rows[n] = observation if len(self.space.shape) == 1 else np.ravel(observation)
+        self._rows[n] = self._checked(observation, self.space.shape).ravel()
         if self._cells is None:
             self._warm_up(n, n + 1)
             return 0
@@ -131,7 +131,8 @@ class Aggregator:
 
     def find_many(self, observations: Any, new: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """The states of several observations; only those that are `new` are learned from."""
-        points = np.reshape(observations, (-1, self._rows.shape[1]))
+        seen = np.asarray(observations)
+        points = self._checked(seen, (*seen.shape[:1], *self.space.shape)).reshape(len(seen), -1)
         n, last = self._n, self._n + len(points)
         self._rows[n:last] = points
         kept = len(points) if new is None else int(np.sum(new))
@@ -153,6 +154,16 @@ class Aggregator:
         return states
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _checked(self, observation: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+        """What the environment returned, which is to have the shape of its space."""
+        found = np.asarray(observation)
+        if found.shape != shape:
+            raise ValueError(
+                f"the environment returned an observation of shape {found.shape}; by its "
+                f"observation_space it must be {shape}."
+            )
+        return found
 
     def _learn(self) -> None:
         assert self._cells is not None

@@ -91,11 +91,27 @@ class _KernelCache(FunctionCache):
             self.flush()
             return None
 
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write machine code to the disk; where that is full, it is compiled again the next time."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _warn_of_full_disk(self.cache_path, error.strerror or str(error))
+
 
 @cache
 def _warn_of_broken_cache(folder: str, reason: str) -> None:
     warnings.warn(
         f"compiled code in {folder} cannot be read ({reason}); it is compiled anew.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
+@cache
+def _warn_of_full_disk(folder: str, reason: str) -> None:
+    warnings.warn(
+        f"compiled code cannot be kept in {folder} ({reason}); it is compiled again the next time.",
         RuntimeWarning,
         stacklevel=4,
     )

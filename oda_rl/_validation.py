@@ -1,11 +1,22 @@
 """Checks of parameters, with messages that name them."""
 
+import warnings
 from math import inf
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+# Where deviations of features differ by more, those of the smaller ones count for nothing.
+UNLIKE, N_COMPARED = 1e6, 1000
+RESCALE = "rescale the features, as with sklearn.preprocessing.StandardScaler"
+# No number of the data may be larger: products of variances are still finite.
+LARGEST = 1e75
+# A feature that varies by less counts as constant: others, counted in it, would become too large.
+SMALLEST_DEVIATION = 1e-60
+# Weights are within these; lighter samples count as absent.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e30
 
 
 def check_at_least(lower: int, **values: int) -> None:
@@ -41,6 +52,47 @@ def check_positive(**values: float) -> None:
     for name, value in values.items():
         if not isinstance(value, Real) or not 0.0 < value < inf:
             raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+
+
+def check_size(values: NDArray[np.float64], name: str) -> None:
+    """Raise a ValueError that names the first value that is NaN, infinite or beyond `LARGEST`.
+
+    `values` are a column, or rows of several.
+    """
+    right = np.abs(values) <= LARGEST
+    if not right.all():
+        place = tuple(np.argwhere(~right)[0].tolist())
+        value = values[place]
+        where = f"column {place[1]} is {value} in row {place[0]}" if len(place) > 1 else f"{value}"
+        what = f"numbers beyond {LARGEST:g}" if np.isfinite(value) else "NaN or infinity"
+        accepted = "rescale them" if np.isfinite(value) else "all values must be finite"
+        raise ValueError(f"{name} contains {what}: {where}; {accepted}.")
+
+
+def check_weights(weight: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which samples (n,) have a weight; raises a ValueError if one has too much, or none has any."""
+    if not (weight <= MOST_WEIGHT).all():
+        raise ValueError(f"sample_weight must be at most {MOST_WEIGHT:g}, got {weight.max()}.")
+    used = weight >= LEAST_WEIGHT
+    if not used.any():
+        raise ValueError("sample_weight must be positive for at least one sample.")
+    return used
+
+
+def warn_of_scales(samples: NDArray[np.float64], remedy: str) -> None:
+    """Warn where features of samples (n, n_features) differ too much in scale for a common distance."""
+    deviation = samples[:N_COMPARED].std(axis=0)
+    varying = np.flatnonzero(deviation > 0.0)
+    if len(varying) < 2:
+        return
+    least, most = varying[deviation[varying].argmin()], varying[deviation.argmax() == varying][0]
+    if deviation[most] > UNLIKE * deviation[least]:
+        warnings.warn(
+            f"feature {most} varies by {deviation[most]:.2g} and feature {least} by "
+            f"{deviation[least]:.2g}, which counts for nothing beside it: {remedy}.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def numbers_of(value: ArrayLike, name: str) -> NDArray[np.float64]:

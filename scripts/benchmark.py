@@ -27,6 +27,7 @@ from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
 from common.choosing import find_algorithm
+from common.ending import run_and_exit
 from common.tables import make_console
 
 COMMANDS = {
@@ -57,4 +58,4 @@ def parse(arguments: Sequence[str] | None = None) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main(parse()))
+    run_and_exit(lambda: main(parse()))

@@ -33,6 +33,7 @@ from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, ref
 from benchmarks.runs import Made, carry_out, connect, find_kept, replace_file, tell_run, write_csv
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, Jobs, Positive
+from common.ending import run_and_exit
 from common.pictures import save
 from common.tables import make_console, show_close_table, to_markdown
 
@@ -255,7 +256,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(tyro.cli(Args)))
-    except KeyboardInterrupt:
-        sys.exit("Interrupted.")
+    run_and_exit(lambda: main(tyro.cli(Args)))

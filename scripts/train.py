@@ -7,7 +7,6 @@ python scripts/train.py --resume                  # after a kill, with the optio
 python scripts/train.py --help
 """
 
-import sys
 import time
 import traceback
 from dataclasses import replace
@@ -25,6 +24,7 @@ from stable_baselines3.common.logger import Logger
 import oda_rl
 import oda_rl.agents
 from common.checkpoints import Checkpoints, SteadyTensorBoard, load_last, stopped_by_signals
+from common.ending import run_and_exit
 from common.tables import show_table
 from common.training_options import Args, find_run, make_run_folder, parse, write_config
 from oda_rl.agents import BadTransitionError
@@ -224,7 +224,4 @@ def finish(
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(parse()))
-    except KeyboardInterrupt:
-        sys.exit("Interrupted.")
+    run_and_exit(lambda: main(parse()))

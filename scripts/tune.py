@@ -11,7 +11,6 @@ chosen by.
 """
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +32,7 @@ from benchmarks.training import warm_up
 from benchmarks.tuning import Task, find_done, importances, open_storage, processes, search, take_back
 from common.arguments import Count, Jobs, Positive
 from common.choosing import find_algorithm
+from common.ending import run_and_exit
 from common.search_spaces import defaults_of, to_hyperparameters
 from common.tables import make_console, show_table
 
@@ -227,7 +227,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(tyro.cli(Args)))
-    except KeyboardInterrupt:
-        sys.exit("Interrupted.")
+    run_and_exit(lambda: main(tyro.cli(Args)))

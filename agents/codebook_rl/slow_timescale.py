@@ -14,6 +14,12 @@ from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.schedule import Cooling, Stepsize
 
 
+class _StayingAnnealer(Annealer):
+    """Its cells stay where they are once it is done: values belong to them."""
+
+    moves_cells = False
+
+
 class SlowTimescale:
     """A codebook that the compiled step moves, and what happens to it between two temperatures.
 
@@ -155,7 +161,7 @@ class SlowTimescale:
         return np.insert(payload, [rows.start], silent, axis=0)
 
     def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
-        return Annealer(
+        return _StayingAnnealer(
             self.codebook,
             t_max=t_max,
             t_min=t_min,

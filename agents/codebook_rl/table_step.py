@@ -16,7 +16,7 @@ from oda_rl.agents.codebook_rl.state import (
     open_units,
 )
 from oda_rl.agents.codebook_rl.step import activate, begin, remember
-from oda_rl.agents.compiled_rollout import BEGIN
+from oda_rl.agents.compiled_rollout import BEGIN, DIVERGED
 
 
 @lean_kernel
@@ -35,7 +35,8 @@ def observe_table(state, env, observation, reward, terminated, ended, event, dra
         if not terminated:
             best = scratch.values[index_of_largest(scratch.values)]
             novelty = NOVELTY_DISCOUNT * read_novelty(state)
-        learn(state, env, numbers.settings[SIGN] * reward, best, novelty)
+        if not learn(state, env, numbers.settings[SIGN] * reward, best, novelty):
+            return DIVERGED
     if event == BEGIN or ended:
         forget(state, env)
     if not ended:

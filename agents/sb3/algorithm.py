@@ -3,6 +3,7 @@
 import inspect
 import time
 from collections import deque
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
@@ -109,6 +110,16 @@ class OnlineAlgorithm(Saving):
         self.env_id = self._read_env_id()
         if _init_setup_model and env is not None:
             self._setup_model()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Another agent's hyperparameter, or a misspelt one, would be taken and do nothing.
+        is_made = "next_actions" in self.__dict__
+        if is_made and not name.startswith("_") and not hasattr(self, name):
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute {name!r} to set; its hyperparameters are "
+                f"{', '.join(one.name for one in fields(self.config))}."
+            )
+        super().__setattr__(name, value)
 
     # -- to be defined by a subclass -------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from oda_rl.codebook.learning import Models, Pace, anneal
 from oda_rl.codebook.schedule import Cooling, Level, Stepsize
 
 BIFURCATIONS = ("perturb", "critical")
+# Above temperature zero a cell moves only for so many times what it serves: where data have jumped.
+MISSING_MARGIN = 10.0
 # What `Annealer.get_state` gives, of a codebook with the sizes n and K.
 _LEVEL = (*("float in (0, inf)", "count", "float in [0, inf)"), *["count"] * 4, ["float in [0, inf)"])
 ANNEALER = {
@@ -148,6 +150,9 @@ class Annealer:
     >>> np.sort(book.codevectors.round().ravel())
     array([-3.,  3.])
     """
+
+    # Whether cells may go elsewhere once it is done
+    moves_cells: ClassVar[bool] = True
 
     codebook: Codebook
     t_max: float
@@ -288,7 +293,7 @@ class Annealer:
         """
         book = self.codebook
         if self.done:
-            moves = bifurcations.relocate(book) if self.harden else 0
+            moves = self._relocate()
             self.n_splits += moves
             self.n_merges += moves
             self._number_cells()
@@ -321,6 +326,14 @@ class Annealer:
             self._begin_level()
             if self.bifurcation == "perturb":
                 self._pairs.begin(book, self.stepsize.time(self.n))
+
+    def _relocate(self) -> int:
+        """Move cells that serve little to where they are missing; returns how many."""
+        if self.harden:
+            return bifurcations.relocate(self.codebook)
+        if not self.moves_cells:
+            return 0
+        return bifurcations.relocate(self.codebook, MISSING_MARGIN, self.temperature)
 
     def use_stepsize(self, stepsize: Stepsize) -> None:
         """Take other stepsizes, at the beginning of a temperature.

@@ -79,7 +79,8 @@ def anneal_batch(
         distortion = float(weight @ divergence(samples, codevectors).min(axis=1))
         if cooled >= last and len(book) < max_codevectors:
             for i, column in enumerate(share.T):
-                book.axis[:, i] = divergence.moments(samples, column)[2]
+                if column.sum() > 0.0:  # a cell that no sample belongs to does not split
+                    book.axis[:, i] = divergence.moments(samples, column)[2]
             met = book.split_critical(cooled, max_codevectors, perturbation)
         split = tuple(met.tolist())
         seconds = time.perf_counter() - begun

@@ -139,13 +139,14 @@ def _spread_pair(book: Codebook, i: int, k: int, offset: Array) -> None:
     book.location[:, k] = middle - offset
 
 
-def relocate(book: Codebook, margin: float = 1.5) -> int:
-    """At temperature zero: merge two cells and split another, where that lowers the distortion.
+def relocate(book: Codebook, margin: float = 1.5, temperature: float = 0.0) -> int:
+    """At the last temperature: merge two cells and split another, where that lowers the distortion.
 
     What a merger costs is known from the codebook: w_i w_k / (w_i + w_k) d(mu_i, mu_k), up to the
     symmetry of d. What a split gains is a part 2 / pi of the variance along the axis, if that is like a
     Gaussian's, and half of it is the cell's distortion there, as d is half a squared distance in the
-    scale of the axis. The gain must be `margin` times the cost.
+    scale of the axis. Above temperature zero only variances beyond the critical one count. The gain must
+    be `margin` times the cost.
 
     The book is changed in place; K stays. Returns the moves made, at most a tenth of the cells and at
     least one if there is one to make.
@@ -158,7 +159,7 @@ def relocate(book: Codebook, margin: float = 1.5) -> int:
         cost[book.labels[:, None] != book.labels[None, :]] = np.inf
         np.fill_diagonal(cost, np.inf)
         i, k = divmod(int(cost.argmin()), len(book))
-        gain = book.critical_temperatures * weights / np.pi
+        gain = np.maximum(book.critical_temperatures - temperature, 0.0) * weights / np.pi
         gain[[i, k]] = 0.0
         taker = int(gain.argmax())
         if not gain[taker] > margin * cost[i, k]:

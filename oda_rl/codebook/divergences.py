@@ -11,6 +11,7 @@ from numba.core.errors import NumbaExperimentalFeatureWarning
 from numpy.typing import ArrayLike
 
 from oda_rl._types import Array
+from oda_rl._validation import check_size
 from oda_rl.codebook import association as kernels
 
 # What numba says of functions passed to compiled code; it is of no use to who passes a divergence.
@@ -18,6 +19,8 @@ warnings.filterwarnings(
     "ignore", message="First-class function type", category=NumbaExperimentalFeatureWarning
 )
 
+# Variances below it lose their digits, and products of them are 0.
+SMALLEST_SQUARE = 1e-150
 
 Scalar = Callable[..., float]
 
@@ -129,15 +132,9 @@ class Divergence:
         Raises
         ------
         ValueError
-            If a coordinate is not finite or below the divergence's minimum.
+            If a coordinate is not finite, too large or below the divergence's minimum.
         """
-        finite = np.isfinite(samples)
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
-            raise ValueError(
-                f"{name} contains NaN or infinity: column {column} is {samples[row, column]} in row "
-                f"{row}; all values must be finite."
-            )
+        check_size(samples, name)
         outside = samples <= self.minimum if self.open_minimum else samples < self.minimum
         if outside.any():
             row, column = np.argwhere(outside)[0]
@@ -225,7 +222,8 @@ class Divergence:
         Returns
         -------
         critical : float
-            The critical temperature (Theorem 5); 0 where samples differ by no more than rounding.
+            The critical temperature (Theorem 5); 0 where samples differ by no more than rounding,
+            or by so little that squares vanish.
         mean, axis, variances : ndarray of shape (n_features,)
             The mean, the leading eigenvector of phi'' C with `critical` as its length, the variances.
         """
@@ -236,7 +234,7 @@ class Divergence:
         values, vectors = np.linalg.eigh(root[:, None] * covariance * root[None, :])
         rounding = np.finfo(float).eps * float(np.abs(root * mean).max())
         critical = float(values[-1])
-        if critical <= rounding**2:
+        if critical <= max(rounding**2, SMALLEST_SQUARE):
             critical = 0.0
         return critical, mean, critical * vectors[:, -1], np.diag(covariance).copy()
 

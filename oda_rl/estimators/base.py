@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from oda_rl import storage
 from oda_rl._schema import Rules, Schema, some
 from oda_rl._types import Array
+from oda_rl._validation import RESCALE, warn_of_scales
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
@@ -316,6 +317,8 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     ) -> tuple[Array, Array]:
         """Validated samples and weights; samples of weight zero are left out."""
         data = check_data(self, self._divergence, X, None, sample_weight, reset=reset, targets="none")
+        if reset and getattr(self, "scale", None) is None:
+            warn_of_scales(data.samples, RESCALE)
         return data.samples, data.weight
 
     def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from oda_rl._jit import lean_kernel
 from oda_rl._schema import Either
 from oda_rl._types import Array, Labels
+from oda_rl._validation import SMALLEST_DEVIATION
 from oda_rl.codebook.divergences import Divergence
 
 SCALES = ("auto", "within", "standard", "minmax")
@@ -120,7 +121,8 @@ class Moments:
             shift = self.bounds[0]
         else:
             width = np.sqrt(total)
-        width = np.where(width > 1e-12 * np.maximum(1e-300, np.abs(self.bounds).max(axis=0)), width, 1.0)
+        least = np.maximum(SMALLEST_DEVIATION, 1e-12 * np.abs(self.bounds).max(axis=0))
+        width = np.where(width > least, width, 1.0)
         if positive or scale not in ("auto", "within"):
             shift = np.zeros_like(shift) if positive else shift
             return Scaling(shift, np.diag(1.0 / width), np.diag(width))

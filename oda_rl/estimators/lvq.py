@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from oda_rl._schema import Rules, Schema, some
 from oda_rl._types import Array, Labels
-from oda_rl._validation import numbers_of
+from oda_rl._validation import RESCALE, numbers_of, warn_of_scales
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
@@ -155,6 +155,7 @@ class LVQ(CodebookClassifier):
 
     def _begin(self, data: Data) -> Data:
         """Given codevectors, or none; returns the data, numbered with the classes of both."""
+        warn_of_scales(data.samples, RESCALE)
         d = data.samples.shape[1]
         self._location = np.empty((d, 0))
         self._labels = np.empty(0, dtype=np.int64)

@@ -9,7 +9,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from oda_rl._types import Array, Labels
-from oda_rl.codebook.divergences import Divergence
+from oda_rl._validation import check_size, check_weights
+from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
 
 def data_schema(kind: str) -> dict[str, str]:
@@ -49,7 +50,7 @@ class OutputUnits(NamedTuple):
         """Those of samples; outputs that do not differ have a deviation of one."""
         mean = np.average(data.targets, axis=0, weights=data.weight)
         variance = np.average((data.targets - mean) ** 2, axis=0, weights=data.weight)
-        small = variance <= 1e-24 * np.maximum(1e-300, np.abs(mean)) ** 2
+        small = variance <= np.maximum(SMALLEST_SQUARE, 1e-24 * mean**2)
         return cls(mean, np.where(small, 1.0, np.sqrt(variance)), flat)
 
     def __call__(self, data: Data) -> Data:
@@ -110,14 +111,14 @@ def check_data(
         samples, found = _readable(checked[0], divergence), np.asarray(checked[1])
         if targets == "classes":
             check_classification_targets(found)
+        else:
+            check_size(found, "y")
     if sample_weight is None:
         return Data(samples, found, np.ones(len(samples)))
     weight = _check_sample_weight(
         sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
     )
-    used = weight > 0.0
-    if not used.any():
-        raise ValueError("sample_weight must be positive for at least one sample.")
+    used = check_weights(weight)
     data = Data(samples, found, weight)
     return data if used.all() else data.take(used)
 

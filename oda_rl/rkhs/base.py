@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
+from oda_rl._validation import LARGEST, RESCALE, check_size, check_weights, warn_of_scales
 from oda_rl.estimators.constraints import POSITIVE, Checked, choice
 from oda_rl.estimators.parameters import declared, restored, stored
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
@@ -78,6 +79,8 @@ class KernelSGD(Checked):
         """
         rules = self._settings(begin=True)
         samples, targets = self._check(X, y, reset=True)
+        check_size(samples, "X")
+        warn_of_scales(samples, RESCALE)
         weight = self._weights_of(samples, sample_weight)
         n_outputs = self._begin(targets[weight > 0.0])
         self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
@@ -116,6 +119,9 @@ class KernelSGD(Checked):
         first = self._machine is None
         rules = self._settings(begin=first)
         samples, targets = self._check(X, y, reset=first)
+        check_size(samples, "X")
+        if first:
+            warn_of_scales(samples, RESCALE)
         weight = self._weights_of(samples, sample_weight)
         n_outputs = self._extend(targets[:0], classes)
         for part in self._pieces(targets):
@@ -140,6 +146,14 @@ class KernelSGD(Checked):
 
     def _publish(self) -> Self:
         machine = self._machine.finished
+        if not np.abs(machine.weights).max(initial=0.0) <= LARGEST:
+            self._machine = None
+            if hasattr(self, "dictionary_"):
+                del self.dictionary_
+            raise ValueError(
+                f"the function has grown out of all bounds: stepsize={self.stepsize} must be lower, or "
+                "sample_weight; fit begins anew."
+            )
         self.dictionary_ = machine.points
         self.dual_coef_ = machine.weights
         self.n_points_ = machine.n_points
@@ -169,9 +183,7 @@ class KernelSGD(Checked):
         weight = _check_sample_weight(
             sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
         )
-        if not weight.any():
-            raise ValueError("sample_weight must be positive for at least one sample.")
-        return weight
+        return np.where(check_weights(weight), weight, 0.0)
 
     # -- what a subclass knows of its outputs ----------------------------------------------------
 
@@ -226,6 +238,7 @@ class KernelSGD(Checked):
         """f(x), of shape (n_samples, n_outputs)."""
         check_is_fitted(self, "dictionary_")
         samples = validate_data(self, X, reset=False, dtype=np.float64, order="C")
+        check_size(samples, "X")
         return self._machine.finished(samples if samples.flags.writeable else samples.copy())
 
     # -- storing ---------------------------------------------------------------------------------

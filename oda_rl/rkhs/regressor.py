@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from oda_rl._schema import Schema
+from oda_rl._validation import check_size
 from oda_rl.estimators.parameters import may_be_flat
 from oda_rl.rkhs.base import Array, KernelSGD
 from oda_rl.rkhs.functional_sgd import HUBER, SQUARED
@@ -96,7 +97,9 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         samples, outputs = validate_data(
             self, X, y, reset=reset, dtype=np.float64, order="C", multi_output=True, y_numeric=True
         )
-        return samples, np.asarray(outputs, dtype=np.float64)
+        outputs = np.asarray(outputs, dtype=np.float64)
+        check_size(outputs, "y")
+        return samples, outputs
 
     def _begin(self, outputs: Array) -> int:
         self._flat = outputs.ndim == 1

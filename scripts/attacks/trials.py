@@ -48,7 +48,9 @@ Begin = Callable[[str, str], None]
 Attack = Callable[[int, np.random.Generator, Begin], tuple[str, str, float]]
 
 
-def run_trials(attack: Attack, numbers: range, seed: list[int]) -> Iterator[Outcome]:
+def run_trials(
+    attack: Attack, numbers: range, seed: list[int], forbidden: tuple[str, ...] = FORBIDDEN
+) -> Iterator[Outcome]:
     """Run trials in a forked child, in which all code is compiled already; in another one after a crash.
 
     Parameters
@@ -59,6 +61,8 @@ def run_trials(attack: Attack, numbers: range, seed: list[int]) -> Iterator[Outc
         Those of the trials.
     seed : list of int
         With its number it seeds every trial.
+    forbidden : tuple of str
+        Events of the interpreter, by their beginnings, that must not come about.
 
     Yields
     ------
@@ -71,7 +75,7 @@ def run_trials(attack: Attack, numbers: range, seed: list[int]) -> Iterator[Outc
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            _child(attack, range(number, numbers.stop), seed, writing)
+            _child(attack, range(number, numbers.stop), seed, writing, forbidden)
         os.close(writing)
         at, timely = ("", ""), True
         for message in _messages(reading):
@@ -107,10 +111,12 @@ def _messages(reading: int) -> Iterator[list | None]:
         yield from map(json.loads, lines)
 
 
-def _child(attack: Attack, numbers: range, seed: list[int], writing: int) -> None:
+def _child(
+    attack: Attack, numbers: range, seed: list[int], writing: int, forbidden: tuple[str, ...]
+) -> None:
     """The child: never returns."""
     ran: set[str] = set()
-    sys.addaudithook(lambda event, _: ran.add(event) if event.startswith(FORBIDDEN) else None)
+    sys.addaudithook(lambda event, _: ran.add(event) if event.startswith(forbidden) else None)
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)

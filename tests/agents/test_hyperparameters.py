@@ -134,3 +134,14 @@ def test_presets_are_valid():
             getattr(agents, algorithm).config_class(**options)
     assert preset("SOMQ", "CartPole-v1") == preset("SOMQ", "oda_rl/CartPoleFriction-v0") != {}
     assert preset("SOMQ", "LunarLander-v3") == {}
+
+
+@pytest.mark.parametrize("name", ["tau", "gama", "batch_size"])
+def test_an_attribute_that_does_nothing_is_refused(name):
+    model = agents.TwoTimescaleQ(env="CartPole-v1", seed=0)
+    with pytest.raises(
+        AttributeError, match=f"no attribute '{name}' to set; its hyperparameters are gamma"
+    ):
+        setattr(model, name, 0.1)
+    model.gamma, model._mine = 0.5, 1
+    assert model.config.gamma == 0.5

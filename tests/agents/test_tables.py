@@ -10,6 +10,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.explain import explain_observation
+from oda_rl.agents.learner import DivergenceError
 from oda_rl.agents.models import default_agent
 
 
@@ -212,3 +213,18 @@ def test_flags_are_no_states():
     assert model.observations.n_features == 8
     assert model.num_timesteps == 2_500
     assert len(model.ep_info_buffer) > 0
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # what callbacks are shown
+def test_a_table_whose_values_grow_without_bound_is_an_error():
+    class Growing(gym.RewardWrapper):
+        n = 0
+
+        def reward(self, reward):
+            self.n += 1
+            return 2.0 ** min(self.n, 1020)
+
+    model = TwoTimescaleQ(env=Growing(gym.make("FrozenLake-v1")), seed=0)
+    with pytest.raises(DivergenceError, match=r"step .*out of all bounds"):
+        model.learn(2000)
+    assert np.isfinite(model.learner.action_values(np.arange(16.0)[:, None])).all()

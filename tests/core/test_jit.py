@@ -19,18 +19,24 @@ MODULE = "from oda_rl._jit import kernel\n" + "".join(
 )
 
 
-def run(folder):
+def run(folder, before=""):
     code = f"import kernels; print([getattr(kernels, f'add_{{n}}')(1) for n in range({len(BROKEN)})])"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", before + code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "[1, 2, 3, 4, 5, 6]\n"
     return done.stderr
 
 
-def test_a_broken_cache_is_compiled_anew(tmp_path):
+def test_a_broken_cache_is_compiled_anew_and_a_full_disk_goes_without(tmp_path):
     (tmp_path / "kernels.py").write_text(MODULE)
+    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (500, 10**9))\n"
+    assert "it is compiled again the next time" in run(tmp_path, full)
     assert run(tmp_path) == ""
     assert run(tmp_path) == ""
     for n, (ending, content) in enumerate(BROKEN):

@@ -245,6 +245,32 @@ def test_an_observation_that_is_not_finite_is_refused(when, value):
         wander(env, 2900)
 
 
+@pytest.mark.parametrize("steps", [3, 200])
+@pytest.mark.parametrize("found", [np.ones(1), np.ones(3), 1.0, np.ones((1, 2)), None])
+def test_an_observation_of_another_shape_is_refused(steps, found):
+    class Liar(gym.Env):
+        observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        action_space = gym.spaces.Discrete(2)
+        n = 0
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(2, dtype=np.float32), {}
+
+        def step(self, action):
+            self.n += 1
+            seen = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+            return (found if self.n == steps else seen), 0.0, False, False, {}
+
+    env = StateAggregation(Liar(), max_states=5, warmup_steps=100)
+    env.reset(seed=0)
+    for _ in range(steps - 1):
+        env.step(0)
+    with pytest.raises(ValueError, match=r"observation of shape .* it must be \(2,\)"):
+        env.step(0)
+    assert env.observation(np.zeros(2, dtype=np.float32)) < 5  # and it goes on
+
+
 def test_divergences_of_positive_data():
     seen = np.random.default_rng(0).gamma(4.0, size=(3000, 2))
     seen[2500, 0] = -1.0

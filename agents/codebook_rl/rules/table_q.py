@@ -33,6 +33,7 @@ import math
 
 from oda_rl._jit import inline_kernel
 from oda_rl.agents.action_choice import argmax_random, falling, index_of_largest
+from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE, MONITORED_EVERY, note_errors
 from oda_rl.agents.codebook_rl.rules.traces import (
     catch_up,
@@ -159,7 +160,10 @@ def find_stepsize(block, pair, n_actions, extra, place, error):
 
 @inline_kernel
 def learn(state, env, reward, best_next, novelty_next):
-    """One step of Watkins' Q(lambda), and one of the novelty; both of the next state are given."""
+    """One step of Watkins' Q(lambda), and one of the novelty; both of the next state are given.
+
+    Returns False if the values have diverged; nothing is learned then.
+    """
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     memory, scratch = open_memory(state), open_scratch(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
@@ -169,6 +173,8 @@ def learn(state, env, reward, best_next, novelty_next):
     catch_up(state, branch)
 
     error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * best_next - block[taken, place]
+    if not abs(error) < LARGEST_ERROR:
+        return False
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
     if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
         note_errors(state, env, abs(error))
@@ -185,3 +191,4 @@ def learn(state, env, reward, best_next, novelty_next):
     block[extra, place] = 1.0 / math.sqrt(block[n_actions + taken, place]) + novelty_next
     if settings[AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
+    return True

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from oda_rl._types import Array
+from oda_rl._validation import SMALLEST_DEVIATION
+from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.regression.mixture import fit_mixture, nearest_distances, predict_all
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -47,12 +49,13 @@ class Scaling(NamedTuple):
             samples = np.clip(samples, low, high)
         mean = np.average(samples, axis=0, weights=weight)
         deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
-        constant = deviation <= 1e-12 * np.abs(samples).max(axis=0)
+        size = np.abs(samples).max(axis=0)
+        constant = deviation <= np.maximum(SMALLEST_DEVIATION, 1e-12 * size)
         metric = np.ones(samples.shape[1])
         # Several outputs count as much as one.
         n_outputs = samples.shape[1] - n_inputs
         metric[n_inputs:] = output_weight / np.sqrt(n_outputs)
-        return cls(mean, np.where(constant, 1.0, deviation), metric, low, high)
+        return cls(mean, np.where(constant, np.maximum(1.0, size), deviation), metric, low, high)
 
     def standardise(self, inputs: Array) -> Array:
         """Inputs in standardised units, no further out than the bounds."""
@@ -125,7 +128,7 @@ class Pilot:
         run = Run(self._settings, space.shape[1], self._rng)
         codevectors = run.fit(space[chosen], weight)[:, :d]
         distance = nearest_distances(inputs[chosen], codevectors)
-        width = SOFTNESS * float(np.average(distance, weights=weight))
+        width = max(SOFTNESS * float(np.average(distance, weights=weight)), SMALLEST_SQUARE)
         outputs = self._standard[chosen, d:]
         theta = fit_mixture(inputs[chosen], outputs, weight, codevectors, width, True).theta
         location, no_scale = np.ascontiguousarray(codevectors.T), np.ones(d)

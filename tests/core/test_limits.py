@@ -1,0 +1,102 @@
+"""Numbers that no estimator can learn from are refused by name, or do no harm."""
+
+import numpy as np
+import pytest
+
+from oda_rl import KernelSGDClassifier, KernelSGDRegressor, ODAClassifier, ODAPartition, ODARegressor
+from oda_rl.quantization import LVQ, DeterministicAnnealing, StochasticVQ
+
+X = np.random.default_rng(0).normal(size=(120, 2))
+LABELS = (X[:, 0] > 0.0).astype(int)
+MAKERS = {
+    "ODAPartition": (lambda: ODAPartition(4, n_warmup=40, random_state=0), None),
+    "StochasticVQ": (lambda: StochasticVQ(3, random_state=0), None),
+    "DeterministicAnnealing": (lambda: DeterministicAnnealing(3), None),
+    "LVQ": (lambda: LVQ(2, random_state=0), LABELS),
+    "ODAClassifier": (lambda: ODAClassifier(4, n_warmup=40, random_state=0), LABELS),
+    "KernelSGDClassifier": (lambda: KernelSGDClassifier(random_state=0), LABELS),
+    "ODARegressor": (lambda: ODARegressor(4, n_warmup=40, random_state=0), X[:, 0]),
+    "KernelSGDRegressor": (lambda: KernelSGDRegressor(random_state=0), X[:, 0]),
+}
+REGRESSORS = ["ODARegressor", "KernelSGDRegressor"]
+
+
+def learn(name, X, method="fit", y=None):
+    make, own = MAKERS[name]
+    model = make()
+    if not hasattr(model, method):
+        pytest.skip("learns in one go")
+    return getattr(model, method)(X, own if y is None else y)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_values_whose_squares_are_infinite_are_named(name, method):
+    huge = X.copy()
+    huge[7, 1] = -1e160
+    with pytest.raises(
+        ValueError, match=r"X contains numbers beyond 1e\+75: column 1 is -1e\+160 in row 7"
+    ):
+        learn(name, huge, method)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_values_whose_squares_vanish_count_as_the_same(name):
+    for method in ("fit", "partial_fit") if name != "DeterministicAnnealing" else ("fit",):
+        model = learn(name, 1e-160 * X, method)
+        assert np.isfinite(model.predict(X)).all()
+        assert np.isfinite(model.predict(1e-160 * X)).all()
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_outputs_are_within_bounds(name):
+    with pytest.raises(ValueError, match=r"y contains numbers beyond 1e\+75: -?1\.\d*e\+160"):
+        learn(name, X, y=np.where(np.arange(len(X)) == 3, 1.5e160, X[:, 0]))
+
+
+def test_predictions_too_are_of_numbers_within_bounds():
+    for name in ("ODAPartition", "KernelSGDRegressor"):
+        with pytest.raises(ValueError, match="X contains numbers beyond"):
+            learn(name, X).predict(1e100 * X)
+
+
+def test_weights_are_within_bounds():
+    weight = np.ones(len(X))
+    weight[:60] = 1e-300  # as good as absent
+    lone = ODAPartition(4, random_state=0).fit(X, sample_weight=weight)
+    rest = ODAPartition(4, random_state=0).fit(X[60:])
+    np.testing.assert_array_equal(lone.codevectors_, rest.codevectors_)
+    for model in (ODAPartition(4), KernelSGDRegressor()):
+        with pytest.raises(ValueError, match=r"sample_weight must be at most 1e\+30, got 1e\+300"):
+            model.fit(X, X[:, 0], sample_weight=np.full(len(X), 1e300))
+
+
+@pytest.mark.parametrize("name", ["ODAPartition", "StochasticVQ", "LVQ", "KernelSGDClassifier"])
+def test_features_of_unlike_scales_are_told_of(name):
+    unlike = X * [1e9, 1e-9]
+    with pytest.warns(UserWarning, match="feature 0 varies by .* and feature 1 by .* rescale"):
+        learn(name, unlike)
+
+
+def test_a_scale_is_as_good_as_features_that_are_alike(recwarn):
+    labels = ODAPartition(4, scale=[1e9, 1e-9], random_state=0).fit_predict(X * [1e9, 1e-9])
+    np.testing.assert_array_equal(labels, ODAPartition(4, random_state=0).fit_predict(X))
+    assert not [one for one in recwarn if one.category is UserWarning]
+
+
+def test_a_function_that_grows_without_bound_is_an_error():
+    model = KernelSGDRegressor(stepsize=50.0, adapt=(), random_state=0)
+    with pytest.raises(ValueError, match=r"grown out of all bounds: stepsize=50\.0 must be lower"):
+        model.fit(np.repeat(X, 30, axis=0), np.repeat(X[:, 0], 30))
+    assert not hasattr(model, "dictionary_")
+
+
+@pytest.mark.parametrize("finish", [False, True])
+def test_cells_follow_data_that_jump(finish):
+    rng = np.random.default_rng(0)
+    model = ODAPartition(8, finish=finish, random_state=0)
+    model.partial_fit(rng.normal(size=(6000, 2)))
+    after = 1000.0 + rng.normal(size=(12000, 2))
+    model.partial_fit(after)
+    assert len(np.unique(model.predict(after))) >= 7
+    assert ((after - model.codevectors_[model.predict(after)]) ** 2).sum(axis=1).mean() < 1.0
