@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.codebook.identities import Birth
 from oda_rl.envs.aggregator import Aggregator, Partition
+from oda_rl.envs.encoding import Encoding, StateEncoder
 from oda_rl.estimators.partition import ODAPartition
 
 
@@ -37,6 +38,13 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         Observations that are looked at before a new codebook begins; until then there is one state, 0.
         They tell the scale of coordinates without finite bounds; of others it is half their range. A
         partition with a `scale` of its own keeps it.
+    encoding : {"number", "one_hot", "codevector", "association"}, default="number"
+        How a state is shown: by its number; as a vector of `max_states` zeros and a one; as the
+        codevector of its cell, in the units of the observations; or as the association probabilities
+        (eq. 6) of all cells, at their numbers. Networks learn best from the last.
+    softness : float, default=4.0
+        The associations are those at so many times the temperature of the partition; 0 gives all to the
+        nearest cell.
 
     Attributes
     ----------
@@ -56,8 +64,9 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
     TypeError
         If `partition` is something else.
     ValueError
-        If the observations are no Box, or do not fit the partition; if `max_states` is too small; when
-        an observation is not finite, or outside the domain of the partition's divergence.
+        If the observations are no Box, or do not fit the partition; if `max_states` is too small, or
+        there is no such `encoding`; when an observation is not finite, or outside the domain of the
+        partition's divergence.
 
     See Also
     --------
@@ -102,22 +111,31 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         learn: bool = True,
         max_states: int | None = None,
         warmup_steps: int = 1000,
+        encoding: Encoding = "number",
+        softness: float = 4.0,
     ) -> None:
         RecordConstructorArgs.__init__(
-            self, partition=partition, learn=learn, max_states=max_states, warmup_steps=warmup_steps
+            self,
+            partition=partition,
+            learn=learn,
+            max_states=max_states,
+            warmup_steps=warmup_steps,
+            encoding=encoding,
+            softness=softness,
         )
         gym.ObservationWrapper.__init__(self, env)
         self._aggregator = Aggregator(env.observation_space, partition, learn, max_states, warmup_steps)
-        self.observation_space = gym.spaces.Discrete(self._aggregator.max_states)
+        self._encoder = StateEncoder(self._aggregator, encoding, softness)
+        self.observation_space = self._encoder.space
 
-    def step(self, action: Any) -> tuple[int, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step the environment; the state comes in place of the observation."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        return self._aggregator.find(observation), reward, terminated, truncated, info
+        return self._encoder.encode(observation), reward, terminated, truncated, info
 
-    def observation(self, observation: NDArray[Any]) -> int:
+    def observation(self, observation: NDArray[Any]) -> Any:
         """The state of an observation, which is learned from if `learn`."""
-        return self._aggregator.find(observation)
+        return self._encoder.encode(observation)
 
     def revert_observation(self, state: int) -> NDArray[Any]:
         """The codevector of a state.
@@ -176,7 +194,7 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
     ----------
     env : gymnasium.vector.VectorEnv
         With Box observations of any shape.
-    partition, learn, max_states, warmup_steps
+    partition, learn, max_states, warmup_steps, encoding, softness
         As for `StateAggregation`.
 
     Attributes
@@ -209,31 +227,40 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
         learn: bool = True,
         max_states: int | None = None,
         warmup_steps: int = 1000,
+        encoding: Encoding = "number",
+        softness: float = 4.0,
     ) -> None:
         RecordConstructorArgs.__init__(
-            self, partition=partition, learn=learn, max_states=max_states, warmup_steps=warmup_steps
+            self,
+            partition=partition,
+            learn=learn,
+            max_states=max_states,
+            warmup_steps=warmup_steps,
+            encoding=encoding,
+            softness=softness,
         )
         gym.vector.VectorWrapper.__init__(self, env)
         self._aggregator = Aggregator(
             env.single_observation_space, partition, learn, max_states, warmup_steps, env.num_envs
         )
-        self.single_observation_space = gym.spaces.Discrete(self._aggregator.max_states)
+        self._encoder = StateEncoder(self._aggregator, encoding, softness)
+        self.single_observation_space = self._encoder.space
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Reset the environments, or those of a mask."""
         mask = None if options is None else options.get("reset_mask")
         observations, info = self.env.reset(seed=seed, options=options)
-        return self._aggregator.find_many(observations, mask), info
+        return self._encoder.encode_many(observations, mask), info
 
-    def step(self, actions: Any) -> tuple[NDArray[np.int64], Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[NDArray[Any], Any, Any, Any, dict[str, Any]]:
         """Step the environments; states come in place of observations."""
         observations, rewards, terminations, truncations, info = self.env.step(actions)
         if "final_obs" in info:
             info = {**info, "final_obs": self._final_states(info["final_obs"])}
-        states = self._aggregator.find_many(observations)
+        states = self._encoder.encode_many(observations)
         return states, rewards, terminations, truncations, info
 
     def revert_observation(self, states: ArrayLike) -> NDArray[Any]:
@@ -260,7 +287,7 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
         states = np.full(len(observations), None, dtype=object)
         for e, observation in enumerate(observations):
             if observation is not None:
-                states[e] = self._aggregator.find(observation)
+                states[e] = self._encoder.encode(observation)
         return states
 
     partition = StateAggregation.partition

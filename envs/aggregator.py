@@ -84,13 +84,7 @@ class Aggregator:
     def revert(self, states: ArrayLike) -> NDArray[Any]:
         """The codevectors of some states, of shape (*states.shape, *space.shape)."""
         wanted = np.asarray(states)
-        if self._cells is None:
-            seen = self._rows[: self._n]
-            ids, points = np.zeros(min(len(seen), 1), dtype=np.int64), seen[:1] * 0.0
-            if len(seen):
-                points = seen.mean(axis=0, keepdims=True)
-        else:
-            ids, points = self._cells.ids, self._cells.codevectors
+        ids, points = self.cells()
         place = np.full(self.max_states, -1)
         place[ids] = np.arange(len(ids))
         known = (wanted >= 0) & (wanted < self.max_states)
@@ -103,6 +97,19 @@ class Aggregator:
         found = points[place[wanted]].reshape(wanted.shape + self.space.shape)
         dtype = self.space.dtype
         return found.astype(dtype) if np.issubdtype(dtype, np.floating) else found
+
+    def cells(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The numbers (n,) of the cells at present, and their codevectors (n, n_features)."""
+        if self._cells is not None:
+            return self._cells.ids, self._cells.codevectors
+        seen = self._rows[: self._n]
+        points = seen.mean(axis=0, keepdims=True) if len(seen) else np.zeros((1, seen.shape[1]))
+        return np.zeros(1, dtype=np.int64), points
+
+    def shares(self, observations: Any, softness: float) -> NDArray[np.float64]:
+        """Association probabilities of all cells (n, n_cells), at so many times their temperature."""
+        rows = np.reshape(observations, (-1, self._rows.shape[1])).astype(np.float64)
+        return np.ones((len(rows), 1)) if self._cells is None else self._cells.associate(rows, softness)
 
     def set_learn(self, learn: bool) -> None:
         """Go on learning, or stay as it is."""

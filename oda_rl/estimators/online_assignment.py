@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array
-from oda_rl.codebook.association import number_cells
+from oda_rl.codebook.association import all_associations, number_cells
 from oda_rl.codebook.identities import Birth, Identities
 from oda_rl.estimators.partition import ODAPartition
 
@@ -88,6 +88,20 @@ class LiveCells:
             self.partition._run.settings.divergence.check(sample, "the sample")
             raise ValueError(f"the sample is out of range: {sample[0]}.")
         return found[: stop - start]
+
+    def associate(self, rows: Array, softness: float) -> Array:
+        """Association probabilities (eq. 6) of the cells at `softness` times the present temperature.
+
+        Of rows (n, n_features), of shape (n, n_cells). 0 gives all to the nearest.
+        """
+        annealer = self.partition._run.annealer if self._resumed else None
+        present = self.partition.temperature_ if annealer is None else annealer.temperature
+        temperature = softness * present if softness > 0.0 else 0.0
+        result = np.empty((len(rows), self.n_cells))
+        every = np.ones(self.n_cells)
+        scaled = np.ascontiguousarray(rows / self._scale)
+        all_associations(self._kind, scaled, self._location, every, self.n_cells, temperature, result)
+        return result
 
     def learn(self, scaled: Array) -> None:
         """Learn from rows that `find` has scaled, in their order."""

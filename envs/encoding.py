@@ -1,0 +1,52 @@
+"""What the wrappers of `oda_rl.envs.aggregation` show of a state: its number, or a vector."""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from oda_rl.envs.aggregator import Aggregator
+
+Encoding = Literal["number", "one_hot", "codevector", "association"]
+
+
+class StateEncoder:
+    """Observations in, states out, as an `encoding` shows them; parameters as for `StateAggregation`.
+
+    `space` is that of one state.
+    """
+
+    def __init__(self, aggregator: Aggregator, encoding: Encoding, softness: float) -> None:
+        if encoding not in get_args(Encoding):
+            raise ValueError(f"encoding must be one of {get_args(Encoding)}, got {encoding!r}.")
+        if not 0.0 <= softness < np.inf:
+            raise ValueError(f"softness must be a number in [0, inf), got {softness!r}.")
+        self._aggregator = aggregator
+        self._encoding = encoding
+        self._softness = softness if encoding == "association" else 0.0
+        self.space: spaces.Space = spaces.Discrete(aggregator.max_states)
+        if encoding == "codevector":
+            self.space = spaces.Box(-np.inf, np.inf, aggregator.space.shape, np.float32)
+        elif encoding != "number":
+            self.space = spaces.Box(0.0, 1.0, (aggregator.max_states,), np.float32)
+
+    def encode(self, observation: Any) -> Any:
+        """The state of one observation, which is learned from."""
+        if self._encoding == "number":
+            return self._aggregator.find(observation)
+        return self.encode_many(np.asarray(observation)[None])[0]
+
+    def encode_many(self, observations: Any, new: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """The states of several; only those that are `new` are learned from."""
+        states = self._aggregator.find_many(observations, new)
+        if self._encoding == "number":
+            return states
+        ids, points = self._aggregator.cells()  # those that are left, if some have merged
+        shares = self._aggregator.shares(observations, self._softness)
+        found = np.zeros((len(states), *self.space.shape), dtype=np.float32)  # type: ignore[misc]
+        if self._encoding == "codevector":
+            found[:] = points[shares.argmax(axis=1)].reshape(found.shape)
+        else:
+            np.add.at(found, (slice(None), ids), shares)
+        return found
