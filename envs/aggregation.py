@@ -41,7 +41,7 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
     encoding : {"number", "one_hot", "codevector", "association"}, default="number"
         How a state is shown: by its number; as a vector of `max_states` zeros and a one; as the
         codevector of its cell, in the units of the observations; or as the association probabilities
-        (eq. 6) of all cells, at their numbers. Networks learn best from the last.
+        (eq. 6) of all cells, at their numbers.
     softness : float, default=4.0
         The associations are those at so many times the temperature of the partition; 0 gives all to the
         nearest cell.

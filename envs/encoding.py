@@ -48,5 +48,5 @@ class StateEncoder:
         if self._encoding == "codevector":
             found[:] = points[shares.argmax(axis=1)].reshape(found.shape)
         else:
-            np.add.at(found, (slice(None), ids), shares)
+            np.add.at(found.T, ids, shares.T)
         return found

@@ -7,6 +7,7 @@ python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by s
 python scripts/benchmark.py suite                          # the defaults on 29 tasks, beside SB3's
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
 python scripts/benchmark.py envs                           # steps per second of the environments
+python scripts/benchmark.py encodings                      # SB3's agents on states of a partition
 python scripts/benchmark.py partition                      # the partitioner against k-means
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
 python scripts/benchmark.py trees                          # trees against flat codebooks
@@ -20,6 +21,7 @@ from typing import Any
 import tyro
 
 from benchmarks.agent import Agent, QAgent, run_agent
+from benchmarks.encodings import Encodings, run_encodings
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
 from benchmarks.speed import COMPILED, Envs, Speed, run_envs, run_speed
@@ -35,6 +37,7 @@ COMMANDS = {
     "suite": (Suite, run_suite),
     "speed": (Speed, run_speed),
     "envs": (Envs, run_envs),
+    "encodings": (Encodings, run_encodings),
     "partition": (Partition, run_partition),
     "supervised": (Supervised, run_supervised),
     "trees": (Trees, run_trees),

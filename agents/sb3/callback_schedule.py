@@ -44,7 +44,7 @@ def with_progress_bar(callback: MaybeCallback) -> CallbackList:
     """A callback, a list of them or a function, and a progress bar."""
     own = CallbackList(callback) if isinstance(callback, list) else callback
     if not isinstance(own, BaseCallback):
-        own = ConvertCallback(own)  # type: ignore[arg-type]
+        own = ConvertCallback(own)
     return CallbackList([own, ProgressBar()])
 
 
