@@ -27,6 +27,8 @@ class WarmUp(ABC):
     when the warm-up is over, and `is_known` is True.
     """
 
+    n_seen: int
+
     def __init__(self, n_features: int, warmup_steps: int) -> None:
         self.is_known = False
         self.warmup_steps = warmup_steps
