@@ -134,7 +134,7 @@ NOTES = (
     "Seconds: of the processor, one thread, training alone; sum over tasks of the medians over seeds.",
     "PPO, A2C, DQN-SAC: Stable-Baselines3 with its own defaults; -zoo: with RL Zoo's settings, where "
     "there are any. DQN-SAC is DQN for numbered actions, SAC for the others. Ours has no options. All "
-    "have the same steps. Where a task has one run alone, an interval has no width.",
+    "have the same steps. A task with one run alone adds nothing to the width of an interval.",
 )
 
 

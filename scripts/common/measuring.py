@@ -58,19 +58,27 @@ def interval(
     """The percentile bootstrap interval of a statistic of the runs of all tasks together.
 
     For each task, a stratum of one value, or one row of values, per run; tasks may have different
-    numbers of runs. `statistic(values, axis=...)`. The same resamples in every call. Where a task has
-    one run alone there is nothing to draw from, and both ends are the statistic itself.
+    numbers of runs. `statistic(values, axis=...)`. The same resamples in every call. What a task with
+    one run alone would do is not known: it is the same in all resamples. If all are such tasks, both
+    ends are the statistic itself.
     """
     samples = [np.asarray(stratum, dtype=np.float64) for stratum in strata]
+    drawn = [sample for sample in samples if len(sample) > 1]
+    alone = [np.moveaxis(sample, 0, -1) for sample in samples if len(sample) == 1]
 
-    def pooled(*drawn: Array, axis: int) -> Any:
-        return statistic(np.concatenate(drawn, axis=axis), axis=axis)
+    def pooled(*resampled: Array, axis: int) -> Any:
+        front = resampled[0].shape[:-1]
+        same = [
+            np.broadcast_to(np.expand_dims(one, tuple(range(one.ndim - 1, len(front)))), (*front, 1))
+            for one in alone
+        ]
+        return statistic(np.concatenate([*resampled, *same], axis=axis), axis=axis)
 
-    if min(map(len, samples)) < 2:
-        value = pooled(*samples, axis=0)
+    if not drawn:
+        value = statistic(np.concatenate(samples), axis=0)
         return value, value
     found = bootstrap(
-        samples,
+        drawn,
         pooled,
         n_resamples=resamples,
         axis=0,

@@ -34,7 +34,7 @@ def slow_interval(strata, resamples):
     return quantile(0.025), quantile(0.975)
 
 
-@pytest.mark.parametrize("sizes", [(10,), (3,), (5, 8, 2)])
+@pytest.mark.parametrize("sizes", [(10,), (3,), (5, 8, 2), (1, 6, 1)])
 def test_stratified_interval(statistics, sizes):
     rng = np.random.default_rng(1)
     strata = [rng.normal(10.0 * i, 3.0, size) for i, size in enumerate(sizes)]
@@ -71,7 +71,17 @@ def test_performance_profile(statistics):
 
 def test_one_run_has_no_interval(statistics):
     assert statistics.interval([[7.0]]) == (7.0, 7.0)
-    assert statistics.interval([[7.0], [1.0, 3.0]])[0] == statistics.interquartile_mean([7.0, 1.0, 3.0])
+    assert statistics.interval([[7.0], [1.0]]) == (4.0, 4.0)
+
+
+def test_a_task_with_one_run_leaves_the_others_their_width(statistics):
+    rng = np.random.default_rng(3)
+    curves, alone = rng.normal(size=(6, 3)), rng.normal(size=(1, 3))
+    low, high = statistics.interval([alone, curves], resamples=200)
+    for column in range(3):
+        expected = slow_interval([alone[:, column], curves[:, column]], 200)
+        assert (low[column], high[column]) == pytest.approx(expected)
+        assert low[column] < high[column]
 
 
 def test_first_pass_and_hold(statistics):
