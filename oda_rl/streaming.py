@@ -105,10 +105,13 @@ class Stream:
             known = {"classes": np.asarray(self.classes)}
         if isinstance(y, Mapping):
             self._outputs = sorted(y, key=str)
-            y = [[y[name] for name in self._outputs]]
+            y = np.array([[float(y[name]) for name in self._outputs]])
         elif y is not None:
-            y = [y]
-        self.estimator.partial_fit(row, y, sample_weight=[w], **known)
+            y = np.array([y])
+        # Weights of one need no checks.
+        if w != 1.0:
+            known["sample_weight"] = np.array([w])
+        self.estimator.partial_fit(row, y, **known)
         self._learned = True
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:

@@ -1,7 +1,7 @@
 """What the estimators have in common: checks, model files, and a fitted codebook's uses."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,21 @@ class Estimator(InspectMixin, Checked):
 
     divergence: str | Divergence = "squared_euclidean"
     random_state: Any
+    # Attributes that `partial_fit` leaves to be made where somebody asks for them.
+    _told: ClassVar[tuple[str, ...]] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self)._told and "n_samples_seen_" in self.__dict__:
+            self._tell()
+        return object.__getattribute__(self, name)  # or the error of a property
+
+    def _tell(self) -> None:
+        """Publish the codebook as it stands: all of `_told`."""
+        raise NotImplementedError
+
+    def _tell_later(self) -> None:
+        for name in type(self)._told:
+            self.__dict__.pop(name, None)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

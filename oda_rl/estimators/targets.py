@@ -75,6 +75,8 @@ def check_samples(estimator: Any, divergence: Divergence, X: ArrayLike, *, reset
     features there must be. Raises a ValueError if X, which is never changed, is no matrix of finite
     numbers in the domain of the divergence, or has another number of features.
     """
+    if not reset and _is_as_before(estimator, X):
+        return _readable(np.asarray(X), divergence)
     # The divergence finds NaN itself, and scikit-learn's checks take longer than a small codebook.
     options: dict[str, Any] = (
         {"skip_check_array": True} if _is_plain(X) else {"dtype": np.float64, "order": "C"}
@@ -103,6 +105,9 @@ def check_data(
     elif targets == "classes" and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
         samples, found = check_samples(estimator, divergence, X, reset=reset), y
         check_consistent_length(samples, y)  # whole numbers need no more checks
+    elif targets == "outputs" and not reset and _is_as_before(estimator, X) and _is_finite(y):
+        samples, found = check_samples(estimator, divergence, X, reset=reset), np.asarray(y)
+        check_consistent_length(samples, found)
     else:
         options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}
         if targets == "outputs":
@@ -152,6 +157,10 @@ def number_next_classes(
     weight = data.weight
     if class_weight is not None:
         weight = weight * np.array([class_weight.get(c, 1.0) for c in data.targets.tolist()])
+    if known is not None and announced is None and known.dtype == data.targets.dtype:
+        labels = np.searchsorted(known, data.targets)
+        if labels.max() < len(known) and (known[labels] == data.targets).all():
+            return known, Data(data.samples, labels, weight), []
     before = data.targets[:0] if known is None else known
     more = [] if announced is None else [np.asarray(announced)]
     classes = np.unique(np.concatenate([before, *more, data.targets]))
@@ -177,6 +186,22 @@ def _readable(samples: Array, divergence: Divergence) -> Array:
     divergence.check(samples)
     # Numba would compile everything a second time for read-only arrays.
     return samples if samples.flags.writeable else samples.copy()
+
+
+def _is_as_before(estimator: Any, X: ArrayLike) -> bool:
+    """Whether X is plain and has the columns of what was learned from, whose names are not known."""
+    return (
+        _is_plain(X)
+        and np.shape(X)[1] == estimator.__dict__.get("n_features_in_")
+        and "feature_names_in_" not in estimator.__dict__
+    )
+
+
+def _is_finite(y: ArrayLike | None) -> bool:
+    """Whether y is an array of finite numbers already."""
+    if type(y) is not np.ndarray or y.dtype != np.float64 or y.ndim not in (1, 2):
+        return False
+    return bool(np.isfinite(y).all())
 
 
 def _is_plain(X: ArrayLike) -> bool:

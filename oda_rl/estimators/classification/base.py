@@ -64,7 +64,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
-        first = not hasattr(self, "codevectors_")
+        first = "n_samples_seen_" not in self.__dict__
         settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
         known = None if first else self.classes_

@@ -218,6 +218,10 @@ class ODAClassifier(CodebookClassifier):
     random_state: Any = None
 
     _own_constraints = CONSTRAINTS
+    _told = (
+        *("_book", "_scaling", "codevectors_", "codevector_labels_", "weights_", "n_codevectors_"),
+        *("relevances_", "local_weights_", "n_local_cells_"),
+    )
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -235,7 +239,8 @@ class ODAClassifier(CodebookClassifier):
         self._session.resume(settings)
         self._session.insert_classes(new)
         self._session.observe(data)
-        self._publish(self._session)
+        self._count()
+        self._tell_later()
 
     # -- what has been learned -------------------------------------------------------------------
 
@@ -280,11 +285,19 @@ class ODAClassifier(CodebookClassifier):
         session.set_state(state["session"])
         self._publish(session)
 
-    def _publish(self, session: ClassSession) -> None:
-        self._session = session
+    def _count(self) -> None:
+        session = self._session
         self.n_samples_seen_ = session.n_seen
         self.temperature_ = session.temperature
         self.converged_ = session.annealed
+
+    def _publish(self, session: ClassSession) -> None:
+        self._session = session
+        self._count()
+        self._tell()
+
+    def _tell(self) -> None:
+        session = self._session
         self._set_book(session.book(), session.scaling)
         self.relevances_ = session.relevances()
         local = session.local

@@ -174,6 +174,10 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     random_state: Any = None
 
     _own_constraints: ClassVar = {"local_model": [choice(*KNOWN), LocalModel]}
+    _told = (
+        *("codevectors_", "weights_", "values_", "coef_", "relevance_", "softness_"),
+        "n_codevectors_",
+    )
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -185,7 +189,8 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         run, samples, weight = self._take_in(X, y, sample_weight, begin=not hasattr(self, "_run"))
         run.observe(samples, weight)
-        self._publish()
+        self._count()
+        self._tell_later()
 
     def _take_in(
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, begin: bool
@@ -329,14 +334,23 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         self._publish()
 
     def _publish(self) -> None:
+        self._count()
+        self._tell()
+
+    def _count(self) -> None:
+        run = self._run
+        self.n_samples_seen_ = run.n_seen
+        self.temperature_ = np.inf if run.annealer is None else run.annealer.temperature
+        self.converged_ = run.annealer is not None and run.annealer.done
+
+    def _tell(self) -> None:
         run = self._run
         self.codevectors_, self.weights_, values, slopes = run.published()
         self.values_ = values[:, 0] if self._flat else values
-        if slopes is not None:
+        if slopes is None:
+            self.__dict__.pop("coef_", None)
+        else:
             self.coef_ = slopes[:, 0] if self._flat else slopes
         self.relevance_ = run.relevance
         self.softness_ = run.softness
         self.n_codevectors_ = len(self.codevectors_)
-        self.n_samples_seen_ = run.n_seen
-        self.temperature_ = np.inf if run.annealer is None else run.annealer.temperature
-        self.converged_ = run.annealer is not None and run.annealer.done
