@@ -87,7 +87,7 @@ class Form:
     def without_cells_but_one(self) -> "Form":
         """One cell, where nothing tells the others from it."""
         single = Form.single(len(self.scale), False)
-        return replace(single, linear=self.linear.any(axis=0, keepdims=True))
+        return replace(single, linear=np.asarray(self.linear.any(axis=0, keepdims=True)))
 
     def without_slope(self, i: Any, j: Any) -> "Form":
         """Preferences that do not change along a coordinate, in a cell, or a slice of them."""
@@ -218,10 +218,10 @@ def _censored(columns: Array, points: Array, weights: Array, bounds: Array) -> A
     gram = (root * columns).T @ (root * columns)
     gram[np.diag_indices_from(gram)] += RIDGE * len(points)
     step = np.linalg.solve(gram, (root**2 * columns).T)
-    solution = step @ points
+    solution: Array = step @ points
     for _ in range(N_CENSORED):
         predicted = columns @ solution
         targets = np.where(points >= high, np.maximum(points, predicted), points)
         targets = np.where(points <= low, np.minimum(targets, predicted), targets)
-        solution = step @ targets
+        solution = np.asarray(step @ targets, dtype=np.float64)
     return np.asarray(solution)

@@ -152,13 +152,14 @@ class ProgramLearner:
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""
         known = np.asarray(state["known"])
+        arrays: dict[str, Any] = {name: np.ascontiguousarray(state[name]) for name in ARRAYS}
         program = replace(
             self.program,
             name=state["told"],
             actions=None if self._taken is None else self._taken[known],
             action_names=self._names if self._taken is None else [self._names[a] for a in known],
             temperature=state["temperature"],
-            **{name: np.ascontiguousarray(state[name]) for name in ARRAYS},
+            **arrays,
         )
         self.program, self.known, self.n_learned = program, known, state["n_learned"]
         for name in SEEN:

@@ -22,6 +22,8 @@ class Readable(BaseAlgorithm):
     config: Any
     config_class: ClassVar[type[Config]]
     env_id: str | None
+    gamma: float
+    learning_rate: Any
     _make_learner: Any
 
     @property

@@ -148,8 +148,7 @@ class KernelSGD(Checked):
         machine = self._machine.finished
         if not np.abs(machine.weights).max(initial=0.0) <= LARGEST:
             self._machine = None
-            if hasattr(self, "dictionary_"):
-                del self.dictionary_
+            self.__dict__.pop("dictionary_", None)
             raise ValueError(
                 f"the function has grown out of all bounds: stepsize={self.stepsize} must be lower, or "
                 "sample_weight; fit begins anew."
