@@ -9,6 +9,7 @@ python scripts/benchmark.py speed                          # steps per second, t
 python scripts/benchmark.py envs                           # steps per second of the environments
 python scripts/benchmark.py encodings                      # SB3's agents on states of a partition
 python scripts/benchmark.py partition                      # the partitioner against k-means
+python scripts/benchmark.py clusters                       # how many clusters, against other rules
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
 python scripts/benchmark.py trees                          # trees against flat codebooks
 python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
@@ -21,6 +22,7 @@ from typing import Any
 import tyro
 
 from benchmarks.agent import Agent, QAgent, run_agent
+from benchmarks.clusters import Clusters, run_clusters
 from benchmarks.encodings import Encodings, run_encodings
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
@@ -39,6 +41,7 @@ COMMANDS = {
     "envs": (Envs, run_envs),
     "encodings": (Encodings, run_encodings),
     "partition": (Partition, run_partition),
+    "clusters": (Clusters, run_clusters),
     "supervised": (Supervised, run_supervised),
     "trees": (Trees, run_trees),
     "kernels": (Kernels, run_kernels),

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._schema import Rules, Schema, Sizes, expect
@@ -15,6 +15,7 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.base import FITTED, CodebookEstimator, StreamEstimator
+from oda_rl.estimators.clusters import choose_clusters
 from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
@@ -111,8 +112,13 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
         The scale as an array.
     codevector_labels_ : ndarray of shape (n_codevectors,), int64
         Zeros: there are no classes here.
+    n_clusters_ : int
+        Clusters that the data fall into: the number of codevectors, up to K, that lasts longest while
+        the temperature falls (`oda_rl.estimators.clusters.choose_clusters`). Anneal to a larger K than
+        there may be clusters.
     labels_ : ndarray of shape (n_samples,), int64
-        Cells of the samples of `fit`. Not there after `partial_fit`.
+        Clusters of the samples of `fit`, below `n_clusters_`, as `predict_clusters` finds them. Not
+        there after `partial_fit`. Their cells are `predict(X)`.
     n_codevectors_ : int
         K.
     temperature_ : float
@@ -193,6 +199,8 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
         codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
         self._set_codebook(self._unscaled(codevectors), samples, weight)
         self._publish()
+        self.n_clusters_ = self._count_clusters(len(samples), self._hottest_cell(samples, weight))
+        self.labels_ = self._find_clusters(samples)
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         samples, weight = self._take_in(X, sample_weight, begin=not hasattr(self, "_run"))
@@ -234,6 +242,21 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
         all_associations(kind, samples, location, self.weights_, k, temperature, result)
         return result
 
+    def predict_clusters(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The cluster of every sample: the nearest codevector when there were `n_clusters_` of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), int64
+            Numbers below `n_clusters_`; the order is that of the codevectors in the `history_`.
+        """
+        return self._find_clusters(self._check_again(X))
+
     @property
     def history_(self) -> list[PathPoint]:
         """One record per finished temperature."""
@@ -244,6 +267,22 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
         return [point._replace(codevectors=self._unscaled(point.codevectors)) for point in path]
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _find_clusters(self, samples: Array) -> NDArray[np.int64]:
+        if self.n_clusters_ == 1:
+            return np.zeros(len(samples), dtype=np.int64)
+        path = self._run.history
+        found = next(point for point in path if point.n_codevectors == self.n_clusters_)
+        return np.asarray(self._divergence(self._scaled(samples), found.codevectors).argmin(axis=1))
+
+    def _count_clusters(self, n_samples: int, critical: float) -> int:
+        return choose_clusters(self._run.history, critical, n_samples, self.n_codevectors_)
+
+    def _hottest_cell(self, samples: Array, weight: Array) -> float:
+        """The critical temperature of the hard cells: that of the hottest of them."""
+        points = self._scaled(samples)
+        cells = (self.labels_ == i for i in np.unique(self.labels_))
+        return max(float(self._divergence.moments(points[c], weight[c])[0]) for c in cells)
 
     def _read_parameters(self) -> Settings:
         return Settings.of(self)
@@ -257,6 +296,7 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
             "codevector_labels_": "int[K] in [0, 0]",
             "temperature_": "float in (0, inf]",
             "converged_": "bool",
+            "n_clusters_": "count in [1, K]",
         }
         run = Rules(run_schema("d", "1", identities=IDENTITIES), _are_numbered)
         return declared(cls) | {"fitted": fitted, "history": (), "run": run}
@@ -285,6 +325,9 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
         if hasattr(self, "labels_"):
             del self.labels_
         self._publish()
+        annealer = self._run.annealer
+        critical = 0.0 if annealer is None else annealer.codebook.critical_temperatures.max()
+        self.n_clusters_ = self._count_clusters(self.n_samples_seen_, float(critical))
 
     def _publish(self) -> None:
         annealer = self._run.annealer

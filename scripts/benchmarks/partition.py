@@ -55,6 +55,10 @@ print(first, resident(), model.n_samples_seen_, model.n_codevectors_)
 """
 
 
+# Samples of the streams that are compared with fits.
+ONLINE_SAMPLES = 50_000
+
+
 @dataclass
 class Partition:
     """Measure ODAPartition: time per sample, distortion against k-means, compile time, memory."""
@@ -155,6 +159,43 @@ def show_path(args: Partition, console: Console) -> None:
     console.print(table)
 
 
+def online_sets(data_dir: Path | None) -> dict[str, Array]:
+    """Eleven data sets, scaled."""
+    made = {
+        **{f"gaussians, seed {s}": datasets.make_gaussians(seed=s)[0] for s in (1, 2, 3)},
+        "normal, d = 3": np.random.default_rng(0).normal(size=(2000, 3)),
+        "uniform, d = 2": np.random.default_rng(0).uniform(size=(2000, 2)),
+        "exponential, d = 2": np.random.default_rng(0).exponential(size=(2000, 2)),
+    }
+    return {name: scaled(name, data_dir) for name in datasets.NAMES} | made
+
+
+def show_online(args: Partition, console: Console) -> None:
+    """Distortions over those of k-means: of a stream, without a stored sample, and of a fit."""
+    columns = ("data", "K", "pure online", "finished")
+    table = make_table(
+        f"Over KMeans(n_init=10), median of {args.seeds} seeds; a stream of {ONLINE_SAMPLES:,} samples",
+        *columns,
+    )
+    everything: list[tuple[float, float]] = []
+    for name, samples in online_sets(args.data_dir).items():
+        for k in (8, 20):
+            best = k_means(samples, {k})[k]
+            ratios = []
+            for seed in range(args.seeds):
+                order = np.random.default_rng(seed).integers(len(samples), size=ONLINE_SAMPLES)
+                stream = ODAPartition(k, random_state=seed).partial_fit(samples[order])
+                fitted = ODAPartition(k, random_state=seed).fit(samples)
+                ratios.append((-stream.score(samples) / best, -fitted.score(samples) / best))
+            middle = np.median(ratios, axis=0)
+            everything.append((middle[0], middle[1]))
+            table.add_row(name, str(k), *(f"{ratio:.3f}" for ratio in middle))
+    table.add_section()
+    for title, of in (("median", np.median), ("worst", np.max)):
+        table.add_row(title, "", *(f"{ratio:.3f}" for ratio in of(everything, axis=0)))
+    console.print(table)
+
+
 def show_stream(args: Partition, console: Console) -> None:
     """Batches of 256 at K = 100: seconds per sample, and the distortion after as many."""
     rows = []
@@ -224,5 +265,6 @@ def run_partition(args: Partition, console: Console) -> None:
     with threadpool_limits(args.threads):
         show_update_cost(console)
         show_path(args, console)
+        show_online(args, console)
         show_stream(args, console)
     show_start_and_memory(args, console)

@@ -31,8 +31,8 @@ def test_finds_the_clusters():
         assert np.linalg.norm(model.codevectors_ - centre, axis=1).min() < 0.05
     np.testing.assert_allclose(model.weights_, 0.25, atol=0.01)
     np.testing.assert_allclose(model.spreads_, 0.04, rtol=0.25)
-    np.testing.assert_array_equal(model.labels_, model.predict(samples))
-    np.testing.assert_array_equal(model.transform(samples).argmin(axis=1), model.labels_)
+    np.testing.assert_array_equal(model.transform(samples).argmin(axis=1), model.predict(samples))
+    np.testing.assert_array_equal(model.labels_, model.predict_clusters(samples))
     assert model.converged_
 
 

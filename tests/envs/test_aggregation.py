@@ -274,10 +274,10 @@ def test_an_observation_of_another_shape_is_refused(steps, found):
 def test_divergences_of_positive_data():
     seen = np.random.default_rng(0).gamma(4.0, size=(3000, 2))
     seen[2500, 0] = -1.0
-    env = StateAggregation(Replay(seen), ODAPartition(12, divergence="kl", random_state=0))
+    env = StateAggregation(Replay(seen), ODAPartition(8, divergence="kl", random_state=0))
     with pytest.raises(ValueError, match="outside the domain of the divergence 'kl'"):
         wander(env, 2900)
-    assert env.n_states == 12
+    assert env.n_states == 8
 
 
 # -- a learner of one's own ----------------------------------------------------------------------

@@ -158,3 +158,15 @@ def test_environments(run):
     assert [row[0].strip() for row in rows] == ["Pendulum-v1", "CartPoleFriction-v0"]
     assert rows[1][3].strip() == "-"  # Gymnasium has none
     assert all(np.char.isnumeric(cell.strip().replace(",", "")) for cell in rows[0][1:])
+
+
+def test_numbers_of_clusters(module, monkeypatch):
+    table = module("benchmarks.clusters")
+    monkeypatch.setattr(table, "METHODS", {name: table.METHODS[name] for name in ("annealing", "BIC")})
+    monkeypatch.setattr(table, "BLOBS", {"blobs 3": (3, 2)})
+    monkeypatch.setattr(table, "REAL", {"iris": table.REAL["iris"]})
+    console = Console(width=120, record=True)
+    table.run_clusters(table.Clusters(max_clusters=4, seeds=1), console)
+    printed = console.export_text()
+    assert "blobs 3" in printed
+    assert "annealing: best or level on" in printed

@@ -1,0 +1,50 @@
+"""How many clusters there are: the number of codevectors that lasts longest."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from oda_rl.codebook.schedule import PathPoint
+
+
+def choose_clusters(
+    history: Sequence[PathPoint], critical: float, n_samples: int, max_clusters: int
+) -> int:
+    """The number of clusters, from the path of an annealing.
+
+    Clusters are what a codebook keeps while the temperature falls through the scales between the
+    distances of clusters and their widths. So a number K of codevectors scores
+    log(T_K / T_(K+1)) sqrt(log K): the range of temperatures over which it stays (Rose 1998), a little
+    more for larger K, as of nested clusters the finer ones fill less of the range. The best score among
+    2 to sqrt(n / 2) codevectors wins.
+
+    Parameters
+    ----------
+    history : sequence of PathPoint
+        One record per temperature.
+    critical : float
+        The temperature below which the last codebook would split, its cells by themselves.
+    n_samples : int
+        Samples that were learned from.
+    max_clusters : int
+        No more clusters than these.
+
+    Returns
+    -------
+    int
+        One where there is no path with several codevectors.
+    """
+    first: dict[int, float] = {}
+    for point in history:
+        first.setdefault(point.n_codevectors, point.temperature)
+    if len(first) == 0:
+        return 1
+    counts = np.array(sorted(first))
+    begin = np.array([first[k] for k in counts])
+    end = np.append(begin[1:], min(begin[-1], max(critical, 1e-300)))
+    score = np.log(begin / end) * np.sqrt(np.log(counts))
+    most = min(max_clusters, max(2, int(np.sqrt(n_samples / 2))))
+    score[(counts < 2) | (counts > most)] = -1.0
+    if not score.max() > 0.0:
+        return 1
+    return int(counts[score.argmax()])

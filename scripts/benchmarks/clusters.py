@@ -1,0 +1,116 @@
+"""How many clusters: ODAPartition against HDBSCAN, mixtures by BIC and k-means by silhouette."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.mixture import GaussianMixture
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from common.arguments import Positive
+from common.tables import make_table
+from oda_rl import ODAPartition
+from oda_rl._types import Array, Labels
+
+# Adjusted Rand indices closer than this are level.
+LEVEL = 0.01
+BLOBS = {"blobs 3": (3, 2), "blobs 6": (6, 2), "blobs 10": (10, 5), "blobs 20": (20, 8)}
+REAL = {"iris": load_iris, "wine": load_wine, "wbcd": load_breast_cancer, "digits": load_digits}
+
+
+@dataclass
+class Clusters:
+    """Measure the number of clusters found, and the adjusted Rand index, on ten data sets."""
+
+    max_clusters: Positive = 30
+    """Clusters that any method may find."""
+    seeds: Positive = 3
+    """Data sets of each kind that is generated; starts on those that are not."""
+    first_seed: int = 0
+    """The first of them."""
+
+
+def data_set(name: str, seed: int) -> tuple[Array, Labels]:
+    """Samples and their true clusters; real ones scaled to unit variance (digits: to [0, 1])."""
+    if name in REAL:
+        samples, labels = REAL[name](return_X_y=True)
+        samples = samples / 16.0 if name == "digits" else StandardScaler().fit_transform(samples)
+        return np.ascontiguousarray(samples), labels
+    if name == "anisotropic":
+        samples, labels = make_blobs(600, 2, centers=4, random_state=seed)
+        return samples @ np.random.default_rng(seed).normal(size=(2, 2)), labels
+    if name == "unequal":
+        return make_blobs([400, 100, 40], 3, centers=None, random_state=seed)
+    k, d = BLOBS[name]
+    return make_blobs(100 * k, d, centers=k, random_state=seed)
+
+
+def by_annealing(samples: Array, most: int, seed: int) -> Labels:
+    """The clusters of one path of temperatures."""
+    return ODAPartition(most, random_state=seed).fit(samples).labels_
+
+
+def by_density(samples: Array, most: int, seed: int) -> Labels:
+    """HDBSCAN; samples that it calls noise are a cluster."""
+    return HDBSCAN(copy=True).fit(samples).labels_
+
+
+def by_bic(samples: Array, most: int, seed: int) -> Labels:
+    """The mixture of Gaussians with the least BIC."""
+    counts = range(1, most + 1)
+    models = [GaussianMixture(k, random_state=seed, reg_covar=1e-4).fit(samples) for k in counts]
+    return min(models, key=lambda model: model.bic(samples)).predict(samples)
+
+
+def by_silhouette(samples: Array, most: int, seed: int) -> Labels:
+    """K-means with the K of the largest silhouette."""
+    models = [KMeans(k, n_init=10, random_state=seed).fit(samples) for k in range(2, most + 1)]
+    return max(models, key=lambda model: silhouette_score(samples, model.labels_)).labels_
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "annealing": by_annealing,
+    "HDBSCAN": by_density,
+    "BIC": by_bic,
+    "silhouette": by_silhouette,
+}
+
+
+def run_clusters(args: Clusters, console: Console) -> None:
+    """The table of `benchmark.py clusters`."""
+    table = make_table(
+        "Median K, mean adjusted Rand index, mean seconds of CPU", "data", "true K", *METHODS
+    )
+    by_annealing(data_set("iris", 0)[0], 3, 0)  # compiled now, not on the clock
+    best, quicker = 0, 0
+    names = (*BLOBS, "anisotropic", "unequal", *REAL)
+    for name in names:
+        results: dict[str, list[tuple[float, float, float]]] = {method: [] for method in METHODS}
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            samples, labels = data_set(name, seed)
+            for method, find in METHODS.items():
+                begun = time.process_time()
+                with threadpool_limits(1), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found = find(samples, args.max_clusters, seed)
+                spent = time.process_time() - begun
+                score = adjusted_rand_score(labels, found)
+                results[method].append((found.max() + 1.0, score, spent))
+        means = {method: np.mean(own, axis=0) for method, own in results.items()}
+        best += means["annealing"][1] >= max(mean[1] for mean in means.values()) - LEVEL
+        quicker += means["annealing"][2] < means["BIC"][2]
+        cells = [
+            f"{np.median([k for k, _, _ in own]):.0f}  {means[method][1]:.3f}  {means[method][2]:5.2f}"
+            for method, own in results.items()
+        ]
+        table.add_row(name, str(len(np.unique(labels))), *cells)
+    console.print(table)
+    console.print(f"annealing: best or level on {best} of {len(names)}, quicker than BIC on {quicker}")

@@ -1,0 +1,64 @@
+"""The number of clusters, from the path of temperatures."""
+
+import io
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from oda_rl import ODAPartition
+from oda_rl.codebook.schedule import PathPoint
+from oda_rl.estimators.clusters import choose_clusters
+
+
+def ring(n, k):
+    angles = 2.0 * np.pi * np.arange(k) / k
+    centres = np.column_stack([np.cos(angles), np.sin(angles)])
+    return make_blobs(n, 2, centers=5.0 * centres, cluster_std=0.4, random_state=1)
+
+
+def path(*counts):
+    """K at temperatures 1, 1/2, 1/4, ..."""
+    return [PathPoint(0.5**i, k, 1.0, 0, 0.0, (), np.empty((0, 1))) for i, k in enumerate(counts)]
+
+
+@pytest.mark.parametrize(
+    ("counts", "n_samples", "wanted"),
+    [
+        ((1, 1, 1, 1), 100, 1),
+        ((1, 2, 3, 3, 3, 4, 5), 100, 3),
+        ((1, 2, 2, 3, 3, 4, 5), 100, 3),
+        ((1, 2, 2, 30, 30, 30, 31), 100, 2),
+        ((1, 2, 3, 3, 2, 2, 3), 100, 3),
+    ],
+)
+def test_k_that_lasts_longest(counts, n_samples, wanted):
+    assert choose_clusters(path(*counts), 0.5 ** len(counts), n_samples, 40) == wanted
+
+
+def test_the_last_k_lasts_until_it_would_split():
+    assert choose_clusters(path(1, 2, 2, 3), 0.12, 100, 3) == 2
+    assert choose_clusters(path(1, 2, 2, 3), 0.001, 100, 3) == 3
+
+
+@pytest.mark.parametrize("k", [3, 6])
+def test_finds_blobs(k):
+    samples, labels = ring(60 * k, k)
+    model = ODAPartition(20, random_state=0).fit(samples)
+    assert model.n_clusters_ == k
+    assert adjusted_rand_score(labels, model.labels_) > 0.95
+    np.testing.assert_array_equal(model.predict_clusters(samples), model.labels_)
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    read = ODAPartition.load(file)
+    assert read.n_clusters_ == k
+    np.testing.assert_array_equal(read.predict_clusters(samples), model.labels_)
+
+
+def test_of_a_stream():
+    samples, labels = ring(2000, 4)
+    model = ODAPartition(12, random_state=0).partial_fit(np.tile(samples, (4, 1)))
+    assert model.n_clusters_ == 4
+    assert adjusted_rand_score(labels, model.predict_clusters(samples)) > 0.95
