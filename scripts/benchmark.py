@@ -12,6 +12,7 @@ python scripts/benchmark.py partition                      # the partitioner aga
 python scripts/benchmark.py clusters                       # how many clusters, against other rules
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
 python scripts/benchmark.py trees                          # trees against flat codebooks
+python scripts/benchmark.py programs                       # return against numbers of small policies
 python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
 """
 
@@ -26,6 +27,7 @@ from benchmarks.clusters import Clusters, run_clusters
 from benchmarks.encodings import Encodings, run_encodings
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
+from benchmarks.programs import Programs, run_programs
 from benchmarks.speed import COMPILED, Envs, Speed, run_envs, run_speed
 from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
@@ -45,6 +47,7 @@ COMMANDS = {
     "supervised": (Supervised, run_supervised),
     "trees": (Trees, run_trees),
     "kernels": (Kernels, run_kernels),
+    "programs": (Programs, run_programs),
 }
 
 

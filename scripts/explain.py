@@ -3,6 +3,7 @@
 python scripts/explain.py logs/CartPole-v1/TwoTimescaleQ_0_1/model.npz
 python scripts/explain.py MODEL --observation 0 0 0.05 0
 python scripts/explain.py MODEL --cells 50 --dimensions 0 1 --picture cells.png
+python scripts/explain.py MODEL --html report.html   # one page to click on; of estimators and trees, too
 """
 
 import sys
@@ -16,6 +17,7 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
 from common.arguments import Positive
+from common.reading import load, read_samples, train_again
 from oda_rl.agents.explain import (
     PolicyExplanation,
     PolicyTable,
@@ -28,8 +30,10 @@ from oda_rl.agents.explain import (
     policy_summary,
     to_markdown,
 )
+from oda_rl.agents.explain.page import write_report
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+from oda_rl.inspect.estimator_page import write_estimator_report
 from oda_rl.storage import written_whole
 
 matplotlib.use("Agg")
@@ -37,7 +41,7 @@ matplotlib.use("Agg")
 
 @dataclass
 class Args:
-    """Explain the greedy policy of a model file, of TwoTimescaleQ, UniformGridQ or SOMQ."""
+    """Explain the greedy policy of a model file, or, with --html, any model of this package."""
 
     model: Annotated[Path, tyro.conf.Positional]
     """The model file."""
@@ -51,6 +55,14 @@ class Args:
     """Where the Markdown file goes; by default explained.md next to the model."""
     picture: Path | None = None
     """Where the picture goes; by default explained.png next to the model."""
+    html: Path | None = None
+    """Write this page instead, which needs no server and no network: table, map, episode."""
+    env_id: str | None = None
+    """Environment of the page's episode; by default the one that the model was trained on."""
+    grown: bool = False
+    """Train the agent again for the page, as it was trained, to show how its codebook grew."""
+    data: Path | None = None
+    """Samples for the page of an estimator or a tree, as for plot.py."""
 
 
 def write(args: Args, table: PolicyTable, explanation: PolicyExplanation | None) -> tuple[Path, Path]:
@@ -86,9 +98,26 @@ def print_next(args: Args, example: NDArray[Any]) -> None:
     print(f"  python scripts/explain.py {args.model} --observation {where}")
 
 
+def write_html(args: Args, path: Path) -> None:
+    """The page of an agent, or of an estimator with samples to follow."""
+    model = load(args.model)
+    if isinstance(model, OnlineAlgorithm):
+        levels = train_again(model).views() if args.grown else []
+        write_report(model, path, args.env_id, levels)
+        return
+    samples, _ = read_samples(args.data, model)
+    write_estimator_report(model, path, samples)
+
+
 def main(args: Args) -> int:
     """Load, explain, print."""
     try:
+        if args.html is not None:
+            write_html(args, args.html)
+            size = args.html.stat().st_size / 1000
+            print(f"The page is {args.html}, {size:.0f} kB. Open it in a browser:")
+            print(f"  xdg-open {args.html}")
+            return 0
         model = load_model(args.model)
         table = explain_policy(model)
         explanation = None if args.observation is None else explain_observation(model, args.observation)

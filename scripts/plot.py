@@ -15,23 +15,14 @@ import matplotlib
 import numpy as np
 import tyro
 from matplotlib import pyplot as plt
-from numpy.typing import NDArray
-from stable_baselines3.common.env_util import make_vec_env
 
 from common.arguments import Positive
-from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor, plotting, storage
-from oda_rl.agents.callbacks import SnapshotCallback
-from oda_rl.agents.models import load_model
+from common.reading import load, read_samples, train_again
+from oda_rl import plotting, storage
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.plotting.planes import make_plane
-from oda_rl.quantization import LVQ
 
 matplotlib.use("Agg")
-
-LOADED = (ODAPartition, ODAClassifier, ODARegressor, MultiResolutionODA, LVQ)
-ESTIMATORS: dict[str, Any] = {estimator.__name__: estimator for estimator in LOADED}
-# Snapshots of an animation come at intervals that grow by 7 %: the codebook grows early. 70 make a run.
-STRETCH, FIRST_INTERVAL = 1.07, 1.0 / 1600.0
 
 
 @dataclass
@@ -55,30 +46,6 @@ class Args:
     """Folder for the pictures; that of the model by default."""
     dpi: Positive = 110
     """Pixels per inch."""
-
-
-def load(path: Path) -> Any:
-    """The model in a file, of whatever class."""
-    kind = storage.kind_of(path)
-    return ESTIMATORS[kind].load(path) if kind in ESTIMATORS else load_model(path)
-
-
-def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """The samples of a CSV file, and their classes or outputs if there is a column more."""
-    if path is None:
-        return None, None
-    if isinstance(model, OnlineAlgorithm):
-        raise ValueError("--data goes with estimators; an agent's model has no data.")
-    view = plotting.view_of(model)
-    n = view.n_features
-    table = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=str, ndmin=2)
-    if table.shape[1] not in (n, n + 1):
-        raise ValueError(f"{path} has {table.shape[1]} columns; the model has {n} features.")
-    X, y = table[:, :n].astype(float), None
-    if table.shape[1] > n:
-        named = view.classes is not None and view.classes.dtype.kind in "US"
-        y = table[:, n].astype(view.classes.dtype if named else float)
-    return X, y
 
 
 def draw_codebook(model: Any, args: Args) -> Any:
@@ -110,24 +77,6 @@ KINDS: dict[str, Callable[[Any, Args], Any]] = {
     ),
     "annealing": lambda model, args: plotting.plot_annealing(model)[0],
 }
-
-
-def train_again(model: Any) -> SnapshotCallback:
-    """Snapshots of the training of an agent like this one; of its beginning if it is interrupted."""
-    if model.env_id is None:
-        raise ValueError("the model does not tell what it was trained on.")
-    steps = model.num_timesteps
-    print(
-        f"Training again on {model.env_id} for {steps:,} steps, with the same seed and hyperparameters."
-    )
-    environment = make_vec_env(model.env_id, model.n_envs, seed=model.seed)
-    again = type(model)(env=environment, seed=model.seed, **model.config.to_dict())
-    snapshots = SnapshotCallback(max(1, int(FIRST_INTERVAL * steps)), STRETCH)
-    try:
-        again.learn(steps, callback=snapshots, progress_bar=sys.stdout.isatty())
-    except KeyboardInterrupt:
-        print("Interrupted: the animation ends here.")
-    return snapshots
 
 
 def animate(model: Any, args: Args, path: Path) -> None:

@@ -1,0 +1,190 @@
+"""An agent as one page: its cells, what it decides where, and an episode step by step."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents.explain.policy import PolicyTable, explain_observation, explain_policy
+from oda_rl.agents.explain.reports import (
+    explanation_sheets,
+    explanation_summary,
+    policy_sheet,
+    policy_summary,
+)
+from oda_rl.inspect.model import View
+from oda_rl.inspect.page import Frame, write_page
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+# Steps of the episode that are shown at most
+MOST_FRAMES = 300
+
+
+class Readability(NamedTuple):
+    """How much there is to be read of a policy, and of an episode of it.
+
+    Attributes
+    ----------
+    numbers, cells : int
+        Numbers that decide, and cells.
+    cells_per_decision : float
+        The mean over steps of 1 / sum_i p_i^2: 1 if one cell decides alone.
+    visits_per_cell : float
+        The median over cells of the share of the training's visits, times the cells: 1 if all are
+        visited alike. NaN where visits are not counted.
+    by_five : float
+        Share of the steps in which the cell that weighs most is one of the five that do so most often.
+    """
+
+    numbers: int
+    cells: int
+    cells_per_decision: float
+    visits_per_cell: float
+    by_five: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.numbers:,} numbers, {self.cells} cells; {self.cells_per_decision:.2g} cells a "
+            f"decision; the five cells used most decide {100 * self.by_five:.0f} % of the episode"
+        )
+
+
+def play_episode(
+    model: "OnlineAlgorithm", env_id: str, seed: int = 0, most: int = MOST_FRAMES
+) -> tuple[list[Frame], float]:
+    """An episode of the greedy policy, with why it decided as it did at each step.
+
+    Parameters
+    ----------
+    model : OnlineAlgorithm
+        With cells.
+    env_id : str
+        The environment.
+    seed : int, default=0
+        Of the episode.
+    most : int
+        Steps that are explained at most.
+
+    Returns
+    -------
+    frames : list of Frame
+        One for each step.
+    total : float
+        The return of the whole episode.
+    """
+    table, frames, total, ended = explain_policy(model), [], 0.0, False
+    with gym.make(env_id) as env:
+        seen, _ = env.reset(seed=seed)
+        while not ended:
+            action, _ = model.predict(seen, deterministic=True)
+            if len(frames) < most:
+                frames.append(_explained(model, table, seen, total))
+            seen, reward, terminated, truncated, _ = env.step(action)
+            total, ended = total + float(reward), terminated or truncated
+    return frames, total
+
+
+def readability(model: "OnlineAlgorithm", frames: Sequence[Frame]) -> Readability:
+    """How much there is to be read of a policy.
+
+    Parameters
+    ----------
+    model : OnlineAlgorithm
+        With cells.
+    frames : sequence of Frame
+        An episode of it.
+
+    Returns
+    -------
+    Readability
+    """
+    visits = np.array([cell.visits for cell in explain_policy(model).cells])
+    active = [1.0 / sum(w**2 for _, w in one.shares) for one in frames if one.shares]
+    _, often = np.unique([one.shares[0][0] for one in frames if one.shares], return_counts=True)
+    return Readability(
+        model.n_parameters,
+        model.n_cells,
+        float(np.mean(active)) if active else np.nan,
+        float(np.median(visits) * model.n_cells),
+        float(np.sort(often)[::-1][:5].sum() / max(often.sum(), 1)),
+    )
+
+
+def write_report(
+    model: "OnlineAlgorithm",
+    path: str | os.PathLike[str],
+    env_id: str | None = None,
+    levels: Sequence[View] = (),
+    seed: int = 0,
+) -> Path:
+    """Write one HTML page about an agent, which needs no server and no network.
+
+    Parameters
+    ----------
+    model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ or DistilledPolicy
+        Trained, or loaded from a file.
+    path : str or path
+        Where to.
+    env_id : str, optional
+        For the episode; by default the environment that it was trained on. Without one there is none.
+    levels : sequence of View
+        The codebook as it grew, such as `SnapshotCallback.views()`: for the slider.
+    seed : int, default=0
+        Of the episode.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ValueError
+        If the model has learned nothing yet, or has no cells.
+    """
+    table, view = explain_policy(model), model.view()
+    env_id, about, frames = env_id or model.env_id, [policy_summary(table)], []
+    title = "An episode"
+    if env_id is not None:
+        frames, total = play_episode(model, env_id, seed)
+        about.append(f"{readability(model, frames)}.")
+        title = f"An episode with the return {total:.4g}"
+    return write_page(
+        path,
+        policy_sheet(table),
+        view,
+        about=about,
+        margins=None if model.actions.is_continuous else _margins(model),
+        levels=levels,
+        frames=frames,
+        frames_title=title,
+        frame_word="step",
+    )
+
+
+def _explained(model: "OnlineAlgorithm", table: PolicyTable, seen: Any, total: float) -> Frame:
+    why = explain_observation(model, seen)
+    sheets = explanation_sheets(table, why, 5, 4)
+    text = "\n\n".join([explanation_summary(table, why), *map(str, sheets)])
+    shares = [(one.number, one.weight) for one in why.contributions]
+    note = f"{table.name_of(why.action)}, return so far {total:.4g}"
+    return Frame(why.point.tolist(), text, note, shares)
+
+
+def _margins(model: "OnlineAlgorithm") -> Any:
+    """By how much the best of numbered actions is better than the second best."""
+
+    def clear(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        values = model.learner.action_values(model.observations.nearest(points))
+        if values.shape[1] < 2:
+            return np.ones(len(values))
+        first, second = np.partition(values, -2, axis=1)[:, -2:].T[::-1]
+        return np.asarray(first - second)
+
+    return clear

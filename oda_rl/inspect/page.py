@@ -1,0 +1,230 @@
+"""A model as one page that a browser shows without server or network: table, map, growth, decisions."""
+
+import base64
+import json
+import os
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl._types import Array
+from oda_rl.inspect.model import View
+from oda_rl.inspect.table import Table
+from oda_rl.storage import written_whole
+
+# Points of a map along each side, coordinates that can be chosen, and cells, levels of the page at most
+SIZE, MOST_COORDINATES, MOST_CELLS, MOST_LEVELS = 64, 8, 2000, 40
+# What stands for no label, and the largest number of a continuous one
+NONE, LARGEST = 255, 254
+
+
+class Frame(NamedTuple):
+    """One decision: a step of an episode, or a sample.
+
+    Parameters
+    ----------
+    state : sequence of float
+        In the coordinates of the map.
+    text : str
+        Why.
+    note : str
+        What is decided, in a word.
+    shares : list of (int, float)
+        Indices of the codevectors that decide, and what they weigh, the weightiest first.
+    """
+
+    state: Sequence[float]
+    text: str
+    note: str
+    shares: list[tuple[int, float]]
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    table: Table,
+    view: View,
+    *,
+    numbers: Sequence[Any] | None = None,
+    about: Sequence[str] = (),
+    margins: Callable[[Array], Array] | None = None,
+    levels: Sequence[View] = (),
+    frames: Sequence[Frame] = (),
+    frames_title: str = "Samples",
+    frame_word: str = "sample",
+) -> Path:
+    """Write one HTML file, below 2 MB, that needs no server and no network.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to; written whole or not at all.
+    table : Table
+        The cells: can be sorted and filtered. Its first column tells them apart.
+    view : View
+        For the map over any two coordinates, and its cells.
+    numbers : sequence, optional
+        What the first column has of each codevector of the view; by default 0, 1, ...
+    about : sequence of str
+        Lines below the title.
+    margins : callable, optional
+        From points (n, d) to how clear the decision is (n,): the map is pale where that is little.
+    levels : sequence of View
+        The codebook as it grew: for the slider.
+    frames : sequence of Frame
+        Decisions to go through, or to play.
+    frames_title, frame_word : str
+        What they are.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    d = view.n_features
+    drawn = len(view.codevectors) > 0 and d > 1
+    low, high = view.limits() if drawn else (np.zeros(d), np.ones(d))
+    shown = _coordinates(view, low, high) if drawn else []
+    maps, span = _maps(view, shown, low, high, margins)
+    named = view.label_names if view.has_classes else None
+    table = table.head(MOST_CELLS)
+    own = list(numbers) if numbers is not None else list(range(len(view.codevectors)))
+    data = {
+        "size": SIZE,
+        "about": list(about),
+        "header": table.header,
+        "rows": table.rows,
+        "ids": [str(row[0]) for row in table.rows],
+        "numbers": [str(one) for one in own],
+        "names": view.feature_names,
+        "shown": shown,
+        "limits": _short(np.column_stack([low, high])),
+        "slice": _short(view.centre()) if drawn else [],
+        "units": _units(view) if drawn else [],
+        "codevectors": _short(view.codevectors),
+        "maps": maps,
+        "first": _most_telling(maps, view.has_classes),
+        "labels": named,
+        "range": span,
+        "hasmargin": margins is not None,
+        "levels": [_level(one) for one in _thinned(levels)] if drawn else [],
+        "frames": [_frame(one, own) for one in frames],
+        "framestitle": frames_title,
+        "frameword": frame_word,
+    }
+    template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    told = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    title = table.title.replace("&", "&amp;").replace("<", "&lt;")
+    with written_whole(Path(path)) as part:
+        part.write_text(template.replace("__TITLE__", title).replace("__DATA__", told), encoding="utf-8")
+    return Path(path)
+
+
+def _coordinates(view: View, low: Array, high: Array) -> list[int]:
+    """Those along which codevectors differ most, in their order."""
+    spread = view.codevectors.std(axis=0) / np.maximum(high - low, 1e-300)
+    return sorted(np.argsort(-spread, kind="stable")[:MOST_COORDINATES].tolist())
+
+
+def _maps(
+    view: View, shown: list[int], low: Array, high: Array, margins: Callable[[Array], Array] | None
+) -> tuple[list[dict[str, Any]], str]:
+    """Labels, margins and cells over every two coordinates; of labels that are numbers their range."""
+    found = []
+    for x, y in combinations(shown, 2):
+        points = np.tile(view.centre(), (SIZE * SIZE, 1))
+        middles = (np.arange(SIZE) + 0.5) / SIZE
+        points[:, x] = np.tile(low[x] + middles * (high[x] - low[x]), SIZE)
+        points[:, y] = np.repeat(low[y] + middles * (high[y] - low[y]), SIZE)
+        asked = points if view.n_valued is None else points[:, : view.n_valued]
+        decide = view.decisions or (None if view.has_classes else view.values)
+        labels = None if decide is None else np.asarray(decide(asked), dtype=float)
+        clear = None if margins is None else margins(asked)
+        cells = np.zeros(len(points), dtype=int)
+        if view.distance is not None:
+            cells = view.distance(points).argmin(axis=1)
+        found.append((x, y, labels, clear, cells))
+    known = [labels for _, _, labels, _, _ in found if labels is not None]
+    ends = (min(map(np.min, known)), max(map(np.max, known))) if known else (0.0, 1.0)
+    widest = max((np.quantile(one, 0.9) for *_, one, _ in found if one is not None), default=1.0)
+    return [
+        {
+            "x": x,
+            "y": y,
+            "label": _packed(_numbered(labels, view.has_classes, ends, len(cells)), np.uint8),
+            "margin": _packed(
+                np.full(len(cells), 255)
+                if clear is None
+                else 255 * np.sqrt(np.clip(clear / max(widest, 1e-300), 0.0, 1.0)),
+                np.uint8,
+            ),
+            "cell": _packed(cells, np.dtype("<u2")),
+        }
+        for x, y, labels, clear, cells in found
+    ], f"from {ends[0]:.4g} (blue) to {ends[1]:.4g} (red)" if known else ""
+
+
+def _most_telling(maps: list[dict[str, Any]], classes: bool) -> int:
+    """The map to begin with: where decisions differ most."""
+    if not maps:
+        return 0
+    labels = [np.frombuffer(base64.b64decode(one["label"]), np.uint8) for one in maps]
+    if not classes:
+        return int(np.argmax([one.std() for one in labels]))
+    return int(np.argmin([np.bincount(one).max() for one in labels]))
+
+
+def _numbered(labels: Any, classes: bool, ends: tuple[float, float], n: int) -> NDArray[Any]:
+    """Labels as numbers below 255; 255 where there is none."""
+    if labels is None:
+        return np.full(n, NONE)
+    if classes:
+        return np.where((labels < 0) | (labels > LARGEST), NONE, labels)
+    return LARGEST * (labels - ends[0]) / max(ends[1] - ends[0], 1e-300)
+
+
+def _packed(numbers: NDArray[Any], dtype: Any) -> str:
+    return base64.b64encode(np.asarray(numbers).astype(dtype).tobytes()).decode()
+
+
+def _units(view: View) -> list[float]:
+    """What counts as the distance 1 along each coordinate; infinite ones are very large."""
+    if view.distance is None:
+        return [1.0] * view.n_features
+    start = view.codevectors[0]
+    low, high = view.limits()
+    steps = 1e-3 * np.where(high > low, high - low, 1.0)
+    apart = view.distance(start + np.diag(steps))[:, 0]
+    return _short(np.where(apart > 0.0, steps / np.sqrt(np.maximum(apart, 1e-300)), 1e12))
+
+
+def _thinned(levels: Sequence[View]) -> list[View]:
+    chosen = np.unique(np.linspace(0, len(levels) - 1, MOST_LEVELS).round().astype(int))
+    return [levels[i] for i in chosen.tolist()] if len(levels) else []
+
+
+def _level(view: View) -> dict[str, Any]:
+    classes = view.labels.tolist() if view.labels is not None and view.has_classes else None
+    return {"title": view.title, "codevectors": _short(view.codevectors), "labels": classes}
+
+
+def _frame(frame: Frame, numbers: list[Any]) -> dict[str, Any]:
+    shares = [(int(i), round(float(w), 3)) for i, w in frame.shares[:6]]
+    return {
+        "state": _short(np.asarray(frame.state)),
+        "text": frame.text,
+        "note": frame.note,
+        "shares": shares,
+        "cell": str(numbers[shares[0][0]]) if shares else None,
+    }
+
+
+def _short(numbers: Any) -> Any:
+    """Numbers in lists, with five significant digits."""
+    array = np.asarray(numbers, dtype=float)
+    if array.ndim > 0:
+        return [_short(one) for one in array]
+    return float(f"{float(array):.5g}")

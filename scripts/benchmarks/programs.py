@@ -1,0 +1,274 @@
+"""Return against numbers of policies that can be read: ours, distilled and shrunk, beside trees."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from rich.console import Console
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from stable_baselines3 import PPO
+
+from benchmarks.plans import code_version
+from benchmarks.runs import replace_file
+from benchmarks.tasks import TASKS, find_task
+from common.measuring import interquartile_mean
+from common.pictures import make_panels, plain_log_axis, save
+from common.tables import show_table, to_markdown, yes
+from oda_rl.agents import DistilledPolicy, TwoTimescaleAC
+from oda_rl.agents.distill import shrink
+from oda_rl.agents.distill.dagger import Distillation
+from oda_rl.agents.distill.play import Judge
+from oda_rl.agents.models import load_model
+from sb3_zoo import make_zoo_agent
+
+Kind = Literal["trained", "distilled", "shrunk", "tree"]
+EVALUATION_SEED = 1_000_000
+PPO_STEPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be reached on a task, what others have, and how it is distilled.
+
+    The options were chosen with the teacher of seed 100.
+    """
+
+    env_id: str
+    numbers: int
+    result: float
+    anchors: tuple[tuple[str, float, float], ...]
+    """Published: what it is, its numbers, its return. A tree of n nodes is counted with n numbers: a
+    threshold or an action each."""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+GOALS = (
+    Goal("CartPole-v1", 30, 500, (("network", 20, 500), ("tree", 5, 500)), {"max_cells": 1}),
+    Goal("MountainCar-v0", 40, -103, (("tree", 9, -102.5),), {"max_cells": 4}),
+    Goal("Acrobot-v1", 60, -80, (("network", 29, -73.6), ("tree", 15, -82.3)), {"max_cells": 1}),
+    Goal("MountainCarContinuous-v0", 40, 94, (("network", 15, 95.3),), {"max_cells": 1}),
+    Goal(
+        *("Pendulum-v1", 200, -200, (("tree", 511, -192),)),
+        {"max_cells": 27, "softness": 0.5, "rounds": 20},
+    ),
+    Goal(
+        *("LunarLander-v3", 150, 235, (("network", 36, 245), ("tree", 37, 238))),
+        {"max_cells": 1, "rounds": 5, "eval_episodes": 30},
+    ),
+)
+
+
+@dataclass
+class Programs:
+    """Return against numbers of small policies: trained, distilled, shrunk; trees distilled alike.
+
+    Teachers are TwoTimescaleAC as in `benchmark.py agent`, one for each seed; on LunarLander one PPO of
+    a million steps with RL Zoo's settings, from which each seed distills.
+    """
+
+    env_ids: tuple[str, ...] = tuple(goal.env_id for goal in GOALS)
+    """Environments, of the six."""
+    kinds: tuple[Kind, ...] = ("trained", "distilled", "tree")
+    """Policies; shrunk ones take a few minutes each."""
+    seeds: tuple[int, ...] = tuple(range(10))
+    """Seeds of teachers and students."""
+    episodes: int = 100
+    """Greedy episodes that each is judged by."""
+    log_dir: Path = Path("logs/programs")
+    """Every run is kept here when it ends, and not made again by the same code."""
+    only_kept: bool = False
+    """Make no runs: the table of all that are kept."""
+
+
+def run_programs(args: Programs, console: Console) -> int:
+    """Make what is missing, then print the table and draw the picture."""
+    goals = [goal for goal in GOALS if goal.env_id in args.env_ids]
+    if not goals:
+        console.print(f"env_ids must be some of {', '.join(goal.env_id for goal in GOALS)}.")
+        return 1
+    for goal in goals:
+        task = find_task(goal.env_id)
+        if task is not None and task.missing:
+            console.print(f"{goal.env_id} needs {task.package}.")
+            continue
+        for seed in args.seeds if not args.only_kept else ():
+            for kind in args.kinds:
+                found = _kept_or_made(args, goal, kind, seed)
+                console.print(
+                    f"  {goal.env_id}, seed {seed}, {kind}: {found['result']:.1f}, "
+                    f"{found['numbers']:,.0f} numbers",
+                    highlight=False,
+                )
+    _show(args, goals, console)
+    return 0
+
+
+# -- runs ----------------------------------------------------------------------------------------------
+
+
+def _folder(args: Programs, goal: Goal) -> Path:
+    return args.log_dir / goal.env_id
+
+
+def _path(args: Programs, goal: Goal, kind: str, seed: int) -> Path:
+    return _folder(args, goal) / f"{kind}-{seed}.json"
+
+
+def _kept_or_made(args: Programs, goal: Goal, kind: Kind, seed: int) -> dict[str, Any]:
+    path = _path(args, goal, kind, seed)
+    told = json.loads(json.dumps({"goal": asdict(goal), "episodes": args.episodes}))
+    told["code"] = code_version("TwoTimescaleAC")
+    if path.is_file():
+        kept: dict[str, Any] = json.loads(path.read_text())
+        if kept["told"] == told:
+            return kept
+    judge = Judge(goal.env_id, args.episodes, EVALUATION_SEED * (seed + 1))
+    policy, numbers = _make(args, goal, kind, seed)
+    found = {"told": told, "result": judge(policy), "numbers": numbers}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def _make(args: Programs, goal: Goal, kind: Kind, seed: int) -> tuple[Any, int]:
+    """A policy, and its numbers."""
+    teacher = _teacher(args, goal, seed)
+    if kind == "trained":
+        return teacher, _numbers_of(teacher)
+    if kind == "shrunk":
+        front = shrink(teacher, goal.env_id, seed=seed, **{**goal.options, "rounds": 5})
+        small = front.smallest(0.02)
+        return small, small.n_parameters
+    student = DistilledPolicy(env=goal.env_id, seed=seed, **goal.options)
+    if kind == "tree":
+        allowed = json.loads(_path(args, goal, "distilled", seed).read_text())["numbers"]
+        return _distill_tree(teacher, student, allowed)
+    Distillation(teacher, student).run()
+    return student, student.n_parameters
+
+
+def _teacher(args: Programs, goal: Goal, seed: int) -> Any:
+    """The policy that is distilled: kept, or trained now."""
+    folder = _folder(args, goal)
+    task = find_task(goal.env_id, TASKS)
+    if task is None:
+        path = folder / "teacher.zip"
+        if not path.is_file():
+            model = make_zoo_agent("PPO", goal.env_id, 0).learn(PPO_STEPS)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            model.save(path)
+        return PPO.load(path, device="cpu")
+    path = folder / f"teacher-{code_version('TwoTimescaleAC')}-{seed}.npz"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        TwoTimescaleAC(env=task.env_id, seed=seed).learn(task.steps).save(path)
+    return load_model(path)
+
+
+def _numbers_of(teacher: Any) -> int:
+    """Numbers that act."""
+    if hasattr(teacher, "n_parameters"):
+        return int(teacher.n_parameters)
+    acting = [teacher.policy.mlp_extractor.policy_net, teacher.policy.action_net]
+    return sum(p.numel() for part in acting for p in part.parameters())
+
+
+class _Tree:
+    """A tree of scikit-learn as a policy."""
+
+    def __init__(self, tree: Any, student: DistilledPolicy) -> None:
+        self.tree, self.actions, self.codec = tree, student.actions, student.observations
+
+    def act(self, rows: np.ndarray) -> np.ndarray:
+        """What the environment takes, at rows."""
+        found = self.tree.predict(rows)
+        if self.actions.is_continuous:
+            found = found.reshape(len(rows), -1)
+        return self.actions.decode_many(found)
+
+    def predict(self, observations: Any, state: Any = None, **_: Any) -> tuple[Any, Any]:
+        """As SB3's `evaluate_policy` asks for it."""
+        return self.act(self.codec.encode_many(observations, len(observations))), state
+
+
+def _distill_tree(teacher: Any, student: DistilledPolicy, numbers: int) -> tuple[_Tree, int]:
+    """A tree of at most so many numbers by the same rounds, weights and choice as ours.
+
+    Each inner node is counted with its threshold, each leaf with its action: which coordinate a node
+    asks for is not counted, as zeros of ours are not.
+    """
+    config: Any = student.config
+    work = Distillation(teacher, student)
+    kind = DecisionTreeRegressor if student.actions.is_continuous else DecisionTreeClassifier
+    leaves = max(2, (numbers + 1) // 2)
+    best: tuple[float, Any] = (-np.inf, None)
+    policy: Any = None
+    for _ in range(config.rounds):
+        work.watch(policy.act if policy else None)
+        states, labels, weights = work.records
+        tree = kind(max_leaf_nodes=leaves, random_state=student.seed).fit(states, labels, weights)
+        policy = _Tree(tree, student)
+        result = work.judge(policy)
+        if result > best[0]:
+            best = result, policy
+    size = student.actions.centre.size or 1
+    count = best[1].tree.get_n_leaves() * size + best[1].tree.tree_.node_count // 2
+    return best[1], int(count)
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+
+def _show(args: Programs, goals: Sequence[Goal], console: Console) -> None:
+    columns = ["task", "policy", "seeds", "numbers", "return", "worst", "reach", "reached"]
+    rows = []
+    for goal in goals:
+        for kind in get_args(Kind):
+            found = _read(args, goal, kind)
+            if not found:
+                continue
+            results, numbers = np.array(found).T
+            iqm, most = interquartile_mean(results), numbers.max()
+            wanted = [""] * 2
+            if kind in ("distilled", "shrunk"):
+                reached = bool(iqm >= goal.result and most <= goal.numbers)
+                wanted = [f"{goal.result:g} with {goal.numbers}", yes(reached)]
+            what = [goal.env_id, kind, str(len(found)), f"{np.median(numbers):,.0f}"]
+            rows.append([*what, f"{iqm:.1f}", f"{results.min():.1f}", *wanted])
+        for name, k, result in goal.anchors:
+            rows.append([goal.env_id, f"{name}, published", "", f"{k:g}", f"{result:g}", "", "", ""])
+    if not rows:
+        console.print(f"No runs are kept in {args.log_dir}.")
+        return
+    title = "Return (IQM over seeds) against numbers (median)"
+    show_table(console, title, columns, rows, left=2)
+    args.log_dir.mkdir(parents=True, exist_ok=True)
+    replace_file(args.log_dir / "programs.md", to_markdown(columns, rows, left=2))
+    _draw(args, goals)
+    console.print(f"Table and picture: {args.log_dir / 'programs.md'}, {args.log_dir / 'programs.png'}")
+
+
+def _read(args: Programs, goal: Goal, kind: str) -> list[tuple[float, float]]:
+    """Returns and numbers of the kept runs, in the order of the seeds."""
+    paths = (_path(args, goal, kind, seed) for seed in args.seeds)
+    kept = [json.loads(path.read_text()) for path in paths if path.is_file()]
+    return [(one["result"], one["numbers"]) for one in kept]
+
+
+def _draw(args: Programs, goals: Sequence[Goal]) -> None:
+    figure, panels = make_panels(len(goals), 3, 4.2, 3.2)
+    marks = {"trained": "s", "distilled": "o", "shrunk": "^", "tree": "v"}
+    for goal, axes in zip(goals, panels, strict=False):
+        for kind, mark in marks.items():
+            found = np.array(_read(args, goal, kind)).reshape(-1, 2)
+            if len(found):
+                axes.plot(found[:, 1], found[:, 0], mark, markersize=5, alpha=0.7, label=kind)
+        for i, (_, numbers, result) in enumerate(goal.anchors):
+            axes.plot(numbers, result, "k*", markersize=9, label="" if i else "published")
+        axes.set(xscale="log", title=goal.env_id, xlabel="numbers", ylabel="return")
+        plain_log_axis(axes)
+    panels[0].legend(frameon=False, fontsize=8)
+    save(figure, args.log_dir / "programs.png")

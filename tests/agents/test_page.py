@@ -1,0 +1,124 @@
+"""The page of an agent: what it holds, and that a browser shows it without errors."""
+
+import base64
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import oda_rl.envs
+from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents.explain.page import play_episode, readability, write_report
+from oda_rl.inspect.page import SIZE
+
+assert oda_rl.envs
+OPTIONS = {"warmup_steps": 500, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **OPTIONS).learn(6000)
+
+
+@pytest.fixture(scope="module")
+def page(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    # a coarser codebook stands for an earlier one
+    view = model.view()
+    levels = [view, view]
+    return write_report(model, path, levels=levels)
+
+
+def data_of(page):
+    return json.loads(re.search(r"const D=(\{.*\});\n", page.read_text()).group(1).replace("<\\/", "</"))
+
+
+def test_the_page_needs_nothing_else_and_is_small(page):
+    text = page.read_text()
+    assert page.stat().st_size < 2_000_000
+    assert not re.search(r"(src|href)\s*=|https?://|@import|fetch\(", text)
+
+
+def test_the_page_has_what_the_agent_decides(model, page):
+    data = data_of(page)
+    assert len(data["rows"]) == model.n_cells
+    assert len(data["maps"]) == 6
+    one = data["maps"][data["first"]]
+    labels = np.frombuffer(base64.b64decode(one["label"]), np.uint8)
+    k = 5 * SIZE + 40
+    point = np.array(data["slice"])
+    for axis, place in (("x", 40), ("y", 5)):
+        low, high = data["limits"][one[axis]]
+        point[one[axis]] = low + (place + 0.5) / SIZE * (high - low)
+    assert labels[k] == model.predict(point.astype(np.float32), deterministic=True)[0]
+
+
+def test_the_episode_is_the_agents(model):
+    frames, total = play_episode(model, "oda_rl/CartPole-v1", seed=3, most=20)
+    assert total >= len(frames) == 20 or total == len(frames)
+    assert "push" in frames[0].note
+    assert sum(w for _, w in frames[0].shares) == pytest.approx(1.0)
+    measured = readability(model, frames)
+    assert measured.cells == model.n_cells
+    assert 1.0 <= measured.cells_per_decision <= model.n_cells
+    assert 0.0 < measured.by_five <= 1.0
+
+
+@pytest.fixture(scope="module")
+def browser():
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    found = shutil.which("chromium"), shutil.which("chromedriver")
+    if None in found:
+        pytest.skip("there is no chromium, or no chromedriver: apt install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = found[0]
+    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1250,1300"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(found[1]))
+    yield started
+    started.quit()
+
+
+def test_a_browser_shows_it(page, browser):
+    by = "css selector"
+    browser.get(page.as_uri())
+    rows = browser.find_elements(by, "#table tbody tr")
+    assert len(rows) == len(data_of(page)["rows"])
+
+    def ask(script):
+        return browser.execute_script(f"return {script}")
+
+    # filter and sort
+    browser.execute_script("document.getElementById('filter').value='left';fill()")
+    assert 0 < len(browser.find_elements(by, "#table tbody tr")) < len(rows)
+    browser.execute_script("document.getElementById('filter').value='';fill()")
+    browser.find_elements(by, "#table th")[0].click()
+    assert browser.find_elements(by, "#table tbody tr td")[0].text == "0"
+    # a click on the map chooses the cell there, another on a row another one
+    browser.find_element(by, "#map").click()
+    assert browser.find_elements(by, "#cell table td")[1].text == ask("String(chosen)")
+    assert browser.find_elements(by, "#table tr.on")
+    browser.find_elements(by, "#table tbody tr")[-1].click()
+    assert ask("chosen") == browser.find_elements(by, "#table tbody tr:last-child td")[0].text
+    # the episode plays
+    first = browser.find_element(by, "#why").text
+    browser.execute_script("go(7)")
+    assert "step 7 of" in browser.find_element(by, "#frametext").text
+    assert browser.find_element(by, "#why").text != first
+    browser.find_element(by, "#play").click()
+    assert ask("timer!==null")
+    browser.find_element(by, "#play").click()
+    # the slider and the coordinates draw other maps
+    picture = "document.getElementById('map').toDataURL()"
+    now = ask(picture)
+    browser.execute_script("document.getElementById('level').value=0;draw()")
+    assert ask(picture) != now
+    browser.execute_script("document.getElementById('level').value=1;draw()")
+    browser.execute_script(
+        "const s=document.getElementById('x');s.value=+s.value===0?1:0;s.onchange({target:s})"
+    )
+    assert ask(picture) != now
+    assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
