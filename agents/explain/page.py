@@ -78,7 +78,8 @@ def play_episode(
     total : float
         The return of the whole episode.
     """
-    table, frames, total, ended = explain_policy(model), [], 0.0, False
+    frames: list[Frame] = []
+    table, total, ended = explain_policy(model), 0.0, False
     with gym.make(env_id) as env:
         seen, _ = env.reset(seed=seed)
         while not ended:
@@ -149,7 +150,8 @@ def write_report(
         If the model has learned nothing yet, or has no cells.
     """
     table, view = explain_policy(model), model.view()
-    env_id, about, frames = env_id or model.env_id, [policy_summary(table)], []
+    frames: list[Frame] = []
+    env_id, about = env_id or model.env_id, [policy_summary(table)]
     title = "An episode"
     if env_id is not None:
         frames, total = play_episode(model, env_id, seed)

@@ -1,5 +1,7 @@
 """`plot.py` draws what a file holds, and says where."""
 
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -55,7 +57,7 @@ def test_all_of_an_agent_is_drawn_next_to_it(script, agent, capsys):
 def test_the_animation_of_an_agent_is_of_a_training_like_its_own(
     script, agent, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(script, "FIRST_INTERVAL", 0.15)
+    monkeypatch.setattr(sys.modules["common.reading"], "FIRST_INTERVAL", 0.15)
     snapshots = script.train_again(script.load(agent))
     trained = script.load(agent)
     again = snapshots.views()[-1]
