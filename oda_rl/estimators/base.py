@@ -176,7 +176,7 @@ class StreamEstimator(Estimator):
     ) -> Self:
         """Learn from samples in their order, one or many, and go on from what was learned before.
 
-        How a stream is cut into chunks makes no difference.
+        How a stream is cut into chunks makes no difference, but for where `forgetting` finds a change.
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from oda_rl._schema import Rules, Schema, Sizes, expect
+from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
 from oda_rl._validation import check_scale
 from oda_rl.codebook.association import all_associations
@@ -16,9 +16,11 @@ from oda_rl.codebook.identities import IDENTITIES
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.base import FITTED, CodebookEstimator, StreamEstimator
 from oda_rl.estimators.clusters import choose_clusters
+from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data
 
 
 def _are_numbered(run: Any, sizes: Sizes) -> None:
@@ -31,7 +33,7 @@ def _are_numbered(run: Any, sizes: Sizes) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ODAPartition(CodebookEstimator, StreamEstimator):
+class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
     """Progressive partitioning by online deterministic annealing.
 
     A codebook that begins with one codevector and grows as the temperature falls: cells split at their
@@ -93,6 +95,10 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
     n_warmup : int, default=100
         Samples of a stream that are gathered before the annealing begins. Until then there is one
         codevector, their mean.
+    forgetting : {"adwin"} or None, default="adwin"
+        Whether a stream is watched: one sample in four is measured before it is learned from, and where
+        ADWIN finds that they are further from the codevectors than before, learning begins anew from the
+        latest samples. `drifts_` tells when. None never forgets: for streams that are ordered.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
 
@@ -190,6 +196,7 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
     min_weight: float = 1e-5
     perturbation: float = 0.1
     n_warmup: int = 100
+    forgetting: str | None = "adwin"
     random_state: Any = None
 
     # -- learning --------------------------------------------------------------------------------
@@ -204,7 +211,25 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         samples, weight = self._take_in(X, sample_weight, begin=not hasattr(self, "_run"))
-        self._run.observe(self._scaled(samples), weight)
+        data = Data(samples, np.zeros(len(samples), dtype=np.int64), weight)
+        self._watched(data, self._learn, self._losses, self._begin_anew)
+
+    def _learn(self, data: Data) -> None:
+        self._run.observe(self._scaled(data.samples), data.weight)
+        self._show_stream()
+
+    def _losses(self, data: Data) -> Array:
+        """Divergences d from the nearest codevector, as d / (d + m), m their mean at the beginning."""
+        if not self._run.path:
+            return np.empty(0)
+        found, unit = self._assign(data.samples)[1], self._run.path[0][0]
+        return np.asarray(found / np.maximum(found + unit, 1e-300))
+
+    def _begin_anew(self, recent: Data) -> None:
+        seen = self._run.n_seen
+        self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)
+        self._run.observe(self._scaled(recent.samples), recent.weight)
+        self._run.n_seen = seen
         self._show_stream()
 
     def _take_in(
@@ -215,6 +240,7 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
         samples, weight = self._check_weighted(X, sample_weight, reset=begin)
         if begin:
             self._begin(settings, samples.shape[1], self._generator())
+            self._watch = Watch()
         else:
             self._run.resume(settings)
         return samples, weight
@@ -299,15 +325,20 @@ class ODAPartition(CodebookEstimator, StreamEstimator):
             "n_clusters_": "count in [1, K]",
         }
         run = Rules(run_schema("d", "1", identities=IDENTITIES), _are_numbered)
-        return declared(cls) | {"fitted": fitted, "history": (), "run": run}
+        watch = Sized(watch_schema("clusterer"), C=1)
+        return declared(cls) | {"fitted": fitted, "history": (), "run": run, "watch": watch}
 
     def _get_state(self) -> dict[str, Any]:
-        return super()._get_state() | {"run": self._run.get_state()}
+        return super()._get_state() | {
+            "run": self._run.get_state(),
+            "watch": self._watch.get_state(),
+        }
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
         self._begin(self._settings(begin=True), self.n_features_in_, np.random.default_rng())
         self._run.set_state(state["run"])
+        self._watch = Watch.restored(state["watch"])
         self._publish()
 
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:

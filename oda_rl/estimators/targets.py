@@ -13,12 +13,12 @@ from oda_rl._validation import check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
 
-def data_schema(kind: str) -> dict[str, str]:
-    """What a file may hold of `Data` with d features, of a classifier, regressor or clusterer."""
+def data_schema(kind: str, n: str = "waiting") -> dict[str, str]:
+    """What a file may hold of n `Data` with d features, of a classifier, regressor or clusterer."""
     return {
-        "samples": "float[waiting, d]",
-        "targets": "float[waiting, m]" if kind == "regressor" else "int[waiting] in [0, C)",
-        "weight": "float[waiting] in [0, inf)",
+        "samples": f"float[{n}, d]",
+        "targets": f"float[{n}, m]" if kind == "regressor" else f"int[{n}] in [0, C)",
+        "weight": f"float[{n}] in [0, inf)",
     }
 
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 from sklearn.base import ClassifierMixin
 
-from oda_rl._types import Array
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.book import ClassBook, probabilities
@@ -42,7 +42,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     ) -> Self:
         """Learn from samples in their order, one or many, and go on from what was learned before.
 
-        How a stream is cut into chunks makes no difference, but for rounding.
+        How a stream is cut into chunks makes no difference, but for rounding, and for where `forgetting`
+        finds a change.
 
         Parameters
         ----------
@@ -95,11 +96,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         ndarray of shape (n_samples,)
         """
         samples, distance = self._distance(X)
-        if self.rule == "nearest":
-            found = self._book.labels[distance.argmin(axis=1)]
-        else:
-            found = self._log_joint(samples, distance).argmax(axis=1)
-        result = self.classes_[found]
+        result = self.classes_[self._numbers(samples, distance)]
         if self.reject is None:
             return result
         far = self._is_far(distance, self.reject)
@@ -195,7 +192,16 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def _distance(self, X: ArrayLike) -> tuple[Array, Array]:
         """Samples, and their divergences from the codevectors."""
         samples = self._check_again(X)
-        return samples, self._divergence(self._scaling(samples), self._book.codevectors)
+        return samples, self._divergences(samples)
+
+    def _divergences(self, samples: Array) -> Array:
+        return self._divergence(self._scaling(samples), self._book.codevectors)
+
+    def _numbers(self, samples: Array, distance: Array) -> Labels:
+        """Numbers of the classes of samples, by the rule."""
+        if self.rule == "nearest":
+            return np.asarray(self._book.labels[distance.argmin(axis=1)])
+        return np.asarray(self._log_joint(samples, distance).argmax(axis=1))
 
     def _log_joint(self, samples: Array, distance: Array) -> Array:
         """log(pi_c p(x | c)) of raw samples, but for a number for each."""

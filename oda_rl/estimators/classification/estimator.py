@@ -17,6 +17,7 @@ from oda_rl.estimators.classification.fine_tuning import VARIANTS, check_variant
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.classification.session_schema import session_schema
 from oda_rl.estimators.constraints import AUTO, COUNT, choice
+from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.settings import Settings
@@ -30,6 +31,8 @@ CONSTRAINTS = {
     "local_model": [choice("auto", "linear"), None],
     "fine_tune": [choice(*VARIANTS), None],
 }
+# A class is known after so many of its samples.
+KNOWN = 20
 # Codevectors per class that "auto" stands for, and in all.
 AUTO_PER_CLASS, AUTO_MAX = 40, 400
 
@@ -68,7 +71,7 @@ class ClassSettings(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class ODAClassifier(CodebookClassifier):
+class ODAClassifier(Forgetful, CodebookClassifier):
     """Progressive classification by online deterministic annealing.
 
     Every class has a codebook of its own, which begins with one codevector and grows as the temperature
@@ -129,6 +132,11 @@ class ODAClassifier(CodebookClassifier):
         Cells with less of the probability of their class are pruned (eps_r).
     n_warmup : int, default=100
         Samples of a stream that are gathered before the annealing begins.
+    forgetting : {"adwin"} or None, default="adwin"
+        Whether a stream is watched: one sample in four is predicted before it is learned from, and where
+        ADWIN finds that they are classified wrongly more often than before, learning begins anew from
+        the latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such
+        as by class.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, divides them, and draws perturbations.
 
@@ -158,6 +166,8 @@ class ODAClassifier(CodebookClassifier):
         Cells of the local logits; 0 without them.
     history_ : list of ClassPoint
         One record per temperature.
+    drifts_ : list of DriftPoint
+        Changes of the stream at which learning began anew.
 
     See Also
     --------
@@ -215,6 +225,7 @@ class ODAClassifier(CodebookClassifier):
     min_weight: float = 1e-5
     perturbation: float = 0.1
     n_warmup: int = 100
+    forgetting: str | None = "adwin"
     random_state: Any = None
 
     _own_constraints = CONSTRAINTS
@@ -230,15 +241,39 @@ class ODAClassifier(CodebookClassifier):
 
     def _fit_classes(self, settings: ClassSettings, data: Data) -> None:
         session = ClassSession(settings, data.samples.shape[1], self._generator())
+        self._watch = Watch()
         fit_classes(session, data, len(self.classes_), self)
         self._publish(session)
 
     def _go_on(self, settings: ClassSettings, data: Data, new: list[int], first: bool) -> None:
         if first:
             self._session = ClassSession(settings, data.samples.shape[1], self._generator())
+            self._watch = Watch()
         self._session.resume(settings)
         self._session.insert_classes(new)
+        self._watch.insert_classes(new)
+        self._watched(data, self._learn, self._losses, self._begin_anew)
+
+    def _learn(self, data: Data) -> None:
         self._session.observe(data)
+        self._count()
+        self._tell_later()
+
+    def _losses(self, data: Data) -> Array:
+        """Whether samples, of classes that are known, are classified wrongly."""
+        session = self._session
+        if not session.is_warm:
+            return np.empty(0)
+        known = session.counts[data.targets] >= KNOWN
+        wrong = self._numbers(data.samples, self._divergences(data.samples)) != data.targets
+        return wrong[known].astype(np.float64)
+
+    def _begin_anew(self, recent: Data) -> None:
+        old = self._session
+        self._session = session = ClassSession(old.settings, old.n_features, old.rng)
+        session.insert_classes(list(range(len(self.classes_))))
+        session.observe(recent)
+        session.n_seen = old.n_seen
         self._count()
         self._tell_later()
 
@@ -274,15 +309,16 @@ class ODAClassifier(CodebookClassifier):
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
-        return declared(cls) | {"session": session_schema}
+        return declared(cls) | {"session": session_schema, "watch": watch_schema("classifier")}
 
     def _get_state(self) -> dict[str, Any]:
-        return {"session": self._session.get_state()}
+        return {"session": self._session.get_state(), "watch": self._watch.get_state()}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         rng = np.random.default_rng()
         session = ClassSession(self._settings(begin=True), self.n_features_in_, rng)
         session.set_state(state["session"])
+        self._watch = Watch.restored(state["watch"])
         self._publish(session)
 
     def _count(self) -> None:

@@ -12,6 +12,7 @@ from oda_rl import storage
 from oda_rl._schema import Schema
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.constraints import choice
+from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.parameters import declared, may_be_flat, restored
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
 from oda_rl.estimators.regression.session import (
@@ -21,7 +22,7 @@ from oda_rl.estimators.regression.session import (
     regression_schema,
 )
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import check_data
+from oda_rl.estimators.targets import Data, check_data
 
 Array = NDArray[np.float64]
 # What a model file has in place of a local model of the user's own.
@@ -29,7 +30,7 @@ OWN = "own"
 
 
 @dataclass(eq=False, repr=False)
-class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
+class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator):
     """Regression by online deterministic annealing: a codebook whose cells have local models.
 
     Cells split as the temperature falls, in the space of inputs and outputs together, so that they
@@ -77,6 +78,11 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     n_warmup : int, default=200
         Samples of a stream that are gathered first: they tell the scales of inputs and outputs, and how
         much the inputs matter. Until then their mean is predicted.
+    forgetting : {"adwin"} or None, default="adwin"
+        Whether a stream is watched: one sample in four is predicted before it is learned from, and where
+        ADWIN finds that they err more than before, learning begins anew from the
+        latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such as
+        by class.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
 
@@ -105,6 +111,8 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         Samples presented so far, repetitions included.
     history_ : list of RegressionPoint
         One record per temperature.
+    drifts_ : list of DriftPoint
+        Changes of the stream at which learning began anew.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -171,6 +179,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     min_weight: float = 1e-5
     perturbation: float = 0.1
     n_warmup: int = 200
+    forgetting: str | None = "adwin"
     random_state: Any = None
 
     _own_constraints: ClassVar = {"local_model": [choice(*KNOWN), LocalModel]}
@@ -188,7 +197,30 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         run, samples, weight = self._take_in(X, y, sample_weight, begin=not hasattr(self, "_run"))
-        run.observe(samples, weight)
+        d = run.n_inputs
+        data = Data(samples[:, :d], samples[:, d:], weight)
+        self._watched(data, self._learn, self._losses, self._begin_anew)
+
+    def _learn(self, data: Data) -> None:
+        self._run.observe(np.hstack([data.samples, data.targets]), data.weight)
+        self._count()
+        self._tell_later()
+
+    def _losses(self, data: Data) -> Array:
+        """Squared errors e in variances of the outputs, as e / (1 + e)."""
+        run = self._run
+        if run.annealer is None or run.scaling is None:
+            return np.empty(0)
+        error = (run.predict(data.samples) - data.targets) / run.scaling.deviation[run.n_inputs :]
+        squared = (error**2).mean(axis=1)
+        return np.asarray(squared / (1.0 + squared))
+
+    def _begin_anew(self, recent: Data) -> None:
+        old = self._run
+        sizes = old.n_inputs, old.n_outputs
+        self._run = RegressionRun(old.settings, old.models, *sizes, old.rng)
+        self._run.observe(np.hstack([recent.samples, recent.targets]), recent.weight)
+        self._run.n_seen = old.n_seen
         self._count()
         self._tell_later()
 
@@ -204,6 +236,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
             self._flat = data.targets.ndim == 1
             n_inputs = self.n_features_in_
             self._run = RegressionRun(settings, models, n_inputs, n_outputs, self._generator())
+            self._watch = Watch()
         elif n_outputs != self._run.n_outputs:
             raise ValueError(
                 f"y must have as many outputs as before, {self._run.n_outputs}, got {n_outputs}."
@@ -320,10 +353,11 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
         run = {"n_outputs": "count in [1, inf) as m", "flat": may_be_flat, "run": regression_schema}
-        return declared(cls) | run
+        return declared(cls) | run | {"watch": watch_schema("regressor")}
 
     def _get_state(self) -> dict[str, Any]:
-        return {"n_outputs": self._run.n_outputs, "flat": self._flat, "run": self._run.get_state()}
+        run, watch = self._run.get_state(), self._watch.get_state()
+        return {"n_outputs": self._run.n_outputs, "flat": self._flat, "run": run, "watch": watch}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         self._flat = state["flat"]
@@ -331,6 +365,7 @@ class ODARegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         settings, models = self._settings(begin=True)
         self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
         self._run.set_state(state["run"])
+        self._watch = Watch.restored(state["watch"])
         self._publish()
 
     def _publish(self) -> None:

@@ -16,6 +16,7 @@ from oda_rl._types import Array
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
+from oda_rl.estimators.drift import Watch
 from oda_rl.estimators.parameters import stored
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples
@@ -292,6 +293,7 @@ class TreeEstimator(Estimator):
             "units": None if self._units is None else self._units._asdict(),
             "waiting": waiting,
             "session": self._fitted.get_state(),
+            "watch": self._watch.get_state(),
         }
 
     def _set_state(self, state: dict[str, Any], features: Features) -> None:  # type: ignore[override]
@@ -311,6 +313,7 @@ class TreeEstimator(Estimator):
         settings = self._settings(begin=True)
         self._session = TreeSession(settings, features, *sizes, np.random.default_rng())
         self._session.set_state(state["session"])
+        self._watch = Watch.restored(state["watch"])
 
     def _values(self) -> list[Any]:
         template = self._template

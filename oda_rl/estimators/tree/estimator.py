@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from oda_rl import storage
 from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored
 from oda_rl.estimators.targets import (
+    Data,
     data_schema,
     make_place,
     number_classes,
@@ -24,7 +28,7 @@ from oda_rl.estimators.tree.settings import KINDS, Layer
 
 
 @dataclass(eq=False, repr=False)
-class MultiResolutionODA(TreeEstimator):
+class MultiResolutionODA(Forgetful, TreeEstimator):
     """Tree-structured progressive learning, each layer of the tree at a resolution of its own.
 
     The cells of a first, small codebook are split again, each by itself, with the samples that fall into
@@ -62,6 +66,11 @@ class MultiResolutionODA(TreeEstimator):
         Leaves, at most. Cells with the largest errors come first.
     n_jobs : int or None, default=None
         Threads in which `fit` grows branches; the result is the same with any number.
+    forgetting : {"adwin"} or None, default="adwin"
+        Whether a stream is watched: one sample in four is predicted before it is learned from, and where
+        ADWIN finds that they are predicted worse than before, learning begins anew from the
+        latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such as
+        by class.
     random_state : int, RandomState instance or None, default=None
         Orders the samples.
 
@@ -90,6 +99,8 @@ class MultiResolutionODA(TreeEstimator):
         Samples presented to the annealing of regions, with repetitions.
     history_ : list of GrowthPoint
         One record for each cell that was split.
+    drifts_ : list of DriftPoint
+        Changes of the stream at which learning began anew.
     tree_ : Tree
         The cells, layer by layer.
     n_features_in_ : int
@@ -138,6 +149,7 @@ class MultiResolutionODA(TreeEstimator):
     min_improvement: float = 0.0
     max_leaves: int | None = None
     n_jobs: int | None = None
+    forgetting: str | None = "adwin"
     random_state: Any = None
 
     # -- learning --------------------------------------------------------------------------------
@@ -151,6 +163,7 @@ class MultiResolutionODA(TreeEstimator):
             data = data._replace(weight=data.weight / data.weight.mean())
         data = self._in_units(settings, data, reset=True)
         self._waiting = None
+        self._watch = Watch()
         own = settings, self.resolutions, data, self._n_classes
         self._session = TreeSession.over(*own, self._generator())
         self._session.fit(settings.layers, data)
@@ -199,20 +212,48 @@ class MultiResolutionODA(TreeEstimator):
             self.classes_, data, new = number_next_classes(known, data, weights, classes)
         if first:
             self.n_samples_seen_ = 0
+            self._watch = Watch()
             self._waiting = data.take(slice(0, 0))
             self._rng = self._generator()
         else:
             self._insert_classes(new)
+            self._watch.insert_classes(new)
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
+        self._watched(data, self._learn, self._losses, self._begin_anew)
+        return self
+
+    def _learn(self, data: Data) -> None:
+        settings = self._settings(begin=False)
         if self._waiting is not None:
             self._waiting = data = self._waiting.joined(data)
             if not self._begin(settings, self._waiting):
-                return self
+                return
             self._waiting = None
         self._session.settings = settings
         self._session.observe(self._in_units(settings, data, reset=False))
-        return self
+
+    def _losses(self, data: Data) -> Array:
+        """Wrong classes, or errors e in their unit as e / (1 + e)."""
+        if self._waiting is not None:
+            return np.empty(0)
+        self._session.conclude()
+        settings, tree = self._session.settings, self._session.tree
+        if settings.kind == "clusterer":
+            found = tree.distances(data.samples)
+            unit = float(tree.layers[0].loss.sum() / max(tree.layers[0].mass.sum(), 1e-300))
+            return np.asarray(found / (found + max(unit, 1e-300)))
+        predicted = self._session.task.predict(tree, data.samples)
+        if settings.kind == "classifier":
+            return np.asarray(predicted.argmax(axis=1) != data.targets, dtype=np.float64)
+        error = predicted - self._in_units(settings, data, reset=False).targets
+        squared = (error**2).mean(axis=1)
+        return np.asarray(squared / (1.0 + squared))
+
+    def _begin_anew(self, recent: Data) -> None:
+        self._rng = self._generator()
+        self._waiting = recent.take(slice(0, 0))
+        self._learn(recent)
 
     def _insert_classes(self, places: list[int]) -> None:
         """Know new classes, which are at these places among all."""
@@ -347,6 +388,9 @@ class MultiResolutionODA(TreeEstimator):
         def waiting(around: Any, sizes: Sizes) -> Schema:
             return maybe({"data": data_schema(around["estimator"][0]), "rng": GENERATOR})
 
+        def watch(around: Any, sizes: Sizes) -> Schema:
+            return watch_schema(around["estimator"][0])
+
         def session(around: Any, sizes: Sizes) -> Schema:
             model = restored(cls, {**around, "form": {}}, estimator=_template_of(around))
             return session_schema(model._settings(begin=True))
@@ -360,6 +404,7 @@ class MultiResolutionODA(TreeEstimator):
             "units": units,
             "waiting": waiting,
             "session": session,
+            "watch": watch,
         }
 
 

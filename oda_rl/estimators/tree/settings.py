@@ -164,7 +164,7 @@ def _check_unused(estimator: Any, kind: str) -> None:
     for name, default in _defaults(kind).items():
         given = getattr(estimator, name)
         same = given is default or (not isinstance(given, np.ndarray) and given == default)
-        if not same and not (name == "validation" and given is None):
+        if not same and not (name in ("validation", "local_model") and given is None):
             raise ValueError(
                 f"the estimator's {name} must be left at {default!r}, got {given!r}: "
                 "it means nothing in a tree."

@@ -1,0 +1,169 @@
+"""Streams that change: when samples cost more than they did, learning begins anew from the latest."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oda_rl._schema import Schema
+from oda_rl._types import Array
+from oda_rl.estimators.targets import Data, data_schema, make_place
+
+# One sample in so many is predicted before it is learned from.
+EVERY = 4
+# Windows are compared after so many samples, a multiple of EVERY.
+PIECE = 128
+# Losses that are kept, and on either side of a cut at least; cuts are tried at every so many.
+LONGEST, SHORTEST, STEP = 2500, 25, 5
+# How often, at most, windows of a stream that does not change may be taken for different.
+CONFIDENCE = 1e-4
+# Samples that are kept to begin anew from.
+RECENT = 1000
+
+
+class DriftPoint(NamedTuple):
+    """A change of the stream: a record of `drifts_`.
+
+    After `n_samples_seen` samples learning began anew, as the mean loss of predictions had risen from
+    `before` to `after`: wrong classes, squared errors e as e / (1 + e) in variances of the outputs, or
+    divergences d as d / (d + m), m the mean of the first.
+    """
+
+    n_samples_seen: int
+    before: float
+    after: float
+
+
+def find_cut(losses: Array) -> tuple[int, float, float]:
+    """Where a window of losses in [0, 1] falls into two of different means, and the means.
+
+    The test of ADWIN with the variance of the window, at cuts STEP apart; the cut is that with the
+    clearest difference, or 0 if there is none. (Bifet and Gavaldà, "Learning from time-changing data
+    with adaptive windowing", SIAM Data Mining 2007, section 3.2.)
+    """
+    n = len(losses)
+    cuts = np.arange(SHORTEST, n - SHORTEST + 1, STEP)
+    if len(cuts) == 0:
+        return 0, 0.0, 0.0
+    total = np.cumsum(losses)
+    before, after = total[cuts - 1] / cuts, (total[-1] - total[cuts - 1]) / (n - cuts)
+    harmonic = 1.0 / (1.0 / cuts + 1.0 / (n - cuts))
+    sure = np.log(2.0 * n / CONFIDENCE)
+    bound = np.sqrt(2.0 / harmonic * losses.var() * sure) + 2.0 / (3.0 * harmonic) * sure
+    excess = np.abs(after - before) - bound
+    best = int(excess.argmax())
+    if excess[best] <= 0.0:
+        return 0, 0.0, 0.0
+    return int(cuts[best]), float(before[best]), float(after[best])
+
+
+class Watch:
+    """The losses and the latest samples of a stream.
+
+    `drifts` are the changes so far.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.losses = np.empty(0)
+        self.recent: Data | None = None
+        self.drifts: list[DriftPoint] = []
+
+    def learn(
+        self,
+        data: Data,
+        learn: Callable[[Data], None],
+        loss: Callable[[Data], Array],
+        begin_anew: Callable[[Data], None],
+    ) -> None:
+        """Learn from the next samples, and begin anew where the stream has changed.
+
+        `loss` gives the losses (n,) in [0, 1] of samples that have not been learned from, or none while
+        predictions mean nothing yet. Windows are compared at the same samples whatever the chunks, but
+        a sample's loss is that of the model at the beginning of its chunk.
+        """
+        start, n = 0, len(data.weight)
+        while start < n:
+            stop = min(n, start + PIECE - self.count % PIECE)
+            piece = data if (start, stop) == (0, n) else data.take(slice(start, stop))
+            first = -self.count % EVERY
+            if first < stop - start:
+                found = loss(piece.take(np.arange(first, stop - start, EVERY)))
+                self.losses = np.concatenate([self.losses, found])[-LONGEST:]
+            learn(piece)
+            joined = piece if self.recent is None else self.recent.joined(piece)
+            self.recent = joined.take(slice(-RECENT, None))
+            self.count += stop - start
+            if self.count % PIECE == 0:
+                self._compare(begin_anew)
+            start = stop
+
+    def insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all, in rising order."""
+        for place in places if self.recent is not None else ():
+            targets = make_place(self.recent.targets, place)
+            self.recent = self.recent._replace(targets=targets)
+
+    def _compare(self, begin_anew: Callable[[Data], None]) -> None:
+        cut, before, after = find_cut(self.losses)
+        if cut == 0:
+            return
+        self.losses = self.losses[cut:]
+        if after <= before:  # it has learned
+            return
+        assert self.recent is not None
+        self.drifts.append(DriftPoint(self.count, before, after))
+        begin_anew(self.recent.take(slice(-EVERY * len(self.losses), None)))
+        self.losses = self.losses[:0]
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        return {
+            "count": self.count,
+            "losses": self.losses,
+            "drifts": [list(point) for point in self.drifts],
+            "recent": [] if self.recent is None else [self.recent._asdict()],
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> "Watch":
+        """A watch from what `get_state` gave."""
+        watch = cls()
+        watch.count, watch.losses = state["count"], state["losses"]
+        watch.drifts = [DriftPoint(*point) for point in state["drifts"]]
+        watch.recent = Data(**state["recent"][0]) if state["recent"] else None
+        return watch
+
+
+def watch_schema(kind: str) -> Schema:
+    """What `Watch.get_state` gives, of a classifier, regressor or clusterer."""
+    return {
+        "count": "count",
+        "losses": "float[losses] in [0, 1]",
+        "drifts": [("count", "float in [0, 1]", "float in [0, 1]")],
+        "recent": [data_schema(kind, "recent")],
+    }
+
+
+class Forgetful:
+    """An estimator that watches its stream: `drifts_`, and a parameter `forgetting`."""
+
+    forgetting: str | None
+    _watch: Watch
+
+    @property
+    def drifts_(self) -> list[DriftPoint]:
+        """Changes of the stream at which learning began anew."""
+        return self._watch.drifts
+
+    def _watched(
+        self,
+        data: Data,
+        learn: Callable[[Data], None],
+        loss: Callable[[Data], Array],
+        begin_anew: Callable[[Data], None],
+    ) -> None:
+        if self.forgetting is None:
+            learn(data)
+        else:
+            self._watch.learn(data, learn, loss, begin_anew)

@@ -1,0 +1,93 @@
+"""Streams that change: the detector, what estimators and trees do where it finds a change, files."""
+
+import io
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
+from oda_rl.estimators.drift import find_cut
+
+SEEDS = {"random_state": 0}
+CLASSIFIERS = [
+    ODAClassifier(20, **SEEDS),
+    ODAClassifier(20, local_model="linear", **SEEDS),
+    MultiResolutionODA(ODAClassifier(), **SEEDS),
+]
+
+
+def swapped(n=3000, n_after=1500, seed=0):
+    """Two blobs, whose classes change places."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n + n_after)
+    X = rng.normal(size=(len(y), 2)) + 4.0 * y[:, None]
+    return X, np.where(np.arange(len(y)) < n, y, 1 - y)
+
+
+def test_a_cut_is_where_the_mean_changes():
+    rng = np.random.default_rng(0)
+    before, after = rng.random(600) < 0.1, rng.random(300) < 0.4
+    cut, low, high = find_cut(np.concatenate([before, after]).astype(float))
+    assert abs(cut - 600) < 60
+    assert (low, high) == pytest.approx((0.1, 0.4), abs=0.06)
+
+
+def test_windows_that_do_not_change_are_rarely_cut():
+    found = [find_cut((np.random.default_rng(s).random(800) < 0.2).astype(float))[0] for s in range(200)]
+    assert sum(cut > 0 for cut in found) <= 1
+    assert find_cut(np.zeros(30))[0] == 0
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS)
+def test_swapped_classes_are_followed(model):
+    X, y = swapped()
+    model = clone(model).partial_fit(X[:3000], y[:3000])
+    assert model.drifts_ == []
+    assert model.score(X[3000:], y[3000:]) < 0.05
+    model.partial_fit(X[3000:4000], y[3000:4000])
+    (drift,) = model.drifts_
+    assert 3000 < drift.n_samples_seen < 3600
+    assert drift.before < 0.1 < 0.3 < drift.after
+    assert model.score(X[4000:], y[4000:]) > 0.97
+    assert model.n_samples_seen_ == 4000
+
+
+def test_without_forgetting_nothing_begins_anew():
+    X, y = swapped()
+    model = ODAClassifier(20, forgetting=None, **SEEDS).partial_fit(X[:3000], y[:3000])
+    assert model.partial_fit(X[3000:4000], y[3000:4000]).drifts_ == []
+
+
+def test_regression_and_clusters_follow():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (4000, 2))
+    y = np.where(np.arange(4000) < 2500, 1.0, -1.0) * np.sin(3.0 * X[:, 0])
+    regressor = ODARegressor(20, **SEEDS).partial_fit(X[:3500], y[:3500])
+    assert [2500 < drift.n_samples_seen < 3200 for drift in regressor.drifts_] == [True]
+    assert regressor.score(X[3500:], y[3500:]) > 0.9
+    moved = X + 5.0 * (np.arange(4000) >= 2500)[:, None]
+    clusters = ODAPartition(8, **SEEDS).partial_fit(moved[:3500])
+    assert len(clusters.drifts_) == 1
+    assert np.abs(clusters.codevectors_ - 5.0).max() < 1.5
+
+
+@pytest.mark.parametrize(
+    "model", [CLASSIFIERS[0], CLASSIFIERS[2], ODARegressor(10, **SEEDS), ODAPartition(6, **SEEDS)]
+)
+def test_chunks_do_not_matter_and_files_go_on(model):
+    X, y = swapped(1200, 700)
+    y = y.astype(float) if isinstance(model, ODARegressor) else y
+    whole = clone(model).partial_fit(X, y)
+    parts = clone(model)
+    for rows in np.split(np.arange(len(X)), [1, 150, 1213, 1214, 1500]):
+        if rows[0] == 1500:
+            file = io.BytesIO()
+            parts.save(file)
+            file.seek(0)
+            parts = type(parts).load(file)
+        parts.partial_fit(X[rows], y[rows])
+    found = [[drift.n_samples_seen for drift in one.drifts_] for one in (whole, parts)]
+    assert found[0] == found[1]
+    assert len(found[0]) == (0 if isinstance(model, ODAPartition) else 1)
+    np.testing.assert_allclose(whole.codevectors_, parts.codevectors_, rtol=1e-6, atol=1e-9)
