@@ -44,6 +44,7 @@ class Aggregator:
             check_at_least(1, max_states=max_states)
         self.learn = bool(learn)
         self._partition = _own_copy(partition, max_states)
+        self._partition.forgetting = None  # states keep their numbers however observations change
         self._cells: LiveCells | None = None
         n_features = int(np.prod(self.space.shape))
         if hasattr(self._partition, "codevectors_"):
@@ -239,11 +240,9 @@ def _own_copy(partition: Partition, max_states: int | None) -> ODAPartition:
             "partition must be an ODAPartition, fitted or not, the path of a model file, or None; got "
             f"{partition!r}."
         )
-    if hasattr(partition, "codevectors_"):
-        own = copy.deepcopy(partition)
-        return own
-    made: ODAPartition = clone(partition)
-    return made
+    fitted = hasattr(partition, "codevectors_")
+    own: ODAPartition = copy.deepcopy(partition) if fitted else clone(partition)
+    return own
 
 
 def _complaint(observation: Any, error: ValueError | None) -> ValueError:

@@ -100,9 +100,10 @@ class Watch:
 
     def insert_classes(self, places: list[int]) -> None:
         """Know new classes, which are at these places among all, in rising order."""
-        for place in places if self.recent is not None else ():
-            targets = make_place(self.recent.targets, place)
-            self.recent = self.recent._replace(targets=targets)
+        for place in places:
+            if self.recent is not None:
+                targets = make_place(self.recent.targets, place)
+                self.recent = self.recent._replace(targets=targets)
 
     def _compare(self, begin_anew: Callable[[Data], None]) -> None:
         cut, before, after = find_cut(self.losses)

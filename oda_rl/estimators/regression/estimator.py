@@ -201,29 +201,6 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
         data = Data(samples[:, :d], samples[:, d:], weight)
         self._watched(data, self._learn, self._losses, self._begin_anew)
 
-    def _learn(self, data: Data) -> None:
-        self._run.observe(np.hstack([data.samples, data.targets]), data.weight)
-        self._count()
-        self._tell_later()
-
-    def _losses(self, data: Data) -> Array:
-        """Squared errors e in variances of the outputs, as e / (1 + e)."""
-        run = self._run
-        if run.annealer is None or run.scaling is None:
-            return np.empty(0)
-        error = (run.predict(data.samples) - data.targets) / run.scaling.deviation[run.n_inputs :]
-        squared = (error**2).mean(axis=1)
-        return np.asarray(squared / (1.0 + squared))
-
-    def _begin_anew(self, recent: Data) -> None:
-        old = self._run
-        sizes = old.n_inputs, old.n_outputs
-        self._run = RegressionRun(old.settings, old.models, *sizes, old.rng)
-        self._run.observe(np.hstack([recent.samples, recent.targets]), recent.weight)
-        self._run.n_seen = old.n_seen
-        self._count()
-        self._tell_later()
-
     def _take_in(
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, begin: bool
     ) -> tuple[RegressionRun, Array, Array]:
@@ -244,6 +221,30 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
         else:
             self._run.resume(settings)
         return self._run, np.column_stack([data.samples, outputs]), data.weight
+
+    def _learn(self, data: Data) -> None:
+        self._run.observe(np.hstack([data.samples, data.targets]), data.weight)
+        self._count()
+        self._tell_later()
+
+    def _losses(self, data: Data) -> Array:
+        """Squared errors e in variances of the outputs, as e / (1 + e)."""
+        run = self._run
+        if run.annealer is None or run.scaling is None:
+            return np.empty(0)
+        error = (run.predict(data.samples) - data.targets) / run.scaling.deviation[run.n_inputs :]
+        squared = (error**2).mean(axis=1)
+        return np.asarray(squared / (1.0 + squared))
+
+    def _begin_anew(self, recent: Data) -> None:
+        old = self._run
+        sizes = old.n_inputs, old.n_outputs
+        run = RegressionRun(old.settings, old.models, *sizes, old.rng)
+        run.observe(np.hstack([recent.samples, recent.targets]), recent.weight)
+        run.n_seen = old.n_seen
+        self._run = run
+        self._count()
+        self._tell_later()
 
     # -- using -----------------------------------------------------------------------------------
 
