@@ -107,6 +107,7 @@ class Front:
         ax.axhline(self.reference, color="0.3", linewidth=1, linestyle="--", label="before")
         if self.n_reference is not None:
             ax.plot([self.n_reference], [self.reference], "s", color="0.3")
-        ax.set(xscale="log", xlabel="numbers", ylabel="mean return", title=self.student.env_id)
+        ax.set_xscale("symlog", linthresh=1.0)  # a constant action has no number
+        ax.set(xlabel="numbers", ylabel="mean return", title=self.student.env_id)
         ax.legend(frameon=False, loc="lower right")
         return ax
