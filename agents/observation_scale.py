@@ -37,7 +37,7 @@ class WarmUp(ABC):
 
     def observe(self, observation: NDArray[Any]) -> bool:
         """Take one observation; returns whether there are as many as wanted."""
-        self.seen[self.n_seen] = observation
+        np.clip(observation, -LARGEST, LARGEST, out=self.seen[self.n_seen])
         self.n_seen += 1
         return self.n_seen == len(self.seen)
 

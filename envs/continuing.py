@@ -1,8 +1,8 @@
 """Where an environment stands, as plain values: what a model file keeps of it to go on exactly.
 
-Gymnasium offers no such thing. Of any environment there is its generator `np_random`; the state is known
-of those with compiled dynamics and of Gymnasium's classic control. Where it is not, or where a wrapper
-may have a state of its own, another episode begins, drawn from the same stream.
+Gymnasium offers no such thing. Of any environment there is its generator `np_random`; the state is
+known of those with compiled dynamics, and of Gymnasium's classic control and toy text. Where it is not,
+or where a wrapper may have a state of its own, another episode begins, drawn from the same stream.
 """
 
 from typing import Any
@@ -19,13 +19,17 @@ from oda_rl.envs.dynamics import (
 )
 
 # All that the next steps of these depend on.
-_CONTROL = "gymnasium.envs.classic_control."
+_CONTROL, _TOY = "gymnasium.envs.classic_control.", "gymnasium.envs.toy_text."
 STATES = {
     f"{_CONTROL}cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
     f"{_CONTROL}mountain_car:MountainCarEnv": ("state",),
     f"{_CONTROL}continuous_mountain_car:Continuous_MountainCarEnv": ("state",),
     f"{_CONTROL}acrobot:AcrobotEnv": ("state",),
     f"{_CONTROL}pendulum:PendulumEnv": ("state",),
+    f"{_TOY}frozen_lake:FrozenLakeEnv": ("s",),
+    f"{_TOY}cliffwalking:CliffWalkingEnv": ("s",),
+    f"{_TOY}taxi:TaxiEnv": ("s", "fickle_step"),
+    f"{_TOY}blackjack:BlackjackEnv": ("player", "dealer"),
 }
 
 
@@ -57,7 +61,7 @@ def capture(env: gym.Env) -> dict[str, Any]:
         "kind": kind_of(inner),
         "generator": _get_generator(inner),
         "state": _get_state(inner) if only_looked_at(env) else None,
-        "elapsed": get_elapsed_steps(env),
+        "elapsed": max(get_elapsed_steps(env), len(monitor.rewards) if monitor else 0),
         "total": float(sum(monitor.rewards)) if monitor else 0.0,
     }
 
@@ -113,17 +117,31 @@ def _get_state(inner: Any) -> Any:
     if isinstance(inner, CompiledEnv):
         return inner.get_state() if inner.is_under_way and tells_all(inner) else None
     names = STATES.get(kind_of(inner), ())
-    if not names or inner.__dict__.get("state") is None:
+    if not names or inner.__dict__.get(names[0]) is None:
         return None
-    return {name: getattr(inner, name) for name in names}
+    return {name: _plain(getattr(inner, name)) for name in names}
 
 
 def _set_state(inner: Any, state: Any) -> None:
     if isinstance(state, dict):
-        vars(inner).update({name: _copied(state[name]) for name in STATES[kind_of(inner)]})
+        _check_numbers(inner, state)
+        vars(inner).update({name: _plain(state[name]) for name in STATES[kind_of(inner)]})
     else:
         inner.set_state(state)
 
 
-def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+def _check_numbers(inner: Any, state: dict[str, Any]) -> None:
+    """Refuse a number of a state, or of a card, that there is not."""
+    if "s" in state and not inner.observation_space.contains(state["s"]):
+        raise ValueError(f"s is {state['s']!r}; {inner.observation_space} is accepted")
+    for hand in ("player", "dealer"):
+        cards = state.get(hand, [1])
+        if not isinstance(cards, list) or not cards or not set(cards) <= set(range(1, 11)):
+            raise ValueError(f"{hand} is {cards!r}; a list of cards from 1 to 10 is accepted")
+
+
+def _plain(value: Any) -> Any:
+    """A copy that a file can hold."""
+    if isinstance(value, np.integer):
+        return int(value)
+    return value.copy() if isinstance(value, np.ndarray | list) else value

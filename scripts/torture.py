@@ -3,6 +3,7 @@
 python scripts/torture.py --minutes 60 --seed 0
 python scripts/torture.py --only "edited files" --trials 20000
 python scripts/torture.py --only "edited files" --number 1234     # one trial again, in full
+python scripts/torture.py --soak 100000000
 """
 
 import sys
@@ -14,12 +15,18 @@ from dataclasses import dataclass
 import tyro
 from rich.console import Console
 
-from attacks import files, kills
-from attacks.trials import BAD, GOOD, Attack, Outcome, run_trials
+from attacks import environments, files, kills, numbers, soak, threads
+from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
 from common.tables import make_console, show_table
 
 # One trial each, by its number and a generator of its own. New attacks are entered here.
-ATTACKS: dict[str, Attack] = {**files.ATTACKS, **kills.ATTACKS}
+ATTACKS: dict[str, Attack] = {
+    **files.ATTACKS,
+    **numbers.ATTACKS,
+    **environments.ATTACKS,
+    **threads.ATTACKS,
+    **kills.ATTACKS,
+}
 # Trials for which a child is forked.
 BATCH = 50
 # Bad outcomes of one kind that are printed in full.
@@ -40,6 +47,8 @@ class Args:
     """Names of attacks; all if not given."""
     number: int | None = None
     """This trial alone."""
+    soak: int = 0
+    """In place of attacks, let so many samples and steps go by; memory and speed are to stay."""
     models: tuple[str, ...] = ()
     """Beginnings of the names of the models to attack; all if not given."""
 
@@ -47,13 +56,14 @@ class Args:
 def run_attack(name: str, args: Args, seconds: float) -> list[Outcome]:
     """Trials of one attack until the time, or their number, is over."""
     attack, seed = ATTACKS[name], [args.seed, zlib.crc32(name.encode())]
+    forbidden = FORBIDDEN if name in files.ATTACKS else ()
     found: list[Outcome] = []
     end, number = time.monotonic() + seconds, args.number or 0
     while True:
         most = 1 if args.number is not None else BATCH
         if args.trials is not None and args.number is None:
             most = min(BATCH, args.trials - len(found))
-        for outcome in run_trials(attack, range(number, number + most), seed):
+        for outcome in run_trials(attack, range(number, number + most), seed, forbidden):
             found.append(outcome)
             if args.trials is None and time.monotonic() >= end:
                 break
@@ -90,14 +100,19 @@ def show(console: Console, name: str, found: list[Outcome]) -> int:
 
 def main(args: Args) -> int:
     """Run the attacks; returns 1 if anything ended badly."""
+    console = make_console()
+    if args.soak:
+        return int(soak.soak(args.soak, console) > 0)
     names = list(args.only or ATTACKS)
     unknown = [name for name in names if name not in ATTACKS]
     if unknown:
         print(f"there is no attack {unknown[0]!r}; there are {', '.join(ATTACKS)}.", file=sys.stderr)
         return 2
     files.choose(args.models)
-    files.prepare()
-    console, bad = make_console(), 0
+    for module in (files, numbers, environments, threads):
+        if set(names) & set(module.ATTACKS):
+            module.prepare()
+    bad = 0
     for name in names:
         bad += show(console, name, run_attack(name, args, 60.0 * args.minutes / len(names)))
     console.print("nothing went wrong" if bad == 0 else f"{bad} trials went wrong")

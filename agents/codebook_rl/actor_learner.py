@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._validation import LARGEST
 from oda_rl.agents import beta_policy
 from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
@@ -141,7 +142,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """
         if not self.actions.is_continuous or self.config.criterion == "average":
             return 0.0
-        return max(0.0, float(self.numbers.figures[names.BEST_ENDING]))
+        return min(max(0.0, float(self.numbers.figures[names.BEST_ENDING])), LARGEST)
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from oda_rl._schema import Schema
 from oda_rl._types import Array
+from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl import step as kernels
@@ -254,7 +255,7 @@ class TwoTimescaleLearner(ActingLearner):
             return 0.0
         figures = self.numbers.figures
         again = max(0.0, float(figures[names.RECURRING_REWARD])) / (1.0 - self.config.gamma)
-        return max(again, float(figures[names.BEST_ENDING]))
+        return min(max(again, float(figures[names.BEST_ENDING])), LARGEST)
 
     def _finish_level(self) -> None:
         """A temperature is finished: let the codebook change, and find the active cells anew."""
@@ -349,7 +350,7 @@ class TwoTimescaleLearner(ActingLearner):
             "counters": self.numbers.counters.copy(),
             "figures": figures[: names.N_FIGURES].copy(),
             "errors": figures[names.N_FIGURES :].copy(),
-            "tally": self._tally.copy(),
+            "tally": self._scratch.tally.copy(),  # acting beside the learning changes nothing of it
             "slow": self.slow.get_state(under_way),
             "ledger": ledger,
         }

@@ -1,5 +1,6 @@
 """The learner of the baselines: linear Sarsa(lambda) or Q(lambda) over any of their features."""
 
+import threading
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,19 @@ from oda_rl.agents.linear_q.schema import linear_schema
 from oda_rl.agents.observation_scale import ObservationRange
 
 OBSERVE = ObserveFunction(kernels.observe)
+# What has addresses of arrays, and is made anew for copies of them
+ADDRESSES = ("_table", "_groups", "_reading")
 NO_COUNTS = np.empty(0, dtype=np.int64)
+
+
+class _Reading(threading.local):
+    """The table of a learner with scratch arrays of this thread's own: each thread makes them anew."""
+
+    def __init__(self, groups: tuple[Any, ...], scratch: Scratch) -> None:
+        self.groups = groups  # the table has their addresses
+        own: Any = map(np.copy, scratch)
+        self.scratch = Scratch(*own)
+        self.table = np.concatenate([slots(group) for group in (*groups, self.scratch)])
 
 
 class LinearLearner(Learner):
@@ -172,7 +185,7 @@ class LinearLearner(Learner):
         These are the numbers (n_active,) of the features that are 1, or all (n_cells,) of the Fourier
         basis. The warm-up must be over.
         """
-        scratch = self._scratch
+        scratch = self._reading.scratch
         encode(np.asarray(observation, dtype=float), self.features.kind, self._encoder, scratch)
         found = scratch.feature if self.features.is_dense else scratch.index
         return scratch.u.copy(), found.copy()
@@ -245,11 +258,12 @@ class LinearLearner(Learner):
         self._settings = self._make_settings()
         numbers = kernels.Numbers(np.array(self._settings, dtype=float), self.counters, self._figures)
         # The table has their addresses: they must live as long.
-        self._groups = (numbers, self._encoder, self._weights, self.memory, self._scratch)
-        self._table = np.concatenate([slots(group) for group in self._groups])
+        self._groups = (numbers, self._encoder, self._weights, self.memory)
+        self._table = np.concatenate([slots(group) for group in (*self._groups, self._scratch)])
+        self._reading = _Reading(self._groups, self._scratch)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_table", "_groups")}
+        return {name: value for name, value in vars(self).items() if name not in ADDRESSES}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -304,7 +318,8 @@ class LinearLearner(Learner):
         actions = np.zeros(len(observations), dtype=np.int64)
         values = np.full((len(observations), self.n_actions), self.initial_value)
         points = np.ascontiguousarray(observations, dtype=np.float64)
-        if self.is_scaled and not kernels.evaluate(self._table, points, actions, values):
+        reading = self._reading  # kept alive: the learning may take another one meanwhile
+        if self.is_scaled and not kernels.evaluate(reading.table, points, actions, values):
             raise ValueError("observation contains NaN or infinity.")
         return actions, values
 

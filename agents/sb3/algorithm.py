@@ -212,11 +212,13 @@ class OnlineAlgorithm(Saving):
         except BaseException as error:
             self._last_obs = None  # where the environment stands is unknown
             self._end_after(error, callback)
+            where = (
+                f"This was at step {self.num_timesteps} of the training; what was learned before is "
+                "kept and can be saved."
+            )
             if isinstance(error, BadTransitionError):
-                raise BadTransitionError(
-                    f"{error} This was at step {self.num_timesteps} of the training; what was learned "
-                    "before is kept and can be saved."
-                ) from None
+                raise BadTransitionError(f"{error} {where}") from None
+            error.add_note(where)  # of the environment, or of what wraps it
             raise
         finally:
             self.stopping = False

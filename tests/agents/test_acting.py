@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import oda_rl.envs  # noqa: F401
-from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents import SOMQ, FourierSarsa, TileCodingSarsa, TwoTimescaleQ, UniformGridQ
 
 QUICK = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 20, "max_cells": 30}
 TREE = {**QUICK, "tree": True, "growth_cells": 60, "max_cells": 100, "samples_per_cell": 3}
@@ -33,6 +33,7 @@ def points_of(model, n, seed=0):
 
 
 def assert_same(first, second):
+    assert first.learner.get_state()["tally"].tolist() == second.learner.get_state()["tally"].tolist()
     a, b = (model.learner.get_state()["slow"]["codebook"] for model in (first, second))
     for name in a:
         np.testing.assert_array_equal(a[name], b[name], err_msg=name)
@@ -50,6 +51,28 @@ def test_threads_do_not_disturb_each_other(task, options):
     with ThreadPoolExecutor(6) as pool:
         for found in pool.map(act, range(12)):
             np.testing.assert_array_equal(found, expected)
+
+
+BASELINES = {
+    **{kind: {} for kind in (UniformGridQ, TileCodingSarsa)},
+    **{SOMQ: {"n_cells": 16}, FourierSarsa: {"order": 2}},
+}
+
+
+@pytest.mark.parametrize("kind", BASELINES)
+def test_a_baseline_acts_with_scratch_arrays_of_each_thread(kind):
+    """What two threads write to the same arrays goes wrong once in a million actions only."""
+    model = kind(env="oda_rl/CartPole-v1", seed=0, warmup_steps=200, **BASELINES[kind]).learn(1000)
+    points, learner = points_of(model, 50), model.learner
+    expected, _ = model.predict(points, deterministic=True)
+    for array in learner._scratch:
+        array[:] = 77
+    np.testing.assert_array_equal(model.predict(points, deterministic=True)[0], expected)
+    learner.encode(points[0])
+    assert all((array == 77).all() for array in learner._scratch)
+    with ThreadPoolExecutor(2) as pool:
+        own = [pool.submit(lambda: learner._reading.scratch.u.ctypes.data).result() for _ in range(2)]
+    assert learner._reading.scratch.u.ctypes.data not in own
 
 
 @pytest.mark.parametrize(("task", "options"), TASKS)

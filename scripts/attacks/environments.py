@@ -1,0 +1,191 @@
+"""Attacks by environments: what they return is not what their spaces tell, or they break off."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from attacks.trials import EQUAL, LATE, NAN, RAW, REFUSED, VALID, WRONG, Attack, Begin, describe
+from oda_rl import agents
+from oda_rl.agents.learner import BadTransitionError, DivergenceError
+
+STEPS, GOOD_STEPS = 1500, 300
+SMALL = {"warmup_steps": 200, "growth_steps": 300, "growth_cells": 8, "max_cells": 12}
+FEW = {"warmup_steps": 200}
+SPACES = {
+    "Box": spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    "Discrete": spaces.Discrete(6),
+    "Dict": spaces.Dict(place=spaces.Discrete(4), speed=spaces.Box(-1.0, 1.0, (2,), np.float32)),
+}
+ACTIONS = {"numbered": spaces.Discrete(3), "continuous": spaces.Box(-1.0, 1.0, (1,), np.float32)}
+AGENTS: list[tuple[str, dict[str, Any], str, str]] = [
+    *(("TwoTimescaleQ", SMALL, space, "numbered") for space in SPACES),
+    *(("TwoTimescaleAC", SMALL, space, "numbered") for space in SPACES),
+    ("TwoTimescaleQ", SMALL, "Box", "continuous"),
+    ("TwoTimescaleAC", SMALL, "Box", "continuous"),
+    ("UniformGridQ", {"bins": 3, **FEW}, "Box", "numbered"),
+    ("UniformGridQ", FEW, "Discrete", "numbered"),
+    ("SOMQ", {"n_cells": 9, **FEW}, "Box", "numbered"),
+    ("TileCodingSarsa", {"tiles": 2, "tilings": 4, **FEW}, "Box", "numbered"),
+    ("FourierSarsa", {"order": 2, **FEW}, "Dict", "numbered"),
+    ("KernelQ", {"max_points": 20, **FEW}, "Box", "numbered"),
+]
+
+
+class OwnError(Exception):
+    """The environment's own."""
+
+
+def _raise() -> None:
+    raise OwnError("the environment's own")
+
+
+# What comes in place of an observation, or of a reward.
+OBSERVATIONS: dict[str, Callable[[Any], Any]] = {
+    "NaN": lambda seen: _like(seen, np.nan),
+    "infinity": lambda seen: _like(seen, -np.inf),
+    "1e308": lambda seen: _like(seen, 1e308),
+    "1e9": lambda seen: _like(seen, 1e9),
+    "-1": lambda seen: _like(seen, -1),
+    "0.5": lambda seen: _like(seen, 0.5),
+    "longer": lambda seen: np.ones(7),
+    "shorter": lambda seen: np.ones(1),
+    "a matrix": lambda seen: np.ones((2, 2)),
+    "nothing": lambda seen: np.empty(0),
+    "None": lambda seen: None,
+    "a text": lambda seen: "left",
+    "a list": lambda seen: [0.5, 0.25],
+    "float16": lambda seen: np.ones(2, dtype=np.float16),
+    "complex": lambda seen: np.ones(2, dtype=complex),
+    "objects": lambda seen: np.array([None, {}], dtype=object),
+    "a dictionary": lambda seen: {"place": 9, "more": 1},
+    "2**70": lambda seen: 2**70,
+    "its own error": lambda seen: _raise(),
+}
+REWARDS: dict[str, Callable[[Any], Any]] = {
+    "NaN": lambda reward: float("nan"),
+    "infinity": lambda reward: float("inf"),
+    "1e308": lambda reward: 1e308,
+    "-1e308": lambda reward: -1e308,
+    "1e12": lambda reward: 1e12,
+    "None": lambda reward: None,
+    "a text": lambda reward: "much",
+    "an array": lambda reward: np.array([1.0]),
+    "two numbers": lambda reward: np.array([1.0, 2.0]),
+    "complex": lambda reward: 1j,
+    "its own error": lambda reward: _raise(),
+}
+LIES = [
+    *(("observation", name) for name in OBSERVATIONS),
+    *(("reward", name) for name in REWARDS),
+    ("reset", "its own error"),
+    ("reset", "NaN"),
+]
+
+
+def _like(seen: Any, value: float) -> Any:
+    """The observation, with a number in place of its first one."""
+    if isinstance(seen, dict):
+        return {**seen, "speed": _like(seen["speed"], value)}
+    if np.ndim(seen) == 0:
+        return value
+    changed = np.array(seen, dtype=np.float64)
+    changed.flat[0] = value
+    return changed
+
+
+def where_from(error: BaseException) -> str:
+    """The file that an error was raised in."""
+    return traceback.extract_tb(error.__traceback__)[-1].filename
+
+
+class Liar(gym.Env):
+    """A walk that pays for one action; once, or from then on, it lies."""
+
+    def __init__(self, space: spaces.Space, action_space: spaces.Space) -> None:
+        self.observation_space, self.action_space = space, action_space
+        self.lie, self.at, self.lasting, self.n = ("", ""), 0, False, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        what, name = self.lie
+        seen = self._observe()
+        return (OBSERVATIONS[name](seen) if what == "reset" and self._lies() else seen), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """One step, of which every twentieth ends the episode."""
+        self.n += 1
+        seen, reward = self._observe(), float(np.ravel(action)[0] > 0.5)
+        what, name = self.lie
+        if self._lies():
+            seen = OBSERVATIONS[name](seen) if what == "observation" else seen
+            reward = REWARDS[name](reward) if what == "reward" else reward
+        return seen, reward, self.n % 20 == 0, False, {}
+
+    def _lies(self) -> bool:
+        return self.n >= self.at > 0 if self.lasting or self.lie[0] == "reset" else self.n == self.at > 0
+
+    def _observe(self) -> Any:
+        seen: Any = self.observation_space.sample()
+        return seen
+
+
+def make(number: int) -> Any:
+    """The agent of a number, with one environment or two."""
+    name, options, space, actions = AGENTS[number % len(AGENTS)]
+    n_envs = 1 + number // len(AGENTS) % 2
+    kind: Any = getattr(agents, name)
+    envs = [Liar(SPACES[space], ACTIONS[actions]) for _ in range(n_envs)]
+    env: Any = envs[0] if n_envs == 1 else DummyVecEnv([lambda one=one: one for one in envs])  # type: ignore[misc]
+    return kind(env=env, seed=0, **options), envs[-1]
+
+
+def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, str, float]:
+    """One trial: an agent and a lie; the agents change fastest.
+
+    Right is an error that names the step, and a model that is as sound as before; or no error, and a
+    sound model.
+    """
+    lie = LIES[number // (2 * len(AGENTS)) % len(LIES)]
+    model, liar = make(number)
+    liar.at, liar.lasting, liar.lie = int(rng.integers(1, STEPS)), bool(rng.random() < 0.3), lie
+    begin(type(model).__name__, f"{lie[0]}: {lie[1]} at {liar.at}, {'lasting' * liar.lasting}")
+    try:
+        model.learn(STEPS)
+        verdict, detail = (VALID if liar.n >= liar.at else EQUAL), ""
+    except (BadTransitionError, DivergenceError) as error:
+        verdict, detail = REFUSED, describe(error)
+        if "step" not in str(error):
+            return WRONG, f"no step is named: {error}", 0.0
+    except Exception as error:  # the environment's own, or that of a wrapper of SB3's
+        verdict, detail = REFUSED, describe(error)
+        own = isinstance(error, OwnError) or "stable_baselines3" in where_from(error)
+        if not own or "step" not in "".join(getattr(error, "__notes__", ())):
+            return RAW, detail, 0.0
+    try:
+        liar.lie = "", ""
+        model.learn(GOOD_STEPS, reset_num_timesteps=False)
+        rows = np.stack([model.observations.encode(liar._observe()) for _ in range(20)])
+        values = model.learner.action_values(np.ascontiguousarray(rows, dtype=np.float64))
+        model.predict(liar._observe(), deterministic=True)
+    except Exception as error:
+        return LATE, describe(error), 0.0
+    return (verdict, detail, 0.0) if np.isfinite(values).all() else (NAN, detail, 0.0)
+
+
+def prepare() -> None:
+    """Have all code compiled before a child is forked."""
+    for number in range(2 * len(AGENTS)):
+        model, _ = make(number)
+        model.learn(STEPS)
+        model.predict(model.observation_space.sample(), deterministic=True)
+
+
+ATTACKS: dict[str, Attack] = {"environments": attack}

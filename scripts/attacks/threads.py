@@ -1,0 +1,88 @@
+"""Attacks by threads: eight of them act with models, one of which learns all the while."""
+
+import io
+import threading
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from attacks.models import MAKERS, N_STEPS, model_bytes
+from attacks.trials import EQUAL, WRONG, Attack, Begin
+
+THREADS, POINTS = 8, 64
+# Actions of each trial whose right answers are known, over all threads.
+ACTIONS = 100_000
+LEARN_STEPS = 4000
+NAMES = [
+    *("TwoTimescaleQ", "TwoTimescaleQ, tree", "TwoTimescaleQ, continuous", "TwoTimescaleQ, table"),
+    *("TwoTimescaleAC", "TwoTimescaleQ, per action", "UniformGridQ", "SOMQ", "TileCodingSarsa"),
+    *("FourierSarsa", "KernelQ"),
+]
+assert set(NAMES) <= set(MAKERS)
+
+
+def load(name: str) -> Any:
+    """The model of a name, with an environment to learn from."""
+    kind, content = model_bytes(name)
+    model: Any = kind.load(io.BytesIO(content))
+    model.set_env(gym.make(model.env_id))
+    return model
+
+
+def content_of(model: Any) -> bytes:
+    """Its file."""
+    file = io.BytesIO()
+    model.save(file)
+    return file.getvalue()
+
+
+def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, str, float]:
+    """One trial: threads get the right actions of a model at rest; one that learns learns the same."""
+    name = NAMES[number % len(NAMES)]
+    begin(name, f"{ACTIONS} actions of {THREADS} threads")
+    resting, learning, alone = load(name), load(name), load(name)
+    points = np.array([resting.observation_space.sample() for _ in range(POINTS)])
+    if points.dtype.kind == "f":
+        points = rng.normal(size=points.shape).astype(points.dtype)
+    expected = resting.predict(points, deterministic=True)[0]
+    alone.learn(LEARN_STEPS, reset_num_timesteps=False)
+    wrong, errors = [0] * THREADS, []
+
+    def act(thread: int) -> None:
+        own = np.random.default_rng([number, thread])
+        try:
+            for _ in range(ACTIONS // THREADS // POINTS + 1):
+                order = own.permutation(POINTS)
+                found = resting.predict(points[order], deterministic=True)[0]
+                wrong[thread] += int(
+                    np.any(found != expected[order], axis=tuple(range(1, found.ndim))).sum()
+                )
+                found, _ = learning.predict(points[order], deterministic=True)
+                wrong[thread] += sum(not learning.action_space.contains(action) for action in found)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=act, args=(i,)) for i in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    learning.learn(LEARN_STEPS, reset_num_timesteps=False)
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    if sum(wrong):
+        return WRONG, f"{sum(wrong)} actions", 0.0
+    same = content_of(learning) == content_of(alone)
+    return (EQUAL, "", 0.0) if same else (WRONG, "something else was learned", 0.0)
+
+
+def prepare() -> None:
+    """Have all code compiled before a child is forked."""
+    for name in NAMES:
+        model = load(name)
+        model.learn(N_STEPS, reset_num_timesteps=False)
+        model.predict(model.observation_space.sample(), deterministic=True)
+
+
+ATTACKS: dict[str, Attack] = {"threads": attack}
