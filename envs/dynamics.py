@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
-import numba
-import numba.experimental.function_type  # teaches numba the type of a CompiledFunction
+import numba.experimental.function_type  # noqa: F401  (teaches numba the type of a CompiledFunction)
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numba import types
 from numba.extending import typeof_impl
 from numpy.typing import ArrayLike, NDArray
+
+from oda_rl._jit import kernel
 
 if TYPE_CHECKING:
     from oda_rl.envs.compiled import CompiledEnv
@@ -58,18 +59,11 @@ class CompiledFunction(types.WrapperAddressProtocol):
     def compiled(self) -> Callable[..., Any]:
         """The numba function. The first look compiles it, or loads it from the cache on disk."""
         if self._compiled is None:
-            try:
-                self._compiled = self._compile(cache=True)
-            except RuntimeError as error:
-                if "cannot cache" not in str(error):
-                    raise
-                # Typed at a prompt, or installed where nothing can be written.
-                self._compiled = self._compile(cache=False)
+            made: Any = kernel(self.function)
+            made.compile(self.signature())
+            made.disable_compile()
+            self._compiled = made
         return self._compiled
-
-    def _compile(self, cache: bool) -> Callable[..., Any]:
-        decorate = numba.njit(self.signature(), cache=cache, nogil=True, error_model="numpy")
-        return decorate(self.function)
 
     def __call__(self, *arrays: NDArray[np.float64]) -> Any:
         """Call the compiled function."""

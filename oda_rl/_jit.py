@@ -27,6 +27,8 @@ LEAN: Any = {**OPTIONS, "_nrt": False}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 # Bytes of a line of the processor's cache, and of its longest vectors
 CACHE_LINE = 64
+# Where compiled code was found broken: one warning in a process is enough
+BROKEN: list[str] = []
 
 
 class _OwnCode(JITCodeLibrary):
@@ -99,10 +101,13 @@ class _KernelCache(FunctionCache):
             _warn_of_full_disk(self.cache_path, error.strerror or str(error))
 
 
-@cache
 def _warn_of_broken_cache(folder: str, reason: str) -> None:
+    if BROKEN:
+        return
+    BROKEN.append(folder)
     warnings.warn(
-        f"compiled code in {folder} cannot be read ({reason}); it is compiled anew.",
+        f"compiled code in {folder} cannot be read ({reason}); it is compiled anew, "
+        "as all that is broken there.",
         RuntimeWarning,
         stacklevel=4,
     )

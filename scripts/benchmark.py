@@ -6,6 +6,7 @@ python scripts/benchmark.py agent --plot                   # return against numb
 python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by seed
 python scripts/benchmark.py suite                          # the defaults on 29 tasks, beside SB3's
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
+python scripts/benchmark.py cold                           # from nothing compiled to CartPole solved
 python scripts/benchmark.py envs                           # steps per second of the environments
 python scripts/benchmark.py encodings                      # SB3's agents on states of a partition
 python scripts/benchmark.py partition                      # the partitioner against k-means
@@ -24,6 +25,7 @@ import tyro
 
 from benchmarks.agent import Agent, QAgent, run_agent
 from benchmarks.clusters import Clusters, run_clusters
+from benchmarks.cold import Cold, run_cold
 from benchmarks.encodings import Encodings, run_encodings
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
@@ -40,6 +42,7 @@ COMMANDS = {
     "agent": (Agent, run_agent),
     "suite": (Suite, run_suite),
     "speed": (Speed, run_speed),
+    "cold": (Cold, run_cold),
     "envs": (Envs, run_envs),
     "encodings": (Encodings, run_encodings),
     "partition": (Partition, run_partition),

@@ -42,7 +42,7 @@ def test_a_broken_cache_is_compiled_anew_and_a_full_disk_goes_without(tmp_path):
     for n, (ending, content) in enumerate(BROKEN):
         (path,) = tmp_path.rglob(f"*.add_{n}-*.{ending}")
         path.write_bytes(content)
-    assert "it is compiled anew" in run(tmp_path)
+    assert run(tmp_path).count("it is compiled anew") == 1
     assert run(tmp_path) == ""
 
 

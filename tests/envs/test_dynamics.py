@@ -225,3 +225,26 @@ def test_a_twin_is_found_only_where_it_is_equal(monkeypatch):
     monkeypatch.setattr(gym, "registry", changed)
     gym.register("CartPole-v1", HeavyCartPole, max_episode_steps=500)
     assert find_twin("CartPole-v1") == "CartPole-v1"  # compiled, but not the same task
+
+
+def test_a_broken_cache_of_an_environment_is_made_anew(tmp_path):
+    code = (
+        "import gymnasium as gym, oda_rl.envs as e;"
+        "print(e.find_dynamics(gym.make('oda_rl/MountainCar-v0')).reset.compiled is not None)"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "True\n"
+        return done.stderr
+
+    assert "Warning" not in run()
+    files = [*tmp_path.rglob("*.nb?")]
+    assert files
+    for path in files:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert run().count("RuntimeWarning") == 1
+    assert "Warning" not in run()

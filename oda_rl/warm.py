@@ -1,0 +1,106 @@
+"""Compile all that is usually needed, ahead of its first use: `python -m oda_rl.warm`.
+
+For images and continuous integration: machine code is kept beside the package, or in the folder that
+NUMBA_CACHE_DIR names, and every later process reads it from there. Where Stable-Baselines3 is not
+installed, the estimators alone are compiled.
+"""
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib import import_module
+from importlib.util import find_spec
+from multiprocessing import get_context
+
+import numpy as np
+
+STEPS = 4000
+# An agent, and a task that needs another part of its code than the others.
+TRAININGS = (
+    ("TwoTimescaleAC", "oda_rl/CartPole-v1"),
+    ("TwoTimescaleAC", "oda_rl/Pendulum-v1"),
+    ("TwoTimescaleQ", "oda_rl/CartPole-v1"),
+    ("TwoTimescaleQ", "oda_rl/Pendulum-v1"),
+    ("TwoTimescaleQ", "FrozenLake-v1"),
+    ("UniformGridQ", "oda_rl/CartPole-v1"),
+    ("SOMQ", "oda_rl/CartPole-v1"),
+    ("TileCodingSarsa", "oda_rl/CartPole-v1"),
+    ("FourierSarsa", "oda_rl/CartPole-v1"),
+)
+ESTIMATORS = ("ODAPartition", "ODAClassifier", "ODARegressor")
+
+
+def fit(estimator: str) -> None:
+    """Compile what an estimator needs: fitted at once, and from a stream."""
+    kind = getattr(import_module("oda_rl"), estimator)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = (X[:, 0] > 0.0).astype(int) if estimator == "ODAClassifier" else X[:, 0]
+    model = kind(random_state=0).fit(X, y)
+    model.partial_fit(X, y)
+    model.predict(X)
+
+
+def train(agent: str, env_id: str) -> None:
+    """Compile what an agent needs in an environment: to learn, and to act."""
+    import_module("oda_rl.envs")
+    model = getattr(import_module("oda_rl.agents"), agent)(env=env_id, seed=0)
+    model.learn(STEPS)
+    model.predict(model.env.reset(), deterministic=True)
+
+
+def compile_environments() -> None:
+    """Compile the dynamics of all environments that have them."""
+    envs = import_module("oda_rl.envs")
+    gym = import_module("gymnasium")
+    for env_id in [one for one in gym.registry if one.startswith("oda_rl/")]:
+        with gym.make(env_id) as env:
+            dynamics = envs.find_dynamics(env)
+        if dynamics is not None:
+            assert dynamics.step.compiled
+            assert dynamics.reset.compiled
+
+
+def find_work() -> dict[str, tuple[Callable[..., None], tuple[str, ...]]]:
+    """All that is to be done, by what to call it; what takes longest comes first."""
+    work: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {}
+    if find_spec("stable_baselines3"):
+        work |= {f"{agent} on {env_id}": (train, (agent, env_id)) for agent, env_id in TRAININGS}
+    work["environments"] = (compile_environments, ())
+    return work | {estimator: (fit, (estimator,)) for estimator in ESTIMATORS}
+
+
+def timed(function: Callable[..., None], arguments: tuple[str, ...]) -> float:
+    """Call a function; returns the seconds of the processor."""
+    begun = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of trainings too short for what they are asked
+        function(*arguments)
+    return time.process_time() - begun
+
+
+def main(typed: Sequence[str] | None = None) -> int:
+    """Compile, with a line for each part."""
+    parser = argparse.ArgumentParser(prog="python -m oda_rl.warm", description=__doc__)
+    work = find_work()
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--only", nargs="+", default=[""], help="parts that begin with these words")
+    args = parser.parse_args(typed)
+    chosen = {name: todo for name, todo in work.items() if name.startswith(tuple(args.only))}
+    if not chosen or args.jobs < 1:
+        parser.error(f"--only must begin a part's name, --jobs be at least 1; parts: {', '.join(work)}.")
+    begun = time.perf_counter()
+    with ProcessPoolExecutor(min(args.jobs, len(chosen)), get_context("spawn")) as pool:
+        names = {pool.submit(timed, *todo): name for name, todo in chosen.items()}
+        for future in as_completed(names):
+            print(f"{names[future]}: {future.result():.1f} s of the processor", flush=True)
+    print(f"All is compiled, after {time.perf_counter() - begun:.1f} s.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""From nothing compiled to CartPole solved, beside SB3's PPO: each in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from common.arguments import Count, Positive
+from common.tables import show_table
+
+SCRIPTS = Path(__file__).parents[1]
+# What JAX users wait for before the first step, as published for several libraries
+JAX = "37 to 400 s"
+IMPORT = "import time, stable_baselines3\nprint('[' + str(time.process_time()) + ']')"
+SOLVE = """
+import json, sys, time
+import stable_baselines3, torch
+torch.set_num_threads(1)
+imported = time.process_time()
+import gymnasium as gym
+import oda_rl.envs
+from benchmarks.plans import Plan, make_model
+from benchmarks.training import EVALUATION_SEED, CurveCallback, Evaluation
+from sb3_zoo import find_zoo_options
+algorithm, env_id, seed, steps = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+options = find_zoo_options(algorithm, env_id) if algorithm == "PPO" else {}
+model = make_model(Plan(algorithm, env_id, steps, options=options), seed)
+curve = CurveCallback(Evaluation("CartPole-v1", 20, EVALUATION_SEED), 5000, goal=475.0)
+model.learn(steps, callback=curve)
+print(json.dumps([time.process_time(), curve.solved, model.num_timesteps]))
+"""
+
+
+@dataclass
+class Cold:
+    """Time a process from its start to CartPole solved: nothing compiled, all compiled, SB3's PPO.
+
+    Solved is a mean of 475 over 20 greedy episodes, evaluated every 5,000 steps; the evaluations count.
+    Seconds are those of the processor, the interpreter's start and all imports included.
+    """
+
+    seeds: tuple[Count, ...] = (0, 1, 2)
+    """Seeds of each; the first one alone where nothing is compiled."""
+    max_timesteps: Positive = 200_000
+    """Steps after which it is given up."""
+
+
+def run_alone(code: str, cache: Path, *arguments: object) -> list[float]:
+    """What a program prints, run by an interpreter of its own, with compiled code in a folder."""
+    environment = {
+        **{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
+        "PYTHONPATH": str(SCRIPTS),
+        "PYTHONPYCACHEPREFIX": str(cache / "bytecode"),
+        "NUMBA_CACHE_DIR": str(cache / "machine"),
+    }
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_cold(args: Cold, console: Console) -> None:
+    """The table of `benchmark.py cold`."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, console.status("timing"):
+        cache = Path(folder)
+        run_alone(IMPORT, cache)  # Python compiles SB3's own modules once
+        base = float(np.median([run_alone(IMPORT, cache)[0] for _ in range(3)]))
+        rows.append(("import stable_baselines3", f"{base:.1f} s", "", ""))
+
+        def add(title: str, algorithm: str, env_id: str, seeds: tuple[int, ...], reach: str) -> None:
+            made = [run_alone(SOLVE, cache, algorithm, env_id, s, args.max_timesteps) for s in seeds]
+            seconds, _, steps = np.median(made, axis=0)
+            solved = sum(map(bool, np.array(made)[:, 1]))
+            passed = f"{steps:,.0f} steps" if solved == len(made) else f"{solved} of {len(made)} solved"
+            rows.append((title, f"{seconds:.1f} s", passed, reach))
+
+        ours = "TwoTimescaleAC", "oda_rl/CartPole-v1"
+        add("nothing compiled", *ours, args.seeds[:1], "less than PPO's")
+        add("all compiled", *ours, args.seeds, f"{base + 1.5:.1f} s")
+        add("SB3's PPO, RL Zoo's hyperparameters", "PPO", "CartPole-v1", args.seeds, "")
+    rows.append(("JAX's compile times alone, as published", JAX, "", ""))
+    show_table(console, "A process, to CartPole-v1 solved", ("", "seconds", "", "to be reached"), rows)

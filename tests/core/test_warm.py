@@ -1,0 +1,19 @@
+"""What is compiled ahead."""
+
+import pytest
+
+from oda_rl import warm
+
+
+def test_every_part_can_be_compiled(monkeypatch):
+    work = warm.find_work()
+    assert {"ODAPartition", "environments", "TwoTimescaleAC on oda_rl/CartPole-v1"} <= work.keys()
+    assert warm.timed(*work["ODAPartition"]) > 0.0
+    monkeypatch.setattr(warm, "STEPS", 50)
+    assert warm.timed(*work["TwoTimescaleQ on FrozenLake-v1"]) > 0.0
+
+
+def test_what_is_not_there(capsys):
+    with pytest.raises(SystemExit):
+        warm.main(["--only", "nothing"])
+    assert "--only must begin a part's name" in capsys.readouterr().err
