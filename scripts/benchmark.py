@@ -12,6 +12,7 @@ python scripts/benchmark.py encodings                      # SB3's agents on sta
 python scripts/benchmark.py partition                      # the partitioner against k-means
 python scripts/benchmark.py clusters                       # how many clusters, against other rules
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
+python scripts/benchmark.py streams                        # streams that change, beside river's learners
 python scripts/benchmark.py trees                          # trees against flat codebooks
 python scripts/benchmark.py programs                       # return against numbers of small policies
 python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
@@ -31,6 +32,7 @@ from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
 from benchmarks.programs import Programs, run_programs
 from benchmarks.speed import COMPILED, Envs, Speed, run_envs, run_speed
+from benchmarks.streams import Streams, run_streams
 from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
@@ -48,6 +50,7 @@ COMMANDS = {
     "partition": (Partition, run_partition),
     "clusters": (Clusters, run_clusters),
     "supervised": (Supervised, run_supervised),
+    "streams": (Streams, run_streams),
     "trees": (Trees, run_trees),
     "kernels": (Kernels, run_kernels),
     "programs": (Programs, run_programs),

@@ -95,7 +95,7 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
     n_warmup : int, default=100
         Samples of a stream that are gathered before the annealing begins. Until then there is one
         codevector, their mean.
-    forgetting : {"adwin"} or None, default="adwin"
+    forgetting : {"adwin", None}, default="adwin"
         Whether a stream is watched: one sample in four is measured before it is learned from, and where
         ADWIN finds that they are further from the codevectors than before, learning begins anew from the
         latest samples. `drifts_` tells when. None never forgets: for streams that are ordered.

@@ -170,3 +170,13 @@ def test_numbers_of_clusters(module, monkeypatch):
     printed = console.export_text()
     assert "blobs 3" in printed
     assert "annealing: best or level on" in printed
+
+
+def test_streams(run):
+    pytest.importorskip("river", reason="river is not installed")
+    options = ["--samples", 400, "--datasets", "Phishing", "--models"]
+    code, output = run("benchmark", "streams", *options, "ODA", "last class")
+    assert code == 0, output
+    row = next(line for line in output.splitlines() if "Phishing" in line)
+    ours, last = (float(part) for part in row.split("│")[2:4])
+    assert ours > last + 0.05

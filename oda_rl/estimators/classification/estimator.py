@@ -97,7 +97,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         divergences of positive data features are multiplied by numbers only, and `"within"` is
         `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly
         more often of one class in the features as they are: those of one unit, such as pixels.
-    local_model : {"auto", "linear"} or None, default="auto"
+    local_model : {"auto", "linear", None}, default="auto"
         Linear logits in a few soft cells of their own, in features mapped to a normal by their ranks:
         they see boundaries that are nearly planes, and do not mind skewed features. `"linear"`: with
         `rule="bayes"` they decide alone. None: the densities do. `"auto"`: `fit` adds the
@@ -132,7 +132,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         Cells with less of the probability of their class are pruned (eps_r).
     n_warmup : int, default=100
         Samples of a stream that are gathered before the annealing begins.
-    forgetting : {"adwin"} or None, default="adwin"
+    forgetting : {"adwin", None}, default="adwin"
         Whether a stream is watched: one sample in four is predicted before it is learned from, and where
         ADWIN finds that they are classified wrongly more often than before, learning begins anew from
         the latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such

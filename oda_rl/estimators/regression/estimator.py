@@ -78,7 +78,7 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
     n_warmup : int, default=200
         Samples of a stream that are gathered first: they tell the scales of inputs and outputs, and how
         much the inputs matter. Until then their mean is predicted.
-    forgetting : {"adwin"} or None, default="adwin"
+    forgetting : {"adwin", None}, default="adwin"
         Whether a stream is watched: one sample in four is predicted before it is learned from, and where
         ADWIN finds that they err more than before, learning begins anew from the
         latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such as

@@ -66,7 +66,7 @@ class MultiResolutionODA(Forgetful, TreeEstimator):
         Leaves, at most. Cells with the largest errors come first.
     n_jobs : int or None, default=None
         Threads in which `fit` grows branches; the result is the same with any number.
-    forgetting : {"adwin"} or None, default="adwin"
+    forgetting : {"adwin", None}, default="adwin"
         Whether a stream is watched: one sample in four is predicted before it is learned from, and where
         ADWIN finds that they are predicted worse than before, learning begins anew from the
         latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such as
