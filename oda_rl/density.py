@@ -1,5 +1,6 @@
 """The histogram over the cells of a codebook, as a density estimator (Theorem 4)."""
 
+from collections.abc import Callable
 from math import lgamma, log, pi
 
 import numpy as np
@@ -33,6 +34,46 @@ def log_volumes(spreads: Array, weights: Array) -> Array:
     d = spreads.shape[1]
     unit_ball = 0.5 * d * log(pi) - lgamma(0.5 * d + 1.0)
     return unit_ball + 0.5 * np.sum(np.log((d + 2.0) * floored(spreads, weights)), axis=1)
+
+
+def box_around(codevectors: Array, spreads: Array) -> Array:
+    """The box of the data, of shape (2, n_features): lower and upper ends.
+
+    Cells that are filled uniformly reach sqrt(3) standard deviations to either side.
+    """
+    reach = np.sqrt(3.0 * spreads)
+    return np.stack([(codevectors - reach).min(axis=0), (codevectors + reach).max(axis=0)])
+
+
+def cell_volumes(
+    box: Array, n_codevectors: int, assign: Callable[[Array], NDArray[np.int64]], n_draws: int, seed: int
+) -> tuple[Array, Array]:
+    """Volumes Vol(S_i) of Voronoi cells inside a box, by Monte Carlo (Theorem 4).
+
+    Parameters
+    ----------
+    box : ndarray of shape (2, n_features)
+        Its lower and upper ends.
+    n_codevectors : int
+        K.
+    assign : callable
+        Gives the cells of points of shape (n, n_features).
+    n_draws : int
+        Points drawn uniformly in the box.
+    seed : int
+        Draws them.
+
+    Returns
+    -------
+    tuple of two ndarrays of shape (n_codevectors,)
+        The volumes, none below that of a single draw, and their relative standard errors
+        sqrt((1 - q) / (q n)), q the part of the draws.
+    """
+    lower, upper = box
+    points = np.random.default_rng(seed).uniform(lower, upper, (n_draws, len(lower)))
+    drawn = np.maximum(1, np.bincount(assign(points), minlength=n_codevectors))
+    part = drawn / n_draws
+    return part * float(np.prod(upper - lower)), np.sqrt((1.0 - part) / drawn)
 
 
 def floored(spreads: Array, weights: Array) -> Array:

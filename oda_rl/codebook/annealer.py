@@ -15,7 +15,7 @@ from oda_rl.codebook.identities import Identities
 from oda_rl.codebook.learning import Models, Pace, anneal
 from oda_rl.codebook.schedule import Cooling, Level, Stepsize
 
-BIFURCATIONS = ("perturb", "critical")
+BIFURCATIONS = ("perturb", "critical", "literal")
 # Above temperature zero a cell moves only for so many times what it serves: where data have jumped.
 MISSING_MARGIN = 10.0
 # What `Annealer.get_state` gives, of a codebook with the sizes n and K.
@@ -83,10 +83,11 @@ class Annealer:
         Lighter cells are pruned (eps_r).
     perturbation : float, default=0.1
         Half the way between the children of a split, in standard deviations of the cell (delta).
-    bifurcation : {"critical", "perturb"}, default="critical"
+    bifurcation : {"critical", "perturb", "literal"}, default="critical"
         `"critical"` splits a cell along its leading axis when the temperature falls below the critical
         one (Theorem 5); `"perturb"` doubles every cell at every temperature and merges the pairs that
-        do not separate, as the papers do.
+        do not grow apart; `"literal"` is Algorithm 1 as printed: twins a step of `perturbation` times
+        the root of the temperature off, merged if they come within `tol_merge`, and nothing else.
     check_every, max_samples : int, default=50 and 500
         Samples per cell between two checks for convergence, and at most at one temperature.
     memory : int, default=0
@@ -355,7 +356,8 @@ class Annealer:
             self._number_cells()
             return tuple(float(value) for value in met)
         critical = book.critical_temperatures
-        bifurcations.double(book, self.temperature, self.perturbation, self.rng)
+        judged = self.bifurcation == "perturb"
+        bifurcations.double(book, self.temperature, self.perturbation, self.rng, judged)
         return tuple(float(value) for value in np.sort(critical[critical > cooled])[::-1])
 
     def _number_cells(self) -> None:

@@ -44,11 +44,20 @@ def seed_axes(book: Codebook, rng: np.random.Generator) -> None:
     book.axis[:, : len(book)][:, blank] = 1e-12 * directions.T
 
 
-def double(book: Codebook, temperature: float, perturbation: float, rng: np.random.Generator) -> None:
-    """Give every cell a twin in a random direction: cell i and cell n + i are a pair."""
+def double(
+    book: Codebook,
+    temperature: float,
+    perturbation: float,
+    rng: np.random.Generator,
+    by_spread: bool = True,
+) -> None:
+    """Give every cell a twin in a random direction: cell i and cell n + i are a pair.
+
+    The steps are in standard deviations of the cell, or (not `by_spread`) in roots of the temperature.
+    """
     critical = book.critical_temperatures
     for i, direction in enumerate(random_directions(len(book), book.n_features, rng)):
-        deviation = np.sqrt(critical[i] if critical[i] > 0.0 else temperature)
+        deviation = np.sqrt(critical[i] if by_spread and critical[i] > 0.0 else temperature)
         offset = perturbation * deviation * direction
         book.split(i, offset / book.divergence.scale(book.location[:, i]))
 

@@ -1,7 +1,7 @@
 """Progressive partitioning as a scikit-learn clusterer that also learns from a stream."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,13 +9,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
-from oda_rl._validation import check_scale
+from oda_rl._validation import check_scale, numbers_of
+from oda_rl.codebook.annealer import BIFURCATIONS
 from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.base import FITTED, CodebookEstimator, StreamEstimator
 from oda_rl.estimators.clusters import choose_clusters
+from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.session import Run, run_schema
@@ -55,11 +57,16 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         What the schedule multiplies by at each step (gamma), in (0, 1).
     schedule : {"temperature", "lambda"}, default="temperature"
         What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
-    bifurcation : {"critical", "perturb"}, default="critical"
+    bifurcation : {"critical", "perturb", "literal"}, default="critical"
         How splits are found. `"critical"` follows the covariance of every cell along its leading
         direction, and splits it there when T falls below the critical temperature (Theorem 5).
         `"perturb"` gives every codevector a twin at every temperature and merges the pairs that do not
-        separate (Algorithm 1), with twice as many codevectors while it learns.
+        separate (Algorithm 1), with twice as many codevectors while it learns. `"literal"` is Algorithm
+        1 as the paper prints it: twins are merged if they come within `tol_merge` (0.1, say), whatever
+        theory and other samples tell; with `finish=False` that is all there is.
+    init : array-like of shape (n, n_features) or None, default=None
+        Codevectors to begin with, of equal weight, in the units of the data; the mean of the data if not
+        given.
     divergence : {"squared_euclidean", "kl", "itakura_saito"} or Divergence, default="squared_euclidean"
         A Bregman divergence; for one of your own see `oda_rl.divergences.Divergence.from_functions`.
     scale : array-like of shape (n_features,) or None, default=None
@@ -184,6 +191,7 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
     cooling: float = 0.9
     schedule: str = "temperature"
     bifurcation: str = "critical"
+    init: ArrayLike | None = None
     divergence: str | Divergence = "squared_euclidean"
     scale: ArrayLike | None = None
     finish: bool = True
@@ -198,6 +206,10 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
     n_warmup: int = 100
     forgetting: str | None = "adwin"
     random_state: Any = None
+    _own_constraints: ClassVar[dict[str, Any]] = {
+        "bifurcation": [choice(*BIFURCATIONS)],
+        "init": ["array-like", None],
+    }
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -346,7 +358,19 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         self.scale_ = None if self.scale is None else check_scale(self.scale, n_features)
         self._run = Run(settings, n_features, rng)
         self._run.keep_identities()
-        self._run.only_effective = True
+        self._run.only_effective = self.bifurcation != "literal"
+        if self.init is not None:
+            self._run.first = self._scaled(self._check_init(self.init, n_features))
+
+    def _check_init(self, init: ArrayLike, n_features: int) -> Array:
+        given = numbers_of(init, "init")
+        if given.ndim != 2 or given.shape[1] != n_features or not 0 < len(given) <= self.max_codevectors:
+            raise ValueError(
+                f"init must have shape (n, {n_features}) with n from 1 to max_codevectors="
+                f"{self.max_codevectors}, got {given.shape}."
+            )
+        self._divergence.check(given, "init")
+        return given
 
     def _show_stream(self) -> None:
         """Publish what the run has learned from a stream."""

@@ -28,7 +28,7 @@ SETTLED = 1e-6
 SETTLE_SAMPLES, SETTLE_WORK = 100, 40_000
 # Samples presented between two checks, however few the cells. Whether a pair grows can be told from a
 # random walk only after many; a covariance is averaged over all temperatures of a single cell.
-MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000}
+MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000, "literal": 4000}
 MIN_ORDER = 200
 
 
@@ -81,6 +81,7 @@ class Run:
         self.payload: dict[str, tuple[int, str]] = {}  # fields of the cells, besides their variances
         self.identities: Identities | None = None
         self.only_effective = False
+        self.first: Array | None = None  # codevectors to begin with
         self.buffer = np.empty((0, n_features))
         self.buffer_weight = np.empty(0)
         self._clock = time.perf_counter()
@@ -229,7 +230,11 @@ class Run:
         book = Codebook(d, {"spread": (d, "mean"), **self.payload}, divergence)
         book.add(mean)
         book.axis[:, 0] = axis
-        book["spread"][:, 0] = variances
+        if self.first is not None:
+            book.remove(0)
+            for codevector in self.first:
+                book.axis[:, book.add(codevector, 1.0 / len(self.first))] = axis
+        book["spread"][:] = variances[:, None]
         self.annealer = self.settings.annealer(
             book, critical, self.min_samples, self.rng, self.annealer_type
         )

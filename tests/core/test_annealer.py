@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from oda_rl import Annealer, Codebook, Cooling
+from oda_rl import Annealer, Codebook, Cooling, ODAPartition
+from oda_rl.codebook import bifurcation
 
 
 def make_annealer(samples, **options):
@@ -163,3 +164,76 @@ def test_bad_parameters(options, message):
 def test_empty_codebook():
     with pytest.raises(ValueError, match="at least one cell"):
         Annealer(Codebook(2), t_max=1.0, t_min=0.1)
+
+
+def transcript(samples, first, directions, temperatures, length, delta, tolerance, lightest):
+    """Algorithm 1 of the paper, line by line; checks every `length` samples per cell."""
+    mu, p, path, seen = first.copy(), np.full(len(first), 1.0 / len(first)), [], 0
+    for t, temperature in enumerate(temperatures):
+        if t > 0:
+            step = delta * np.sqrt(temperatures[t - 1] / 2.0) * directions[t - 1]
+            mu, p = np.concatenate([mu + step, mu - step]), np.concatenate([p, p]) / 2.0
+        sigma = mu * p[:, None]
+        for n in range(1, 2 * length * len(mu)):
+            x, seen = samples[seen], seen + 1
+            share = p * np.exp(-np.sum((x - mu) ** 2, axis=1) / temperature)
+            share, a = share / share.sum(), 1.0 / (1.0 + n)
+            p = p + a * (share - p)
+            sigma = sigma + a * (x * share[:, None] - sigma)
+            mu = sigma / p[:, None]
+        i = 0
+        while i < len(mu) - 1:  # effective codevectors; what is discarded leaves its weight behind
+            distance = np.sum((mu[i + 1 :] - mu[i]) ** 2, axis=1)
+            k = i + 1 + int(distance.argmin())
+            if distance.min() >= tolerance * temperature:
+                i += 1
+                continue
+            mu[i] = (p[i] * mu[i] + p[k] * mu[k]) / (p[i] + p[k])
+            p[i] += p[k]
+            mu[k], p[k] = mu[-1], p[-1]
+            mu, p = mu[:-1], p[:-1]
+        mu, p = mu[p >= lightest], p[p >= lightest]
+        p = p / p.sum()
+        path.append(mu)
+    return path
+
+
+def test_the_literal_algorithm_is_that_of_the_paper():
+    """Twins with noise, eq. 12 and 13, merged by distance: against the paper's own lines."""
+    rng = np.random.default_rng(3)
+    samples = rng.permutation(np.concatenate([rng.normal(m, 0.3, (2000, 2)) for m in (-2.0, 0.0, 2.0)]))
+    first = np.array([[-1.0, 0.0], [1.0, 0.5]])
+    book = Codebook(2)
+    for place in first:
+        book.add(place, 0.5)
+    annealer = Annealer(
+        book,
+        **{"t_max": 30.0, "t_min": 1.0, "bifurcation": "literal", "cooling": Cooling(0.6), "seed": 5},
+        **{"tol_merge": 0.02, "tol_converge": 0.0, "check_every": 100, "max_samples": 100},
+    )
+    found = []
+    annealer.at_level_end = lambda: found.append(book.codevectors) is not None
+    annealer.observe(np.tile(samples, (2, 1)), until_done=True)
+    draws = np.random.default_rng(5)
+    bifurcation.seed_axes(Codebook(2), draws)
+    bifurcation.random_directions(2, 2, draws)
+    directions = [bifurcation.random_directions(len(mu), 2, draws) for mu in found]
+    temperatures = [level.temperature for level in annealer.history]
+    path = transcript(
+        np.tile(samples, (2, 1)), first, directions, temperatures, 100, 0.1, 0.02, annealer.min_weight
+    )
+    assert [len(mu) for mu in found] == [len(mu) for mu in path]
+    assert len(path[-1]) >= 3
+    for ours, theirs in zip(found, path, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_beginning_with_given_codevectors():
+    samples = np.random.default_rng(0).normal(size=(400, 2))
+    stream = ODAPartition(
+        4, init=[[-1.0, 0.0], [1.0, 0.0]], scale=[1.0, 2.0], t_max=0.5, t_min=0.4, n_warmup=1
+    ).partial_fit(samples[:2])
+    assert stream.n_codevectors_ == 2
+    for wrong in ([[1.0]], np.zeros((5, 2)), [1.0, 2.0]):
+        with pytest.raises(ValueError, match="init must have shape"):
+            ODAPartition(4, init=wrong).fit(samples)
