@@ -356,7 +356,7 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
         """Start anew, with the scale and numbers for the cells."""
         self.scale_ = None if self.scale is None else check_scale(self.scale, n_features)
-        self._run = Run(settings, n_features, rng)
+        self._run, self._levels_counted = Run(settings, n_features, rng), -1
         self._run.keep_identities()
         self._run.only_effective = self.bifurcation != "literal"
         if self.init is not None:
@@ -380,9 +380,13 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         if hasattr(self, "labels_"):
             del self.labels_
         self._publish()
-        annealer = self._run.annealer
-        critical = 0.0 if annealer is None else annealer.codebook.critical_temperatures.max()
-        self.n_clusters_ = self._count_clusters(self.n_samples_seen_, float(critical))
+        levels, annealer = len(self._run.path), self._run.annealer
+        if annealer is None:
+            self.n_clusters_ = 1
+        elif levels != self._levels_counted:  # not with every sample
+            critical = float(annealer.codebook.critical_temperatures.max())
+            self.n_clusters_ = self._count_clusters(self.n_samples_seen_, critical)
+            self._levels_counted = levels
 
     def _publish(self) -> None:
         annealer = self._run.annealer
