@@ -66,6 +66,8 @@ def check_size(values: NDArray[np.float64], name: str) -> None:
         where = f"column {place[1]} is {value} in row {place[0]}" if len(place) > 1 else f"{value}"
         what = f"numbers beyond {LARGEST:g}" if np.isfinite(value) else "NaN or infinity"
         accepted = "rescale them" if np.isfinite(value) else "all values must be finite"
+        if np.isnan(value):
+            accepted += " (sklearn.impute.SimpleImputer fills in what is missing)"
         raise ValueError(f"{name} contains {what}: {where}; {accepted}.")
 
 

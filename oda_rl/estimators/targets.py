@@ -105,9 +105,10 @@ def check_data(
     elif targets == "classes" and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
         samples, found = check_samples(estimator, divergence, X, reset=reset), y
         check_consistent_length(samples, y)  # whole numbers need no more checks
-    elif targets == "outputs" and not reset and _is_as_before(estimator, X) and _is_finite(y):
+    elif targets == "outputs" and not reset and _is_as_before(estimator, X) and _is_plain(y, (1, 2)):
         samples, found = check_samples(estimator, divergence, X, reset=reset), np.asarray(y)
         check_consistent_length(samples, found)
+        check_size(found, "y")
     else:
         options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}
         if targets == "outputs":
@@ -197,19 +198,12 @@ def _is_as_before(estimator: Any, X: ArrayLike) -> bool:
     )
 
 
-def _is_finite(y: ArrayLike | None) -> bool:
-    """Whether y is an array of finite numbers already."""
-    if type(y) is not np.ndarray or y.dtype != np.float64 or y.ndim not in (1, 2):
-        return False
-    return bool(np.isfinite(y).all())
-
-
-def _is_plain(X: ArrayLike) -> bool:
+def _is_plain(X: ArrayLike | None, dimensions: tuple[int, ...] = (2,)) -> bool:
     """Whether X is already an array as kernels read it."""
     return (
         type(X) is np.ndarray
         and X.dtype == np.float64
-        and X.ndim == 2
+        and X.ndim in dimensions
         and X.flags.c_contiguous
         and X.size > 0
     )

@@ -72,14 +72,17 @@ def streams(seed: int) -> dict[str, Callable[[], Iterator[tuple[dict[str, Any], 
         for i, (x, y) in enumerate(synth.SEA(seed=seed)):
             yield x, (not y if i >= BEFORE else y)
 
-    rbf = {"n_classes": 4, "n_features": 8, "n_centroids": 40, "change_speed": 0.0005}
+    rbf = {"n_classes": 4, "n_features": 8, "n_centroids": 40}
+    moving = {"change_speed": 0.0005, "n_drift_centroids": 40}
     return {
         "Bananas": lambda: iter(datasets.Bananas()),
         "Phishing": lambda: iter(datasets.Phishing()),
         "ImageSegments": lambda: iter(datasets.ImageSegments()),
         "SEA": changing(lambda c: synth.SEA(variant=c, seed=seed), (0, 3)),
         "Agrawal": changing(lambda c: synth.Agrawal(classification_function=c, seed=seed), (0, 4)),
-        "RandomRBFDrift": lambda: iter(synth.RandomRBFDrift(seed_model=seed, seed_sample=seed, **rbf)),
+        "RandomRBFDrift": lambda: iter(
+            synth.RandomRBFDrift(seed_model=seed, seed_sample=seed, **rbf, **moving)
+        ),
         "Hyperplane": lambda: iter(
             synth.Hyperplane(seed=seed, n_features=10, n_drift_features=5, mag_change=0.002)
         ),

@@ -261,3 +261,13 @@ def test_weights_must_not_all_be_zero():
         ODARegressor().fit([[0.0], [1.0]], [0.0, 1.0], sample_weight=[0.0, 0.0])
     with pytest.raises(ValueError, match="Negative"):
         ODARegressor().fit([[0.0], [1.0]], [0.0, 1.0], sample_weight=[1.0, -1.0])
+
+
+def test_a_stream_refuses_outputs_that_are_no_numbers():
+    X, y = make_curve(300)
+    model = ODARegressor(5, random_state=0).partial_fit(X, y)
+    y[3] = np.nan
+    with pytest.raises(ValueError, match=r"y contains NaN .*SimpleImputer"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.partial_fit(X, y[:-1])
