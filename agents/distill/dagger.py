@@ -24,7 +24,8 @@ def distill(
     """A small table of cells that does what another policy would do.
 
     DAgger: the first table is fitted to what the teacher did where it went itself; each of the others to
-    what it would have done where the tables before went, too. A state counts as much as there is to lose
+    what it would have done where the tables before went, too; at last coarser tables, of half the cells
+    and so on, are fitted to all of it. A state counts as much as there is to lose
     in it, by the range of the teacher's Q values, or of the logarithms of its probabilities (VIPER). The
     table with the best return is kept.
 
@@ -106,6 +107,7 @@ class Distillation:
         self.blank: PolicyProgram = student.learner.program
         self.best, self.form = -np.inf, Form.single(len(self.blank.scale), True)
         self.records: Records
+        self._kept: Any = None
 
     def run(self) -> "Distillation":
         """All rounds; the student has the best table then."""
@@ -113,17 +115,25 @@ class Distillation:
         student.set_logger(
             configure_logger(student.verbose, student.tensorboard_log, type(student).__name__)
         )
-        kept: Any = None
         for i in range(config.rounds):
             agreement = self.watch(student.act if i else None)
-            linear = config.local_model == "linear"
-            form = find_form(self.records, config.max_cells, linear, config.softness, self.rng)
-            found = self.try_out(form)
-            if found > self.best:
-                self.best, self.form, kept = found, form, student.learner.get_state()
-            self._log(found, agreement)
-        student.learner.set_state(kept)
+            self._log(self._consider(config.max_cells), agreement)
+        # a coarser table may have caught what a finer one has not
+        n_cells = config.max_cells // 2
+        while n_cells >= 1:
+            self._log(self._consider(n_cells))
+            n_cells //= 2
+        student.learner.set_state(self._kept)
         return self
+
+    def _consider(self, n_cells: int) -> float:
+        """Try a table of so many cells out, and keep it if it is the best; returns its mean return."""
+        linear = self.config.local_model == "linear"
+        form = find_form(self.records, n_cells, linear, self.config.softness, self.rng)
+        found = self.try_out(form)
+        if found > self.best:
+            self.best, self.form, self._kept = found, form, self.student.learner.get_state()
+        return found
 
     def watch(self, act: Any = None) -> float:
         """Note what the teacher would do where `act` leads, its own decisions if None.
@@ -143,10 +153,11 @@ class Distillation:
         learner.use_program(program, known, records.states)
         return self.judge(self.student)
 
-    def _log(self, found: float, agreement: float) -> None:
+    def _log(self, found: float, agreement: float = np.nan) -> None:
         logger = self.student.logger
         logger.record("rollout/ep_rew_mean", found)
-        logger.record("distill/agreement", agreement)
+        if not np.isnan(agreement):
+            logger.record("distill/agreement", agreement)
         logger.record("distill/best_mean_reward", self.best)
         logger.record("codebook/cells", self.student.n_cells)
         logger.record("distill/numbers", self.student.n_parameters)
