@@ -6,7 +6,7 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl.codebook.book import Codebook
-from oda_rl.codebook.divergences import Divergence
+from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 from oda_rl.codebook.schedule import Cooling, PathPoint, first_and_last_temperature
 
 
@@ -79,7 +79,7 @@ def anneal_batch(
         distortion = float(weight @ divergence(samples, codevectors).min(axis=1))
         if cooled >= last and len(book) < max_codevectors:
             for i, column in enumerate(share.T):
-                if column.sum() > 0.0:  # a cell that no sample belongs to does not split
+                if column.sum() > SMALLEST_SQUARE:  # a cell that no sample belongs to does not split
                     book.axis[:, i] = divergence.moments(samples, column)[2]
             met = book.split_critical(cooled, max_codevectors, perturbation)
         split = tuple(met.tolist())

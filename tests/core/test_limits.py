@@ -100,3 +100,10 @@ def test_cells_follow_data_that_jump(finish):
     model.partial_fit(after)
     assert len(np.unique(model.predict(after))) >= 7
     assert ((after - model.codevectors_[model.predict(after)]) ** 2).sum(axis=1).mean() < 1.0
+
+
+@pytest.mark.parametrize("name", ["ODAPartition", "DeterministicAnnealing", "ODARegressor"])
+def test_samples_so_far_out_that_few_digits_are_left(name):
+    model = learn(name, X + 1e17)
+    assert np.isfinite(model.codevectors_).all()
+    assert np.isfinite(model.predict(X + 1e17)).all()

@@ -66,3 +66,32 @@ def test_edits_are_noticed(module):
     opened.arrays["run/buffer"] = opened.arrays["run/buffer"] + 1.0
     assert files._judge(kind, opened.written(), answers)[0] == "valid"
     assert all(np.isfinite(part).all() for part in answers)
+
+
+def outcomes(attack, numbers):
+    begun = []
+    for number in numbers:
+        rng = np.random.default_rng(number)
+        yield attack(number, rng, lambda *told: begun.append(told))[0]
+    assert len(begun) == len(numbers)
+
+
+def test_numbers_end_finite_or_in_a_named_error(module):
+    numbers = module("attacks.numbers")
+    found = list(outcomes(numbers.attack, range(170, 230, 13)))
+    assert set(found) <= {"refused", "equal", "valid"}, found
+
+
+def test_lies_of_environments_are_told_with_their_step(module):
+    environments = module("attacks.environments")
+    agents = 2 * len(environments.AGENTS)
+    lies = [environments.LIES.index(lie) for lie in [("observation", "longer"), ("reward", "NaN")]]
+    found = list(outcomes(environments.attack, [lie * agents + 8 for lie in lies]))
+    assert found == ["refused", "refused"]
+
+
+def test_threads_get_the_right_actions(module, monkeypatch):
+    threads = module("attacks.threads")
+    monkeypatch.setattr(threads, "ACTIONS", 4000)
+    monkeypatch.setattr(threads, "LEARN_STEPS", 300)
+    assert list(outcomes(threads.attack, [threads.NAMES.index("UniformGridQ")])) == ["equal"]
