@@ -122,7 +122,7 @@ class MultiResolutionODA(Forgetful, TreeEstimator):
     In a stream, a leaf keeps the latest of its samples while its children are annealed, one step for
     each sample (Algorithm 5). These become cells when the annealing ends and if they then do better on
     the samples kept; until then predictions are those of the leaf. How a stream is cut into chunks makes
-    no difference (but for `max_leaves`).
+    no difference (but for `max_leaves`, and for where `forgetting` finds a change).
 
     References
     ----------
