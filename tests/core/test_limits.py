@@ -107,3 +107,18 @@ def test_samples_so_far_out_that_few_digits_are_left(name):
     model = learn(name, X + 1e17)
     assert np.isfinite(model.codevectors_).all()
     assert np.isfinite(model.predict(X + 1e17)).all()
+
+
+@pytest.mark.parametrize("name", ["ODAPartition", "ODAClassifier", "ODARegressor"])
+@pytest.mark.parametrize("cut", [7, 60])
+def test_a_stream_cut_in_its_first_samples_goes_on(name, cut, tmp_path):
+    make, y = MAKERS[name]
+    parts = [slice(0, cut), slice(cut, None)]
+    whole, half = make(), make()
+    for part in parts:
+        whole.partial_fit(X[part], None if y is None else y[part])
+    half.partial_fit(X[parts[0]], None if y is None else y[parts[0]])
+    half = type(half).load(half.save(tmp_path / "half"))
+    half.partial_fit(X[parts[1]], None if y is None else y[parts[1]])
+    np.testing.assert_array_equal(whole.predict(X), half.predict(X))
+    assert [p.n_samples_seen for p in whole.history_] == [p.n_samples_seen for p in half.history_]
