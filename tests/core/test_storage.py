@@ -192,7 +192,7 @@ def test_foreign_files(tmp_path):
 
 
 def test_pickles_are_not_read(tmp_path):
-    header = {"format": "oda_rl", "version": 2, "kind": "Thing"}
+    header = {"format": "oda_rl", "version": storage.VERSION, "kind": "Thing"}
     header["state"] = {"q": {"__array__": ["|O", [1]]}}
     path = tmp_path / "evil.npz"
     np.savez(path, q=np.array([{"run": "me"}], dtype=object))
@@ -204,7 +204,7 @@ def test_pickles_are_not_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("version", "message"),
-    [(3, "newer version of oda_rl: upgrade"), (1, "earlier version of oda_rl: learn the model again")]
+    [(storage.VERSION + 1, "newer version of oda_rl: upgrade"), (storage.VERSION - 1, "earlier version of oda_rl: learn the model again")]
     + [(value, "format version is") for value in (0, -1, True, "2", 2.0, None)],
 )
 def test_versions_are_exact(tmp_path, version, message):
