@@ -204,7 +204,10 @@ def test_pickles_are_not_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("version", "message"),
-    [(storage.VERSION + 1, "newer version of oda_rl: upgrade"), (storage.VERSION - 1, "earlier version of oda_rl: learn the model again")]
+    [
+        (storage.VERSION + 1, "newer version of oda_rl: upgrade"),
+        (storage.VERSION - 1, "earlier version of oda_rl: learn the model again"),
+    ]
     + [(value, "format version is") for value in (0, -1, True, "2", 2.0, None)],
 )
 def test_versions_are_exact(tmp_path, version, message):
