@@ -68,6 +68,23 @@ def adapt(kind: Any) -> Any:
     return Adapted
 
 
+def import_rl_zoo() -> Any:
+    """RL Zoo, with Gymnasium left as it was.
+
+    It puts a TimeLimit of its own in the place of Gymnasium's, for versions of before: environments with
+    compiled dynamics would no longer be known as such.
+    """
+    from gymnasium import wrappers
+    from gymnasium.envs import registration
+
+    limit: Any = wrappers.TimeLimit
+    import rl_zoo3
+
+    for module in (wrappers, wrappers.common, registration):
+        module.TimeLimit = limit  # type: ignore[attr-defined]
+    return rl_zoo3
+
+
 def register() -> None:
     """Let RL Zoo know our agents, and where Optuna looks for their hyperparameters."""
     from rl_zoo3 import hyperparams_opt, utils
@@ -101,8 +118,7 @@ def main(typed: list[str]) -> int:
         print(f"{__doc__}\nCommands: {', '.join(COMMANDS)}")
         return 0
     try:
-        import rl_zoo3
-
+        rl_zoo3 = import_rl_zoo()
         register()
     except ImportError as error:
         print(f"RL Zoo is not installed ({error}): pip install 'oda_rl[zoo]'")
