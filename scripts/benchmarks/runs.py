@@ -192,7 +192,9 @@ def _note(plan: Plan, folder: Path, seed: int, error: str, console: Console) -> 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"seed-{seed}.error.txt"
     replace_file(path, error)
-    reason = error.strip().splitlines()[-1]
+    lines = error.strip().splitlines()
+    last = max((i for i, line in enumerate(lines) if line.startswith(" ")), default=-1)
+    reason = " ".join(lines[last + 1 :])  # the error and the notes on it
     line = f"{plan.algorithm} on {short_name(plan.env_id)}, seed {seed}, failed: {reason}"
     console.print(f"[red]{line}[/]", highlight=False, soft_wrap=True)
     console.print(f"  The traceback is in {path}", highlight=False, soft_wrap=True)
