@@ -65,8 +65,8 @@ def distill(
     --------
     >>> upright = lambda observation: int(observation[2] + 0.3 * observation[3] > 0)
     >>> student = distill(upright, "CartPole-v1", max_cells=1, rounds=2, steps_per_round=500)
-    >>> student.predict([0.0, 0.0, 0.05, 0.0])[0], student.n_cells
-    (array(1), 1)
+    >>> int(student.predict([0.0, 0.0, 0.05, 0.0])[0]), student.n_cells
+    (1, 1)
     """
     student = DistilledPolicy(
         env=env, seed=seed, tensorboard_log=tensorboard_log, verbose=verbose, **options

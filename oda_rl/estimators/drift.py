@@ -114,7 +114,9 @@ class Watch:
             return
         assert self.recent is not None
         self.drifts.append(DriftPoint(self.count, before, after))
-        begin_anew(self.recent.take(slice(-EVERY * len(self.losses), None)))
+        # the change may have come up to a step after the cut; one sample of before it, and
+        # a codebook over both would begin
+        begin_anew(self.recent.take(slice(-EVERY * (len(self.losses) - STEP), None)))
         self.losses = self.losses[:0]
 
     def get_state(self) -> dict[str, Any]:
