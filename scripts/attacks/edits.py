@@ -101,7 +101,9 @@ def _edit_array(opened: Opened, rng: np.random.Generator) -> str:
             array = array.copy()
             index: Any = ... if kind == "fill" else tuple(int(rng.integers(n)) for n in array.shape)
             if array.dtype.kind == "i":
-                value = 0 if not np.isfinite(value) else max(-(2**63), min(2**63 - 1, int(value)))
+                # among them whole numbers that no array holds
+                finite = isinstance(value, int) or np.isfinite(value)
+                value = max(-(2**63), min(2**63 - 1, int(value))) if finite else 0
             array[index] = value
             told = f"{index} = {value}" if kind == "one" else f"all = {value}"
         elif kind == "shape":
