@@ -4,7 +4,6 @@ python scripts/distill.py ppo_lunarlander.zip --env-id LunarLander-v3 --max-cell
 python scripts/distill.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz --max-cells 1
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,6 +11,7 @@ from typing import Annotated, Literal
 import tyro
 
 from common.arguments import Count, Positive
+from common.ending import run_and_exit
 from common.teachers import load_teacher
 from oda_rl.agents.distill import distill
 from oda_rl.agents.distill.formulas import formula_table
@@ -82,4 +82,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args)))
+    run_and_exit(lambda: main(tyro.cli(Args)))

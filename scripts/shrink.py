@@ -4,7 +4,6 @@ python scripts/shrink.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
 python scripts/shrink.py ppo_lunarlander.zip --env-id LunarLander-v3 --tolerance 0.05
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from typing import Annotated
 import tyro
 
 from common.arguments import Count, Positive
+from common.ending import run_and_exit
 from common.pictures import save
 from common.teachers import load_teacher
 from oda_rl.agents.distill import Front, shrink
@@ -96,4 +96,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args)))
+    run_and_exit(lambda: main(tyro.cli(Args)))
