@@ -5,7 +5,6 @@ python scripts/evaluate.py MODEL --render
 python scripts/evaluate.py MODEL --video-dir videos --episodes 3
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +19,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from common.arguments import Count, Positive
+from common.ending import run_and_exit
 from common.tables import show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -115,4 +115,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args)))
+    run_and_exit(lambda: main(tyro.cli(Args)))

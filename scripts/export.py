@@ -4,7 +4,6 @@ python scripts/export.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
 python scripts/export.py MODEL --to policy.c --digits 5
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from typing import Annotated
 import numpy as np
 import tyro
 
+from common.ending import run_and_exit
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.export import PolicyProgram, export_policy
 from oda_rl.agents.models import load_model
@@ -72,4 +72,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args)))
+    run_and_exit(lambda: main(tyro.cli(Args)))

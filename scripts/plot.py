@@ -5,7 +5,6 @@ python scripts/plot.py MODEL --kind value --dimensions 2 3 --at 0 0 0 0
 python scripts/plot.py MODEL --kind animation
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import tyro
 from matplotlib import pyplot as plt
 
 from common.arguments import Positive
+from common.ending import run_and_exit
 from common.reading import load, read_samples, train_again
 from oda_rl import plotting, storage
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -136,4 +136,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args)))
+    run_and_exit(lambda: main(tyro.cli(Args)))

@@ -22,6 +22,7 @@ from stable_baselines3.common.utils import ConstantSchedule
 
 import oda_rl.agents
 import oda_rl.envs
+from common.ending import run_and_exit
 from common.search_spaces import suggest, to_hyperparameters
 
 assert oda_rl.envs  # registers the compiled environments
@@ -134,4 +135,4 @@ def main(typed: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(parse(sys.argv[1:])))
+    run_and_exit(lambda: main(parse(sys.argv[1:])))

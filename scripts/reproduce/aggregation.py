@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.plans import Plan, refuse
 from benchmarks.runs import carry_out
 from benchmarks.training import Run
+from common.ending import run_and_exit
 from common.measuring import interquartile_mean, interval
 from common.pictures import number_axis, write_down
 from common.tables import to_markdown
@@ -224,4 +225,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args))
+    run_and_exit(lambda: main(tyro.cli(Args)))

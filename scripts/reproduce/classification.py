@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.supervised import accuracy, f1, measure
 from benchmarks.supervised import load as load_set
+from common.ending import run_and_exit
 from common.measuring import passes_over
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, write_down
 from common.tables import to_markdown
@@ -244,4 +245,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args))
+    run_and_exit(lambda: main(tyro.cli(Args)))

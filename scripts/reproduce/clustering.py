@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from common.ending import run_and_exit
 from common.measuring import passes_over, timed
 from common.pictures import (
     BLUE,
@@ -254,4 +255,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args))
+    run_and_exit(lambda: main(tyro.cli(Args)))

@@ -23,6 +23,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.kernels import PAPER, progress
+from common.ending import run_and_exit
 from common.measuring import interval
 from common.pictures import (
     BLUE,
@@ -184,4 +185,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args))
+    run_and_exit(lambda: main(tyro.cli(Args)))

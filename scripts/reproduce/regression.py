@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from common.ending import run_and_exit
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREY, ORANGE, draw_codevectors, light_frame, write_down
 from common.tables import to_markdown
@@ -243,4 +244,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args))
+    run_and_exit(lambda: main(tyro.cli(Args)))

@@ -26,6 +26,7 @@ from sklearn.base import clone, is_classifier
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.trees import template
+from common.ending import run_and_exit
 from common.measuring import repeated_seconds, timed
 from common.pictures import save
 from common.tables import make_table
@@ -281,4 +282,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args))
+    run_and_exit(lambda: main(tyro.cli(Args)))
