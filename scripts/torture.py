@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import tyro
 from rich.console import Console
 
-from attacks import environments, files, kills, numbers, soak, threads
+from attacks import commands, environments, files, kills, numbers, soak, threads
 from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
+from common.ending import run_and_exit
 from common.tables import make_console, show_table
 
 # One trial each, by its number and a generator of its own. New attacks are entered here.
@@ -25,6 +26,7 @@ ATTACKS: dict[str, Attack] = {
     **numbers.ATTACKS,
     **environments.ATTACKS,
     **threads.ATTACKS,
+    **commands.ATTACKS,
     **kills.ATTACKS,
 }
 # Trials for which a child is forked.
@@ -102,14 +104,14 @@ def main(args: Args) -> int:
     """Run the attacks; returns 1 if anything ended badly."""
     console = make_console()
     if args.soak:
-        return int(soak.soak(args.soak, console) > 0)
+        return int(soak.soak(args.soak, args.models, console) > 0)
     names = list(args.only or ATTACKS)
     unknown = [name for name in names if name not in ATTACKS]
     if unknown:
         print(f"there is no attack {unknown[0]!r}; there are {', '.join(ATTACKS)}.", file=sys.stderr)
         return 2
     files.choose(args.models)
-    for module in (files, numbers, environments, threads):
+    for module in (files, numbers, environments, threads, commands, kills):
         if set(names) & set(module.ATTACKS):
             module.prepare()
     bad = 0
@@ -120,4 +122,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args)))
+    run_and_exit(lambda: main(tyro.cli(Args)))

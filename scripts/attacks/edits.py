@@ -3,13 +3,15 @@
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from oda_rl._archive import HEADER, write
 
+Array = np.ndarray
 ARRAY = "__array__"
 NUMBERS = (
     *(0, 1, -1, 2, 7, 62, 10**6, 2**31, 2**62, -(2**63), 2**63 - 1, 10**12, 10**30, -(10**9)),
@@ -42,7 +44,7 @@ class Opened:
         """The file, with a header that tells of the arrays as they are."""
         for place, array in self.arrays.items():
             node = self.at(place)
-            if isinstance(node, dict) and ARRAY in node:
+            if _is_array(node):
                 node[ARRAY] = [array.dtype.str, list(array.shape)]
         file = io.BytesIO()
         write(file, json.dumps(self.header).encode(), self.arrays)
@@ -73,7 +75,7 @@ def _leaves(node: Any, place: str) -> Iterator[tuple[Any, Any, str]]:
     items = node.items() if isinstance(node, dict) else enumerate(node)
     for key, value in items:
         yield node, key, f"{place}/{key}"
-        if isinstance(value, dict | list) and not (isinstance(value, dict) and ARRAY in value):
+        if isinstance(value, dict | list) and not _is_array(value):
             yield from _leaves(value, f"{place}/{key}")
 
 
@@ -88,57 +90,70 @@ def edit(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
     return opened.written(), "; ".join(done)
 
 
+def _overwrite(array: Array, rng: np.random.Generator, everywhere: bool) -> tuple[Array, str]:
+    value = NUMBERS[rng.integers(len(NUMBERS))]
+    if array.dtype.kind not in "bif" or not array.size:
+        return array, "as it was"
+    if array.dtype.kind == "i":  # among them whole numbers that no array holds
+        finite = isinstance(value, int) or np.isfinite(value)
+        value = max(-(2**63), min(2**63 - 1, int(value))) if finite else 0
+    index: Any = ... if everywhere else tuple(int(rng.integers(n)) for n in array.shape)
+    array = array.copy()
+    array[index] = value
+    return array, f"all = {value}" if everywhere else f"{index} = {value}"
+
+
+SHAPES: tuple[Callable[[Array], Array], ...] = (
+    lambda array: array[:0],
+    lambda array: array[:-1],
+    lambda array: array[..., :0],
+    lambda array: array[..., :-1],
+    lambda array: array[None],
+    lambda array: array.ravel(),
+    lambda array: array.T,
+    lambda array: np.concatenate([array, array]) if array.ndim else array[None],
+    np.asfortranarray,
+)
+
+
+def _reshape(array: Array, rng: np.random.Generator) -> tuple[Array, str]:
+    array = SHAPES[rng.integers(len(SHAPES))](array)
+    return array, f"shape {array.shape}"
+
+
+def _convert(array: Array, rng: np.random.Generator) -> tuple[Array, str]:
+    dtype = DTYPES[rng.integers(len(DTYPES))]
+    return array.astype(dtype), f"dtype {dtype}"
+
+
+def _shuffle(array: Array, rng: np.random.Generator) -> tuple[Array, str]:
+    return rng.permutation(array.ravel()).reshape(array.shape), "shuffled"
+
+
+OF_ARRAYS: list[Callable[[Array, np.random.Generator], tuple[Array, str]]] = [
+    *(partial(_overwrite, everywhere=True),) * 2,
+    *(partial(_overwrite, everywhere=False),) * 3,
+    *(_reshape, _convert, _shuffle),
+]
+
+
 def _edit_array(opened: Opened, rng: np.random.Generator) -> str:
     place = str(rng.choice(list(opened.arrays)))
-    array = opened.arrays[place]
-    kind = str(
-        rng.choice(["fill", "fill", "one", "one", "one", "shape", "dtype", "swap", "shuffle", "list"])
-    )
-    told = kind
-    with np.errstate(all="ignore"):
-        if kind in ("fill", "one") and array.dtype.kind in "bif" and array.size:
-            value = NUMBERS[rng.integers(len(NUMBERS))]
-            array = array.copy()
-            index: Any = ... if kind == "fill" else tuple(int(rng.integers(n)) for n in array.shape)
-            if array.dtype.kind == "i":
-                # among them whole numbers that no array holds
-                finite = isinstance(value, int) or np.isfinite(value)
-                value = max(-(2**63), min(2**63 - 1, int(value))) if finite else 0
-            array[index] = value
-            told = f"{index} = {value}" if kind == "one" else f"all = {value}"
-        elif kind == "shape":
-            choices = [
-                array[:0],
-                array[:-1],
-                array[..., :0],
-                array[..., :-1],
-                array[None],
-                array.ravel(),
-                array.T,
-            ]
-            choices.append(np.concatenate([array, array]) if array.ndim else array[None])
-            choices.append(np.asfortranarray(array))
-            array = choices[rng.integers(len(choices))]
-            told = f"shape {array.shape}"
-        elif kind == "dtype":
-            dtype = DTYPES[rng.integers(len(DTYPES))]
-            told, array = f"dtype {dtype}", array.astype(dtype)
-        elif kind == "swap":
-            other = str(rng.choice(list(opened.arrays)))
-            opened.arrays[other], array = array, opened.arrays[other]
-            told = f"swapped with {other}"
-        elif kind == "shuffle":
-            array = rng.permutation(array.ravel()).reshape(array.shape)
-        elif kind == "list":
-            node = opened.at(place)
-            node.clear()
-            node["__objects__"] = [
-                str(x) if array.dtype.kind == "c" else x for x in array.ravel()[:50].tolist()
-            ]
-            del opened.arrays[place]
-            return f"{place}: as a list"
-    opened.arrays[place] = np.ascontiguousarray(array) if "shape" not in told else array
-    return f"{place}: {told}"
+    array, kind = opened.arrays[place], int(rng.integers(len(OF_ARRAYS) + 2))
+    if kind < len(OF_ARRAYS):
+        with np.errstate(all="ignore"):
+            opened.arrays[place], told = OF_ARRAYS[kind](array, rng)
+        return f"{place}: {told}"
+    if kind == len(OF_ARRAYS):
+        other = str(rng.choice(list(opened.arrays)))
+        opened.arrays[place], opened.arrays[other] = opened.arrays[other], array
+        return f"{place}: swapped with {other}"
+    numbers = array.ravel()[:50].tolist()
+    node = opened.at(place)
+    node.clear()
+    node["__objects__"] = [str(x) if array.dtype.kind == "c" else x for x in numbers]
+    del opened.arrays[place]
+    return f"{place}: as a list"
 
 
 def _edit_value(opened: Opened, rng: np.random.Generator) -> str:

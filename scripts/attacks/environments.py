@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from attacks.trials import EQUAL, LATE, NAN, RAW, REFUSED, VALID, WRONG, Attack, Begin, describe
+from attacks.trials import Attack, Begin, Found, Verdict, describe
 from oda_rl import agents
 from oda_rl.agents.learner import BadTransitionError, DivergenceError
 
@@ -147,7 +147,7 @@ def make(number: int) -> Any:
     return kind(env=env, seed=0, **options), envs[-1]
 
 
-def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, str, float]:
+def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     """One trial: an agent and a lie; the agents change fastest.
 
     Right is an error that names the step, and a model that is as sound as before; or no error, and a
@@ -159,16 +159,16 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, st
     begin(type(model).__name__, f"{lie[0]}: {lie[1]} at {liar.at}, {'lasting' * liar.lasting}")
     try:
         model.learn(STEPS)
-        verdict, detail = (VALID if liar.n >= liar.at else EQUAL), ""
+        found = Found(Verdict.VALID if liar.n >= liar.at else Verdict.EQUAL)
     except (BadTransitionError, DivergenceError) as error:
-        verdict, detail = REFUSED, describe(error)
+        found = Found(Verdict.REFUSED, describe(error))
         if "step" not in str(error):
-            return WRONG, f"no step is named: {error}", 0.0
+            return Found(Verdict.WRONG, f"no step is named: {error}")
     except Exception as error:  # the environment's own, or that of a wrapper of SB3's
-        verdict, detail = REFUSED, describe(error)
+        found = Found(Verdict.REFUSED, describe(error))
         own = isinstance(error, OwnError) or "stable_baselines3" in where_from(error)
         if not own or "step" not in "".join(getattr(error, "__notes__", ())):
-            return RAW, detail, 0.0
+            return found._replace(verdict=Verdict.RAW)
     try:
         liar.lie = "", ""
         model.learn(GOOD_STEPS, reset_num_timesteps=False)
@@ -176,8 +176,8 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, st
         values = model.learner.action_values(np.ascontiguousarray(rows, dtype=np.float64))
         model.predict(liar._observe(), deterministic=True)
     except Exception as error:
-        return LATE, describe(error), 0.0
-    return (verdict, detail, 0.0) if np.isfinite(values).all() else (NAN, detail, 0.0)
+        return Found(Verdict.LATE, describe(error))
+    return found if np.isfinite(values).all() else found._replace(verdict=Verdict.NAN)
 
 
 def prepare() -> None:

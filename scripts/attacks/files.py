@@ -8,25 +8,12 @@ import numpy as np
 
 from attacks.edits import cut, edit, flip
 from attacks.models import MAKERS, model_bytes, use
-from attacks.trials import (
-    EQUAL,
-    GOOD,
-    LATE,
-    MEMORY,
-    MOST_MEMORY,
-    NAN,
-    NOISE,
-    RAW,
-    REFUSED,
-    VALID,
-    Attack,
-    Begin,
-    Memory,
-    describe,
-)
+from attacks.trials import GOOD, Attack, Begin, Found, Memory, Verdict, describe
 from oda_rl.agents.learner import DivergenceError
 from oda_rl.storage import ModelFileError
 
+# What the honest file takes, times this, is too much; smaller amounts are noise.
+MOST_MEMORY, NOISE = 1.2, 16 * 2**20
 MEMORY_USED = Memory()
 Change = Callable[[bytes, np.random.Generator], tuple[bytes, str]]
 
@@ -40,13 +27,13 @@ def honest(name: str) -> tuple[list[np.ndarray], int]:
     answers = use(kind.load(io.BytesIO(content)))
     memory = MEMORY_USED.grown
     again = _judge(kind, content, answers)
-    assert again[0] == EQUAL, (name, again)
+    assert again.verdict == Verdict.EQUAL, (name, again)
     return answers, memory
 
 
 def attack(
     change: Change, names: list[str], number: int, rng: np.random.Generator, begin: Begin
-) -> tuple[str, str, float]:
+) -> Found:
     """One trial: the model file of the number's turn, changed, read and used."""
     name = names[number % len(names)]
     kind, content = model_bytes(name)
@@ -54,35 +41,35 @@ def attack(
     changed, what = change(content, rng)
     begin(name, what)
     MEMORY_USED.begin()
-    verdict, detail = _judge(kind, changed, answers)
+    found = _judge(kind, changed, answers)
     memory = MEMORY_USED.grown
-    if memory > MOST_MEMORY * usual + NOISE and verdict in GOOD:
-        verdict, detail = MEMORY, f"{memory} bytes"
-    return verdict, detail, (memory - usual) / 2**20
+    if memory > MOST_MEMORY * usual + NOISE and found.verdict in GOOD:
+        found = Found(Verdict.MEMORY, f"{memory} bytes")
+    return found._replace(memory=(memory - usual) / 2**20)
 
 
-def _judge(kind: type, content: bytes, answers: list[np.ndarray]) -> tuple[str, str]:
+def _judge(kind: type, content: bytes, answers: list[np.ndarray]) -> Found:
     try:
         model = kind.load(io.BytesIO(content))
     except ModelFileError as error:
-        return REFUSED, str(error)
+        return Found(Verdict.REFUSED, str(error))
     except Exception as error:
-        return RAW, describe(error)
+        return Found(Verdict.RAW, describe(error))
     try:
         found = use(model)
     except ModelFileError as error:  # of an environment's state, which is known when there is one
-        return REFUSED, str(error)
+        return Found(Verdict.REFUSED, str(error))
     except DivergenceError as error:  # values near to the bound are as good as any
-        return VALID, str(error)
+        return Found(Verdict.VALID, str(error))
     except Exception as error:
-        return LATE, describe(error)
+        return Found(Verdict.LATE, describe(error))
     for mine, usual in zip(found, answers, strict=False):
         expected = np.isfinite(usual) if mine.shape == usual.shape else np.ones(mine.shape, dtype=bool)
         if not np.isfinite(mine[expected]).all():
-            return NAN, ""
+            return Found(Verdict.NAN)
     pairs = zip(found, answers, strict=False)
     same = len(found) == len(answers) and all(np.array_equal(*p, equal_nan=True) for p in pairs)
-    return (EQUAL if same else VALID), ""
+    return Found(Verdict.EQUAL if same else Verdict.VALID)
 
 
 chosen = list(MAKERS)

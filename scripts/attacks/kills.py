@@ -1,110 +1,151 @@
-"""Attacks on trainings: killed, or asked to end, again and again, and resumed each time."""
+"""Attacks on long commands: killed, or asked to end, again and again, and given anew each time."""
 
 import json
 import mmap
 import os
+import re
 import signal
 import tempfile
 import time
-from functools import cache
+from collections import defaultdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attacks.trials import EQUAL, WRONG, Attack, Begin
+from attacks.commands import BENCHMARKED, BRIEFLY, COMPARED, ENV_ID, SMALL, Command, judge, remove
+from attacks.trials import GOOD, Attack, Begin, Found, Verdict
 
 SAVE_FREQ = 1000
-SMALL = (
-    *("--total-timesteps", "12000", "--save-freq", str(SAVE_FREQ), "--eval-freq", "3000"),
-    *("--eval-episodes", "1", "--growth-steps", "1000", "--growth-cells", "10", "--max-cells", "30"),
+TRAIN = (
+    *("train", "--log-dir", "OUT", "--total-timesteps", "12000", "--save-freq", str(SAVE_FREQ)),
+    *("--eval-freq", "3000", "--eval-episodes", "1", *SMALL),
 )
-RUNS = (
-    ("--algorithm", "TwoTimescaleAC", "--env-id", "CartPole-v1"),
-    ("--algorithm", "TwoTimescaleQ", "--env-id", "MountainCar-v0"),
-    ("--algorithm", "TwoTimescaleQ", "--env-id", "Pendulum-v1"),
-    ("--algorithm", "TwoTimescaleAC", "--env-id", "oda_rl/CartPole-v1", "--n-envs", "2"),
-)
+COMPARE = ("compare", "--output", "OUT", *COMPARED, *BRIEFLY, "--n-jobs")
+ACTOR, Q = ("--algorithm", "TwoTimescaleAC", "--env-id"), ("--algorithm", "TwoTimescaleQ", "--env-id")
+RUNS: dict[str, tuple[str, ...]] = {
+    "train": (*TRAIN, *ACTOR, "CartPole-v1"),
+    "compare": (*COMPARE, "1"),
+    "train, mountain car": (*TRAIN, *Q, "MountainCar-v0"),
+    "benchmark": ("benchmark", "agent", "--log-dir", "OUT", *BENCHMARKED, *BRIEFLY),
+    "train, pendulum": (*TRAIN, *Q, "Pendulum-v1"),
+    "compare, two workers": (*COMPARE, "2"),
+    "train, two environments": (*TRAIN, *ACTOR, ENV_ID, "--n-envs", "2"),
+}
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-COMPARED = ("model.npz", "evaluations.npz")
+# What is measured anew in each run
+TIMES = ("seconds", "curve_seconds", "decision")
+# Workers of a killed command have so long to end.
+GRACE = 10.0
 
 
-def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, str, float]:
-    """One trial: a training that gets up to three signals, each at any time, and is resumed."""
-    options = RUNS[number % len(RUNS)]
-    expected, seconds = undisturbed(options)
+def start(name: str, logs: Path, begun: mmap.mmap) -> Command:
+    """A command, from the last checkpoint if there is one; `begun` gets the steps of each."""
+    resumed = ("--resume",) if list(logs.rglob("steps-*.npz")) else ()
+    words = [str(logs) if word == "OUT" else word for word in (*RUNS[name], *resumed)]
+    return Command(words, partial(_note_checkpoints, begun))
+
+
+def _note_checkpoints(begun: mmap.mmap) -> None:
+    from common import training_picture
+    from common.checkpoints import Checkpoints
+
+    write = Checkpoints.write
+
+    def note(self: Checkpoints) -> None:
+        begun[:8] = self.model.num_timesteps.to_bytes(8, "little")
+        write(self)
+
+    Checkpoints.write = note  # type: ignore[method-assign]
+    training_picture.draw = lambda *_: None
+
+
+def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
+    """One trial: a command gets up to three signals, each at any time, and is given again."""
+    name = list(RUNS)[number % len(RUNS)]
+    expected, seconds = undisturbed(name)
     logs, told = Path(tempfile.mkdtemp()), []
     begun = mmap.mmap(-1, 8)
     try:
         for _ in range(rng.integers(1, 4)):
             which, after = SIGNALS[rng.integers(3)], float(rng.uniform(0.0, 1.2 * seconds))
             told.append(f"{which.name} after {after:.2f} s")
-            begin(" ".join(options[1::2]), ", ".join(told))
-            pid = fork_training(options, logs, begun)
+            begin(name, ", ".join(told))
+            command = start(name, logs, begun)
             time.sleep(after)
-            os.kill(pid, which)
-            os.waitpid(pid, 0)
-            trouble = look(logs, int.from_bytes(begun[:8], "little"))
+            command.kill(which)
+            ended = judge(command.wait())
+            if which != signal.SIGKILL and ended.verdict not in GOOD and "signal" not in ended.detail:
+                return ended
+            trouble = outlive(command.pid) or look(logs, int.from_bytes(begun[:8], "little"))
             if trouble:
-                return WRONG, trouble, 0.0
-        os.waitpid(fork_training(options, logs, begun), 0)
+                return Found(Verdict.WRONG, trouble)
+        ended = judge(start(name, logs, begun).wait())
+        found = {key: contents[-1] for key, contents in read(logs).items()}
+    finally:
+        remove(logs)
+    if ended.verdict != Verdict.VALID:
+        return ended
+    unlike = sorted(key for key in expected if found.get(key) != expected[key])
+    return Found(Verdict.WRONG, f"other {', '.join(unlike)}") if unlike else Found(Verdict.EQUAL)
+
+
+def attack_thrice(number: int, rng: np.random.Generator, begin: Begin) -> Found:
+    """One trial: the same command three times at once."""
+    name = list(RUNS)[number % len(RUNS)]
+    expected, _ = undisturbed(name)
+    begin(name, "three at once")
+    logs = Path(tempfile.mkdtemp())
+    try:
+        commands = []
+        for _ in range(3):
+            commands.append(start(name, logs, mmap.mmap(-1, 8)))
+            time.sleep(float(rng.uniform(0.0, 0.2)))
+        ends = [judge(command.wait()) for command in commands]
         found = read(logs)
     finally:
         remove(logs)
-    unlike = [name for name in COMPARED if found.get(name) != expected[name]]
-    return (WRONG, f"other {', '.join(unlike)}", 0.0) if unlike else (EQUAL, "", 0.0)
-
-
-def fork_training(options: tuple[str, ...], logs: Path, begun: mmap.mmap) -> int:
-    """Train in a child, from the last checkpoint if there is one; `begun` gets the steps of each."""
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        import train
-
-        from common import training_picture
-        from common.checkpoints import Checkpoints
-
-        write = Checkpoints.write
-
-        def note(self: Checkpoints) -> None:
-            begun[:8] = self.model.num_timesteps.to_bytes(8, "little")
-            write(self)
-
-        Checkpoints.write = note  # type: ignore[method-assign]
-        training_picture.draw = lambda *_: None
-        resumed = ("--resume",) if list(logs.rglob("steps-*.npz")) else ()
-        train.main(train.parse([*options, *SMALL, "--log-dir", str(logs), *resumed]))
-    except KeyboardInterrupt:
-        pass
-    finally:
-        os._exit(0)
+    for end in ends:
+        if end.verdict != Verdict.VALID:
+            return end
+    unlike = [key for key in expected if any(one != expected[key] for one in found.get(key, [None]))]
+    return Found(Verdict.WRONG, f"other {', '.join(unlike)}") if unlike else Found(Verdict.EQUAL)
 
 
 @cache
-def undisturbed(options: tuple[str, ...]) -> tuple[dict[str, bytes], float]:
-    """The files of the training without signals, and its seconds."""
-    import train
-
-    from common import training_picture
-
-    logs = Path(tempfile.mkdtemp())
-    training_picture.draw = lambda *_: None
-    # compiles here, once for all children
-    train.main(train.parse([*options, *SMALL, "--log-dir", str(logs), "--seed", "1"]))
-    remove(logs)
-    logs.mkdir()
-    start = time.monotonic()
-    os.waitpid(fork_training(options, logs, mmap.mmap(-1, 8)), 0)
-    seconds = time.monotonic() - start
-    found = read(logs)
-    remove(logs)
+def undisturbed(name: str) -> tuple[dict[str, Any], float]:
+    """What the command leaves without signals, and its seconds."""
+    for _ in range(2):  # compiles the first time
+        logs, begun = Path(tempfile.mkdtemp()), time.monotonic()
+        ended = start(name, logs, mmap.mmap(-1, 8)).wait()
+        seconds = time.monotonic() - begun
+        found = {key: contents[-1] for key, contents in read(logs).items()}
+        remove(logs)
+        assert ended.code == 0, ended.said
     return found, seconds
 
 
+def outlive(session: int) -> str:
+    """Which processes of a command are still there when it has ended, if any."""
+    deadline, left = time.monotonic() + GRACE, [session]
+    while left and time.monotonic() < deadline:
+        time.sleep(0.02)
+        left = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rpartition(")")[2].split()
+            except OSError:  # it has just ended
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                left.append(int(path.parent.name))
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return f"{len(left)} processes live on" if left else ""
+
+
 def look(logs: Path, begun: int) -> str:
-    """What is wrong with what a killed training has left, if anything."""
+    """What is wrong with what a killed command has left, if anything."""
     last = 0
     for path in logs.rglob("*.*"):
         if path.name.startswith(".") or not path.is_file():
@@ -122,20 +163,25 @@ def look(logs: Path, begun: int) -> str:
     return f"step {begun} was reached, {last} is kept" if begun - last > SAVE_FREQ else ""
 
 
-def read(logs: Path) -> dict[str, Any]:
-    """The files to be compared, by name, of the last run."""
-    found = sorted(logs.rglob("model.npz"))
-    return {name: (found[-1].parent / name).read_bytes() for name in COMPARED} if found else {}
+def read(logs: Path) -> dict[str, list[Any]]:
+    """What runs have come to, by the names of their files without the numbers of their folders."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for path in sorted(logs.rglob("*.*")):
+        key = re.sub(r"_\d+(?=/)", "", str(path.relative_to(logs)))
+        if "checkpoints" in path.parts or path.name.startswith("."):
+            continue
+        if path.suffix == ".npz":
+            found[key].append(path.read_bytes())
+        elif path.suffix == ".json" and path.name.startswith("seed-"):
+            run = json.loads(path.read_text())["run"]
+            found[key].append({name: value for name, value in run.items() if name not in TIMES})
+    return found
 
 
-def remove(folder: Path) -> None:
-    """Delete a folder with all that is in it."""
-    for where, folders, files in os.walk(folder, topdown=False):
-        for name in files:
-            os.unlink(os.path.join(where, name))
-        for name in folders:
-            os.rmdir(os.path.join(where, name))
-    folder.rmdir()
+def prepare() -> None:
+    """What the commands leave without signals, once for all children."""
+    for name in RUNS:
+        undisturbed(name)
 
 
-ATTACKS: dict[str, Attack] = {"killed trainings": attack}
+ATTACKS: dict[str, Attack] = {"kills": attack_kills, "three at once": attack_thrice}

@@ -19,6 +19,7 @@ from oda_rl import (
     ODARegressor,
 )
 from oda_rl import agents as agent_classes
+from oda_rl.agents.distill import distill
 from oda_rl.quantization import LVQ, DeterministicAnnealing, StochasticVQ
 from oda_rl.resolutions import WaveletPyramid
 
@@ -29,13 +30,15 @@ X = np.ascontiguousarray(
     np.repeat(_rng.uniform(-2, 2, (3, 4)), 80, axis=0) + 0.5 * _rng.normal(size=(240, 4))
 )
 Y = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
+FEW = {"warmup_steps": 200}
 AGENT = {
-    "warmup_steps": 200,
+    **FEW,
     "growth_steps": 300,
     "growth_cells": 8,
     "max_cells": 12,
     "samples_per_cell": 5,
 }
+TREE = AGENT | {"max_cells": 60, "growth_cells": 50, "growth_steps": 1000}
 
 
 def _stream(model: Any, *targets: Any) -> Any:
@@ -53,68 +56,64 @@ def _agent(name: str, env_id: str = "oda_rl/CartPole-v1", steps: int = N_STEPS, 
     return kind(env=gym.make(env_id), seed=0, **options).learn(steps)
 
 
-def _makers() -> dict[str, Callable[[], Any]]:
-    few = {"warmup_steps": 200}
-    return {
-        "ODAPartition": lambda: ODAPartition(6, finish=True, random_state=0).fit(X),
-        "ODAPartition, stream": lambda: _stream(
-            ODAPartition(8, n_warmup=40, scale=np.ones(4), random_state=0)
-        ),
-        "ODAPartition, waiting": lambda: _stream(ODAPartition(8, n_warmup=400, random_state=0)),
-        "ODAPartition, perturbed": lambda: _stream(
-            ODAPartition(8, n_warmup=40, bifurcation="perturb", random_state=0)
-        ),
-        "ODAClassifier": lambda: ODAClassifier(9, random_state=0).fit(X, LABELS),
-        "ODAClassifier, stream": lambda: _stream(
-            ODAClassifier(9, n_warmup=40, random_state=0), LABELS[::-1]
-        ),
-        "ODAClassifier, majority": lambda: ODAClassifier(9, mode="majority", random_state=0).fit(
-            X, LABELS
-        ),
-        "ODARegressor": lambda: ODARegressor(6, local_model="linear", random_state=0).fit(X, Y),
-        "ODARegressor, stream": lambda: _stream(ODARegressor(6, n_warmup=40, random_state=0), Y[:, 0]),
-        "ODARegressor, waiting": lambda: _stream(ODARegressor(6, n_warmup=400, random_state=0), Y),
-        "StochasticVQ": lambda: StochasticVQ(5, random_state=0).fit(X),
-        "DeterministicAnnealing": lambda: DeterministicAnnealing(5).fit(X),
-        "LVQ": lambda: LVQ(2, random_state=0).fit(X, LABELS),
-        "KernelSGDClassifier": lambda: KernelSGDClassifier(window=50, random_state=0).fit(X, LABELS),
-        "KernelSGDRegressor": lambda: KernelSGDRegressor(window=50, average=True, random_state=0).fit(
-            X, Y
-        ),
-        "Tree of clusters": lambda: _tree(
-            ODAPartition(random_state=0), [WaveletPyramid(level=1), slice(0, 3), None]
-        ).fit(X),
-        "Tree of classes": lambda: _tree(ODAClassifier(random_state=0), [2, None]).fit(X, LABELS),
-        "Tree of classes, stream": lambda: _stream(
-            _tree(ODAClassifier(n_warmup=40, random_state=0)), LABELS[::-1]
-        ),
-        "Tree of outputs": lambda: _tree(
-            ODARegressor(local_model="linear", random_state=0), [PCA(2), None]
-        ).fit(X, Y),
-        "Tree, waiting": lambda: _stream(_tree(ODAPartition(n_warmup=400, random_state=0))),
-        "TwoTimescaleQ": lambda: _agent("TwoTimescaleQ", **AGENT),
-        "TwoTimescaleQ, warming up": lambda: _agent("TwoTimescaleQ", steps=100, **AGENT),
-        "TwoTimescaleQ, tree": lambda: _agent(
-            "TwoTimescaleQ",
-            tree=True,
-            **AGENT | {"max_cells": 60, "growth_cells": 50, "growth_steps": 1000},
-        ),
-        "TwoTimescaleQ, perturbed": lambda: _agent("TwoTimescaleQ", bifurcation="perturb", **AGENT),
-        "TwoTimescaleQ, per action": lambda: _agent("TwoTimescaleQ", codebook="per_action", **AGENT),
-        "TwoTimescaleQ, continuous": lambda: _agent("TwoTimescaleQ", "oda_rl/Pendulum-v1", **AGENT),
-        "TwoTimescaleAC": lambda: _agent("TwoTimescaleAC", **AGENT),
-        "TwoTimescaleQ, table": lambda: _agent("TwoTimescaleQ", "oda_rl/DeepSea-v0"),
-        "UniformGridQ": lambda: _agent("UniformGridQ", bins=3, **few),
-        "SOMQ": lambda: _agent("SOMQ", n_cells=16, **few),
-        "TileCodingSarsa": lambda: _agent(
-            "TileCodingSarsa", tiles=2, tilings=4, learning_rate_by="visits", **few
-        ),
-        "FourierSarsa": lambda: _agent("FourierSarsa", order=2, coupled=1, **few),
-        "KernelQ": lambda: _agent("KernelQ", max_points=20, **few),
-    }
-
-
-MAKERS = _makers()
+MAKERS: dict[str, Callable[[], Any]] = {
+    "ODAPartition": lambda: ODAPartition(6, finish=True, random_state=0).fit(X),
+    "ODAPartition, stream": lambda: _stream(
+        ODAPartition(8, n_warmup=40, scale=np.ones(4), random_state=0)
+    ),
+    "ODAPartition, waiting": lambda: _stream(ODAPartition(8, n_warmup=400, random_state=0)),
+    "ODAPartition, perturbed": lambda: _stream(
+        ODAPartition(8, n_warmup=40, bifurcation="perturb", random_state=0)
+    ),
+    "ODAClassifier": lambda: ODAClassifier(9, random_state=0).fit(X, LABELS),
+    "ODAClassifier, stream": lambda: _stream(
+        ODAClassifier(9, n_warmup=40, random_state=0), LABELS[::-1]
+    ),
+    "ODAClassifier, majority": lambda: ODAClassifier(9, mode="majority", random_state=0).fit(X, LABELS),
+    "ODAClassifier, texts": lambda: ODAClassifier(
+        9, rule="nearest", fine_tune="glvq", random_state=0
+    ).fit(X, np.array(["left", "middle", "right"])[LABELS]),
+    "ODARegressor": lambda: ODARegressor(6, local_model="linear", random_state=0).fit(X, Y),
+    "ODARegressor, stream": lambda: _stream(ODARegressor(6, n_warmup=40, random_state=0), Y[:, 0]),
+    "ODARegressor, waiting": lambda: _stream(ODARegressor(6, n_warmup=400, random_state=0), Y),
+    "StochasticVQ": lambda: StochasticVQ(5, random_state=0).fit(X),
+    "DeterministicAnnealing": lambda: DeterministicAnnealing(5).fit(X),
+    "LVQ": lambda: LVQ(2, random_state=0).fit(X, LABELS),
+    "KernelSGDClassifier": lambda: KernelSGDClassifier(window=50, random_state=0).fit(X, LABELS),
+    "KernelSGDRegressor": lambda: KernelSGDRegressor(window=50, average=True, random_state=0).fit(X, Y),
+    "Tree of clusters": lambda: _tree(
+        ODAPartition(random_state=0), [WaveletPyramid(level=1), slice(0, 3), None]
+    ).fit(X),
+    "Tree of classes": lambda: _tree(ODAClassifier(random_state=0), [2, None]).fit(X, LABELS),
+    "Tree of classes, stream": lambda: _stream(
+        _tree(ODAClassifier(n_warmup=40, random_state=0)), LABELS[::-1]
+    ),
+    "Tree of outputs": lambda: _tree(
+        ODARegressor(local_model="linear", random_state=0), [PCA(2), None]
+    ).fit(X, Y),
+    "Tree, waiting": lambda: _stream(_tree(ODAPartition(n_warmup=400, random_state=0))),
+    "TwoTimescaleQ": lambda: _agent("TwoTimescaleQ", **AGENT),
+    "TwoTimescaleQ, warming up": lambda: _agent("TwoTimescaleQ", steps=100, **AGENT),
+    "TwoTimescaleQ, tree": lambda: _agent("TwoTimescaleQ", tree=True, **TREE),
+    "TwoTimescaleQ, perturbed": lambda: _agent("TwoTimescaleQ", bifurcation="perturb", **AGENT),
+    "TwoTimescaleQ, per action": lambda: _agent("TwoTimescaleQ", codebook="per_action", **AGENT),
+    "TwoTimescaleQ, continuous": lambda: _agent("TwoTimescaleQ", "oda_rl/Pendulum-v1", **AGENT),
+    "TwoTimescaleAC": lambda: _agent("TwoTimescaleAC", **AGENT),
+    "TwoTimescaleAC, tree": lambda: _agent("TwoTimescaleAC", tree=True, **TREE),
+    "TwoTimescaleAC, continuous": lambda: _agent("TwoTimescaleAC", "oda_rl/Pendulum-v1", **AGENT),
+    "TwoTimescaleAC, table": lambda: _agent("TwoTimescaleAC", "oda_rl/DeepSea-v0"),
+    "DistilledPolicy": lambda: distill(
+        _agent("TwoTimescaleAC", **AGENT), "oda_rl/CartPole-v1", rounds=1, steps_per_round=400
+    ),
+    "TwoTimescaleQ, table": lambda: _agent("TwoTimescaleQ", "oda_rl/DeepSea-v0"),
+    "UniformGridQ": lambda: _agent("UniformGridQ", bins=3, **FEW),
+    "SOMQ": lambda: _agent("SOMQ", n_cells=16, **FEW),
+    "TileCodingSarsa": lambda: _agent(
+        "TileCodingSarsa", tiles=2, tilings=4, learning_rate_by="visits", **FEW
+    ),
+    "FourierSarsa": lambda: _agent("FourierSarsa", order=2, coupled=1, **FEW),
+    "KernelQ": lambda: _agent("KernelQ", max_points=20, **FEW),
+}
 
 
 @cache
@@ -170,7 +169,8 @@ def _use_agent(model: Any) -> list[Any]:
     rows = np.asarray(points, dtype=np.float64).reshape(len(points), -1)
     found = [model.predict(points, deterministic=True)[0], model.learner.action_values(rows)]
     env = _environments()[model.env_id if model.env_id in _environments() else "oda_rl/CartPole-v1"]
-    if (model.observation_space, model.action_space) != (env.observation_space, env.action_space):
+    learns = (model.observation_space, model.action_space) == (env.observation_space, env.action_space)
+    if not learns or isinstance(model, agent_classes.DistilledPolicy):
         return found
     model.set_env(model._make_env(env))
     model.set_random_seed(0)

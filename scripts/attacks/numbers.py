@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attacks.models import LABELS, X, Y
-from attacks.trials import EQUAL, LATE, NAN, RAW, REFUSED, VALID, Attack, Begin, describe
+from attacks.trials import Attack, Begin, Found, Verdict, describe
 from oda_rl import (
     KernelSGDClassifier,
     KernelSGDRegressor,
@@ -97,7 +97,7 @@ def targets_of(name: str, rows: Array) -> tuple[Array, ...]:
     return (LABELS[rows],) if "Class" in name or "classes" in name or name == "LVQ" else ()
 
 
-def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, str, float]:
+def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     """One trial: a cell of the table of estimators and inputs; after the last it begins again.
 
     Right is a finite answer, the training data being left as they were, or a ValueError that has
@@ -108,7 +108,7 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, st
     begin(name, f"{what}: {change}, {weigh or 'no weights'}, {'stream' if streaming else 'fit'}")
     learn = getattr(model, "partial_fit" if streaming else "fit", None)
     if learn is None:
-        return EQUAL, "there is no such method", 0.0
+        return Found(Verdict.EQUAL, "there is no such method")
     order = rng.permutation(len(X))
     rows = X[order]
     targets = targets_of(name, order)
@@ -126,7 +126,7 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, st
 
 def _judge(
     model: Any, learn: Any, rows: Array, targets: tuple[Array, ...], options: dict[str, Any]
-) -> tuple[str, str, float]:
+) -> Found:
     given = [rows.copy(), *(target.copy() for target in targets)]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -135,23 +135,23 @@ def _judge(
         except ValueError as error:
             said = str(error)
             own = "contains" in said or "must" in said or "class" in said or "needed" in said
-            return (REFUSED if own else RAW), describe(error), 0.0
+            return Found(Verdict.REFUSED if own else Verdict.RAW, describe(error))
         except Exception as error:
-            return RAW, describe(error), 0.0
+            return Found(Verdict.RAW, describe(error))
         try:
             parts = [model.predict(rows), model.predict(X), getattr(model, "codevectors_", ())]
             for method in ("predict_proba", "transform", "score_samples"):
                 if hasattr(model, method):
                     parts.append(getattr(model, method)(rows))
         except Exception as error:
-            return LATE, describe(error), 0.0
+            return Found(Verdict.LATE, describe(error))
     unlike = [
         not np.array_equal(*pair, equal_nan=True) for pair in zip(given, [rows, *targets], strict=True)
     ]
     if any(unlike):
-        return RAW, "the data were changed", 0.0
+        return Found(Verdict.RAW, "the data were changed")
     finite = all(np.isfinite(np.asarray(part, dtype=float)).all() for part in parts)
-    return (VALID if finite else NAN), "", 0.0
+    return Found(Verdict.VALID if finite else Verdict.NAN)
 
 
 def prepare() -> None:

@@ -1,23 +1,29 @@
 """A soak: many samples and many steps, with an eye on memory and on speed from beginning to end."""
 
+import io
 import os
 import time
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from rich.console import Console
-from stable_baselines3.common.callbacks import BaseCallback
 
 from common.tables import show_table
-from oda_rl import ODAPartition
+from oda_rl import ODAClassifier, ODAPartition
 from oda_rl.agents import models
 
 # Parts of a soak, of which the first one also grows the codebook; samples of a call
 PARTS, CHUNK = 10, 100_000
 ENV_ID = "oda_rl/CartPole-v1"
-# What may be between the second part and the last: MB more, and slower by so much
+# Turns in which the model of the first part is timed beside that of the last
+TURNS = 15
+# What there may be more than after the first part: MB, and time of a sample or step
 MOST_MB, SLOWER = 2.0, 0.05
+_rng = np.random.default_rng(0)
+GROUPS = _rng.integers(4, size=CHUNK)
+SAMPLES = _rng.normal(size=(CHUNK, 2)) + 10.0 * GROUPS[:, None]
 
 
 def memory() -> float:
@@ -26,72 +32,72 @@ def memory() -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
 
-class Watch(BaseCallback):
-    """Notes memory and time of the processor at the end of each part."""
-
-    def __init__(self, n: int) -> None:
-        super().__init__()
-        self.every = n // PARTS
-        self.marks: list[tuple[float, float]] = [(memory(), time.process_time())]
-
-    @property
-    def due_every(self) -> int:
-        """Steps between two calls."""
-        return self.every
-
-    def _on_step(self) -> bool:
-        if self.n_calls % self.every == 0:
-            self.note()
-        return True
-
-    def note(self) -> None:
-        """The end of a part."""
-        self.marks.append((memory(), time.process_time()))
+def stream(model: Any, n: int) -> None:
+    """Have an estimator learn samples of a mixture."""
+    for _ in range(n // CHUNK):
+        model.partial_fit(SAMPLES, GROUPS % 2)
 
 
-def soak_partition(watch: Watch) -> str:
-    """Samples of a mixture, one after the other."""
-    rng = np.random.default_rng(0)
-    samples = rng.normal(size=(CHUNK, 2)) + 10.0 * rng.integers(4, size=(CHUNK, 1))
-    model = ODAPartition(20, random_state=0)
+def play(model: Any, n: int) -> None:
+    """Have an agent make steps."""
+    model.learn(n, reset_num_timesteps=False, log_interval=None)
+
+
+AGENT = models.default_agent(ENV_ID)
+SOAKED: dict[str, tuple[Callable[[], Any], Callable[[Any, int], None]]] = {
+    "ODAPartition": (lambda: ODAPartition(20, random_state=0), stream),
+    "ODAClassifier": (lambda: ODAClassifier(20, random_state=0), stream),
+    AGENT.__name__: (lambda: AGENT(env=ENV_ID, seed=0), play),
+}
+
+
+def seconds(go_on: Callable[[Any, int], None], model: Any) -> float:
+    """Of the processor, for one more chunk."""
+    start = time.process_time()
+    go_on(model, CHUNK)
+    return time.process_time() - start
+
+
+def look(model: Any, n: int) -> str:
+    """What is wrong with a model after so many samples or steps, if anything."""
+    is_agent = hasattr(model, "learner")
+    seen = model.num_timesteps if is_agent else model.n_samples_seen_
+    if seen != n:
+        return f"{seen} are counted"
+    found = model.learner.state_values(np.zeros((1, 4))) if is_agent else model.codevectors_
+    return "" if np.isfinite(found).all() else "not finite"
+
+
+def soak_one(name: str, n: int) -> tuple[float, float, list[float], str]:
+    """MB after the first part and more at the end, seconds of a chunk then and now, and trouble."""
+    make, go_on = SOAKED[name]
+    model, early, used = make(), io.BytesIO(), []
     for _ in range(PARTS):
-        for _ in range(watch.every // CHUNK):
-            model.partial_fit(samples)
-        watch.note()
-    model.predict(samples[:10])
-    return "" if np.isfinite(model.codevectors_).all() else "not finite"
+        go_on(model, n // PARTS)
+        if not used:
+            model.save(early)
+        used.append(memory())
+    trouble = look(model, n)
+    early.seek(0)
+    before = type(model).load(early, **({"env": gym.make(ENV_ID)} if go_on is play else {}))
+    # in turns, as others may use the machine
+    times = [[seconds(go_on, each) for each in (before, model)] for _ in range(TURNS)]
+    return used[0], used[-1] - used[0], np.median(times, axis=0).tolist(), trouble
 
 
-def soak_agent(watch: Watch) -> str:
-    """Steps of the default agent."""
-    model: Any = models.default_agent(ENV_ID)(env=ENV_ID, seed=0)
-    model.learn(PARTS * watch.every, callback=watch, log_interval=None)
-    values = model.learner.state_values(np.zeros((1, model.observation_space.shape[0])))
-    return "" if np.isfinite(values).all() else "not finite"
-
-
-def soak(n: int, console: Console) -> int:
+def soak(n: int, beginnings: tuple[str, ...], console: Console) -> int:
     """Let `n` samples and `n` steps go by, print what came of it; returns how many went wrong."""
-    n = max(n, PARTS * CHUNK) // (PARTS * CHUNK) * PARTS * CHUNK
-    kinds: dict[str, Callable[[Watch], str]] = {"ODAPartition, samples": soak_partition}
-    name = f"{models.default_agent(ENV_ID).__name__}, steps of {ENV_ID}"
-    kinds[name] = soak_agent
+    n = max(n // (PARTS * CHUNK), 1) * PARTS * CHUNK
     rows, bad = [], 0
-    for name, run in kinds.items():
-        watch = Watch(n)
-        trouble = run(watch)
-        used, at = (np.array(column) for column in zip(*watch.marks, strict=True))
-        speed = watch.every / np.diff(at)
-        more = used[-1] - used[2]
-        slower = 1.0 - speed[-1] / speed[1]
-        wrong = bool(trouble) or more > MOST_MB or slower > SLOWER
-        bad += wrong
-        rows.append(
-            [
-                *(name, f"{n:,}", f"{speed[1]:,.0f}", f"{speed[-1]:,.0f}", f"{-100.0 * slower:+.1f} %"),
-                *(f"{used[2]:.1f}", f"{more:+.1f}", trouble or ("wrong" if wrong else "right")),
-            ]
-        )
-    titles = ["", "in all", "a second at first", "at the end", "", "MB at first", "MB at the end", ""]
-    show_table(console, f"Soak of {n:,} in {PARTS} parts, the second beside the last", titles, rows)
+    for name in SOAKED:
+        if beginnings and not name.startswith(beginnings):
+            continue
+        at_first, more, (before, now), trouble = soak_one(name, n)
+        wrong = trouble or ("wrong" if more > MOST_MB or now > (1.0 + SLOWER) * before else "")
+        bad += bool(wrong)
+        speeds = [f"{CHUNK / one:,.0f}" for one in (before, now)]
+        change = f"{100.0 * (before / now - 1.0):+.1f} %"
+        rows.append([name, *speeds, change, f"{at_first:.0f}", f"{more:+.2f}", wrong or "right"])
+    titles = ["", "a second then", "now", "", "MB then", "now", ""]
+    show_table(console, f"{n:,} samples or steps; then: after a tenth", titles, rows)
     return bad

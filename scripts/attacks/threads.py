@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from attacks.models import MAKERS, N_STEPS, model_bytes
-from attacks.trials import EQUAL, WRONG, Attack, Begin
+from attacks.trials import Attack, Begin, Found, Verdict
 
 THREADS, POINTS = 8, 64
 # Actions of each trial whose right answers are known, over all threads.
@@ -37,7 +37,7 @@ def content_of(model: Any) -> bytes:
     return file.getvalue()
 
 
-def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, str, float]:
+def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     """One trial: threads get the right actions of a model at rest; one that learns learns the same."""
     name = NAMES[number % len(NAMES)]
     begin(name, f"{ACTIONS} actions of {THREADS} threads")
@@ -72,9 +72,9 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> tuple[str, st
     if errors:
         raise errors[0]
     if sum(wrong):
-        return WRONG, f"{sum(wrong)} actions", 0.0
+        return Found(Verdict.WRONG, f"{sum(wrong)} actions")
     same = content_of(learning) == content_of(alone)
-    return (EQUAL, "", 0.0) if same else (WRONG, "something else was learned", 0.0)
+    return Found(Verdict.EQUAL) if same else Found(Verdict.WRONG, "something else was learned")
 
 
 def prepare() -> None:

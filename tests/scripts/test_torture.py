@@ -1,10 +1,15 @@
 """Attacks as `scripts/torture.py` makes them, on small models, and that each verdict can come about."""
 
 import os
+import pickle
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+from oda_rl._jit import vector_kernel
+from oda_rl.codebook.association import smallest
 
 QUICK = ["ODAPartition, waiting", "ODAClassifier, stream", "Tree, waiting", "UniformGridQ", "KernelQ"]
 
@@ -27,7 +32,7 @@ def test_a_crash_is_a_verdict_and_the_others_follow(module):
         begin("a model", "what was done")
         if number == 1:
             os.kill(os.getpid(), signal.SIGSEGV)
-        return "refused", "", 0.0
+        return module("attacks.trials").Found("refused")
 
     assert verdicts(module, trial) == ["refused", "crash", "refused"]
 
@@ -39,14 +44,30 @@ def test_errors_and_code_that_runs_are_verdicts(module):
             raise KeyError("raw")
         if number == 1:
             os.system("true")
-        return "equal", "", 0.0
+        if number == 2:
+            pickle.loads(pickle.dumps(Path("model.npz")))
+        return Found("equal")
 
-    assert verdicts(module, trial) == ["raw error", "ran code", "equal"]
+    Found = module("attacks.trials").Found
+    assert verdicts(module, trial, 4) == ["raw error", "ran code", "ran code", "equal"]
+
+
+def test_the_compiled_code_that_numba_reads_is_no_code_of_a_file(module, monkeypatch):
+    smallest(np.ones(3), 3)  # compiled, and on the disk
+
+    def trial(number, rng, begin):
+        begin("a model", "a kernel is read from the disk")
+        vector_kernel(smallest.py_func)(np.ones(3), 3)
+        return module("attacks.trials").Found("equal")
+
+    assert verdicts(module, trial, 1) == ["equal"]
+    monkeypatch.setattr(module("attacks.trials"), "OWN_READING", ())
+    assert verdicts(module, trial, 1) == ["ran code"]
 
 
 def test_trials_are_the_same_again(module):
     def trial(number, rng, begin):
-        return str(rng.integers(10**9)), "", 0.0
+        return module("attacks.trials").Found(str(rng.integers(10**9)))
 
     assert verdicts(module, trial) == verdicts(module, trial)
 
@@ -59,9 +80,9 @@ def test_edits_are_noticed(module):
     assert files._judge(kind, content[:-30], answers)[0] == "refused"
     opened = module("attacks.edits").Opened(content)
     opened.header["state"]["run"]["n_seen"] = -1
-    verdict, told = files._judge(kind, opened.written(), answers)
-    assert verdict == "refused"
-    assert "'run/n_seen' is -1" in told
+    found = files._judge(kind, opened.written(), answers)
+    assert found.verdict == "refused"
+    assert "'run/n_seen' is -1" in found.detail
     opened = module("attacks.edits").Opened(content)
     opened.arrays["run/buffer"] = opened.arrays["run/buffer"] + 1.0
     assert files._judge(kind, opened.written(), answers)[0] == "valid"
@@ -95,3 +116,41 @@ def test_threads_get_the_right_actions(module, monkeypatch):
     monkeypatch.setattr(threads, "ACTIONS", 4000)
     monkeypatch.setattr(threads, "LEARN_STEPS", 300)
     assert list(outcomes(threads.attack, [threads.NAMES.index("UniformGridQ")])) == ["equal"]
+
+
+def test_commands_end_with_a_line_on_any_disk_and_from_any_file(module):
+    commands = module("attacks.commands")
+    export = commands.WRITING.index("export to C")
+    n = len(commands.WRITING)
+    found = list(outcomes(commands.attack_disks, [export + i * n for i in range(len(commands.FAULTS))]))
+    assert found[1:] == ["refused", "refused", "refused"]
+    assert found[0] in ("refused", "valid")  # by the bytes that a file may have
+    read = len(commands.READING) * len(commands.FOREIGN)
+    evaluate = range(commands.READING.index("evaluate"), read, len(commands.READING))
+    assert set(outcomes(commands.attack_readers, evaluate)) == {"refused"}
+
+
+def test_a_command_that_breaks_is_noticed(module):
+    commands, trials = module("attacks.commands"), module("attacks.trials")
+    judged = {
+        (0, "written"): "valid",
+        (2, "it cannot be"): "refused",
+        (1, "Traceback (most recent call last):\nKeyError: 1"): "raw error",
+        (1, ""): "wrong",
+        (-11, ""): "crash",
+        (None, ""): "hang",
+    }
+    for ended, verdict in judged.items():
+        assert commands.judge(commands.Ended(*ended)).verdict == verdict
+    broken = commands.Command(("export", "no-such.npz"), lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert commands.judge(broken.wait()) == trials.Found("crash", "signal 9")
+
+
+def test_what_a_killed_command_leaves_is_looked_at(module, tmp_path):
+    kills = module("attacks.kills")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "steps-2000.npz").write_bytes(module("attacks.models").model_bytes(QUICK[0])[1])
+    assert kills.look(tmp_path, 3000) == ""
+    assert kills.look(tmp_path, 3001) == "step 3001 was reached, 2000 is kept"
+    (tmp_path / "config.json").write_text("{")
+    assert "config.json cannot be read" in kills.look(tmp_path, 0)

@@ -1,0 +1,293 @@
+"""Commands as a person types them: from files that are none, on disks that are full, and broken off."""
+
+import ctypes
+import os
+import pickle
+import resource
+import runpy
+import select
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attacks.models import model_bytes
+from attacks.trials import Attack, Begin, Found, Verdict
+
+SCRIPTS = Path(__file__).parents[1]
+SECONDS = 120
+ENV_ID = "oda_rl/CartPole-v1"
+SMALL = ("--growth-steps", "1000", "--growth-cells", "10", "--max-cells", "30")
+BRIEFLY = ("--total-timesteps", "2000", "--eval-freq", "1000", "--eval-episodes", "2")
+COMPARED = (
+    *("--env-ids", ENV_ID, "--algorithms", "TwoTimescaleAC", "UniformGridQ", "--seeds", "0", "1"),
+)
+BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--jobs", "1", *SMALL)
+COMPARED = (
+    *("--env-ids", ENV_ID, "--algorithms", "TwoTimescaleAC", "UniformGridQ", "--seeds", "0", "1"),
+)
+BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--jobs", "1", *SMALL)
+STUDENT = ("--rounds", "1", "--steps-per-round", "400", "--episodes", "2")
+# What commands read and write stands for itself until they are called.
+MODEL, OUT = "MODEL", "OUT"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "train": ("train", "--log-dir", OUT, "--env-id", ENV_ID, *BRIEFLY, *SMALL),
+    "compare": ("compare", "--output", OUT, "--n-jobs", "1", *COMPARED, *BRIEFLY),
+    "benchmark": ("benchmark", "agent", "--log-dir", OUT, *BENCHMARKED, *BRIEFLY),
+    "evaluate": ("evaluate", MODEL, "--episodes", "2"),
+    "explain": ("explain", MODEL, "--markdown", f"{OUT}/policy.md", "--picture", f"{OUT}/policy.png"),
+    "page": ("explain", MODEL, "--html", f"{OUT}/page.html"),
+    "plot": ("plot", MODEL, "--out", OUT, "--kind", "policy"),
+    "export to C": ("export", MODEL, "--to", f"{OUT}/policy.c"),
+    "export to ONNX": ("export", MODEL, "--to", f"{OUT}/policy.onnx"),
+    "distill": ("distill", MODEL, "--to", f"{OUT}/small.npz", *STUDENT),
+    "shrink": ("shrink", MODEL, "--to", f"{OUT}/small.npz", "--eval-episodes", "2", *STUDENT),
+}
+
+
+# -- calling them ------------------------------------------------------------------------------------
+
+
+class Ended(NamedTuple):
+    """How a command has ended: its code, negative for a signal, None for never; and what it said."""
+
+    code: int | None
+    said: str
+
+
+class Command:
+    """A script in a child, which has a session of its own and has imported everything already.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The name of the script, and its arguments.
+    prepare : callable
+        Called in the child before it begins.
+    """
+
+    def __init__(self, words: Sequence[str], prepare: Callable[[], object] = lambda: None) -> None:
+        self._reading, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _run(words, prepare, writing)
+        os.close(writing)
+
+    def kill(self, number: int) -> None:
+        """Send a signal to it alone."""
+        os.kill(self.pid, number)
+
+    def wait(self) -> Ended:
+        """Its end; what has not ended after `SECONDS` is killed."""
+        said, deadline, status = b"", time.monotonic() + SECONDS, None
+        while status is None and time.monotonic() < deadline:
+            if select.select([self._reading], [], [], 0.02)[0]:
+                said += os.read(self._reading, 2**16)
+            pid, found = os.waitpid(self.pid, os.WNOHANG)
+            status = os.waitstatus_to_exitcode(found) if pid else None
+        if status is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        while select.select([self._reading], [], [], 0.0)[0] and (part := os.read(self._reading, 2**16)):
+            said += part
+        os.close(self._reading)
+        return Ended(status, said.decode(errors="replace"))
+
+
+def _run(words: Sequence[str], prepare: Callable[[], object], writing: int) -> None:
+    """The child: never returns."""
+    code: Any = 1
+    try:
+        os.setsid()
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.path.insert(0, str(SCRIPTS))
+        sys.argv = [str(SCRIPTS / f"{words[0]}.py"), *words[1:]]
+        prepare()
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+        if isinstance(code, str):
+            print(code)
+            code = 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def judge(ended: Ended) -> Found:
+    """Right is an end without a traceback: in success, or with a line and another exit code."""
+    last = ended.said.strip().rpartition("\n")[2]
+    if ended.code is None:
+        return Found(Verdict.HANG, last)
+    if ended.code < 0:
+        return Found(Verdict.CRASH, f"signal {-ended.code}")
+    if "Traceback" in ended.said:
+        return Found(Verdict.RAW, last)
+    if ended.code and not last:
+        return Found(Verdict.WRONG, "nothing is said")
+    return Found(Verdict.REFUSED if ended.code else Verdict.VALID, last)
+
+
+def words_of(name: str, model: Path, out: Path) -> list[str]:
+    """A command with its files."""
+    return [word.replace(MODEL, str(model)).replace(OUT, str(out)) for word in COMMANDS[name]]
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder with all that is in it."""
+    for where, folders, names in os.walk(folder, topdown=False):
+        for name in names:
+            os.unlink(os.path.join(where, name))
+        for name in folders:
+            os.rmdir(os.path.join(where, name))
+    folder.rmdir()
+
+
+# -- disks -------------------------------------------------------------------------------------------
+
+
+def give_up_rights() -> None:
+    """Have the modes of files count for root, too."""
+    header = struct.pack("Ii", 0x20080522, 0)  # version 3 of the system call, this process
+    ctypes.CDLL(None).capset(header, bytes(24))
+
+
+def _fill(out: Path, rng: np.random.Generator) -> Callable[[], None]:
+    most = int(10.0 ** rng.uniform(0.0, 5.0))
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def _protect(out: Path, rng: np.random.Generator) -> Callable[[], None]:
+    out.chmod(0o555)
+    return give_up_rights
+
+
+def _put_file(out: Path, rng: np.random.Generator) -> Callable[[], None]:
+    out.rmdir()
+    out.write_text("a file")
+    return lambda: None
+
+
+def _put_folders(out: Path, rng: np.random.Generator) -> Callable[[], None]:
+    for name in ("policy.md", "page.html", "policy.c", "policy.onnx", "small.npz", "runs.csv"):
+        (out / name).mkdir()
+    return lambda: None
+
+
+FAULTS: dict[str, Callable[[Path, np.random.Generator], Callable[[], None]]] = {
+    "no file may grow beyond some bytes": _fill,
+    "a folder that cannot be written to": _protect,
+    "a file in place of the folder": _put_file,
+    "folders in place of files": _put_folders,
+}
+WRITING = [name for name, words in COMMANDS.items() if any(OUT in word for word in words)]
+
+
+def attack_disks(number: int, rng: np.random.Generator, begin: Begin) -> Found:
+    """One trial: a command that cannot write; no half file may be left."""
+    name = WRITING[number % len(WRITING)]
+    fault = list(FAULTS)[number // len(WRITING) % len(FAULTS)]
+    begin(name, fault)
+    folder = Path(tempfile.mkdtemp())
+    try:
+        model, out = folder / "model.npz", folder / "out"
+        model.write_bytes(model_bytes("TwoTimescaleAC")[1])
+        out.mkdir()
+        found = judge(Command(words_of(name, model, out), FAULTS[fault](out, rng)).wait())
+        halves = [path.name for path in folder.rglob(".*")]
+        return Found(Verdict.WRONG, f"{halves} are left") if halves else found
+    finally:
+        remove(folder)
+
+
+# -- files that are none -----------------------------------------------------------------------------
+
+
+def _foreign() -> dict[str, bytes | None]:
+    kept = model_bytes("TwoTimescaleAC")[1]
+    return {
+        "absent": None,
+        "empty": b"",
+        "a text": b"no model at all\n",
+        "a pickle": pickle.dumps({"weights": [1.0]}),
+        "half a file": kept[: len(kept) // 2],
+        "one byte changed": kept[:900] + bytes([kept[900] ^ 255]) + kept[901:],
+        "an estimator's": model_bytes("ODAPartition")[1],
+        "a learning curve": b"steps,seconds,mean\n1000,0.1,9.0\n",
+    }
+
+
+FOREIGN = ("absent", "empty", "a text", "a pickle", "half a file", "one byte changed", "an estimator's")
+FOREIGN += ("a learning curve", "a folder", "unreadable")
+READING = [name for name, words in COMMANDS.items() if MODEL in words]
+# These draw any model.
+FOR_ALL = ("page", "plot")
+
+
+def attack_readers(number: int, rng: np.random.Generator, begin: Begin) -> Found:
+    """One trial: a command is given a file that is no agent's; it is to refuse it in a line."""
+    name, what = READING[number % len(READING)], FOREIGN[number // len(READING) % len(FOREIGN)]
+    begin(name, what)
+    folder = Path(tempfile.mkdtemp())
+    try:
+        model, out = folder / "model.npz", folder / "out"
+        content = _foreign().get(what, b"")
+        if what == "a folder":
+            model.mkdir()
+        elif content is not None:
+            model.write_bytes(content)
+            model.chmod(0 if what == "unreadable" else 0o644)
+        prepare = give_up_rights if what == "unreadable" else (lambda: None)
+        found = judge(Command(words_of(name, model, out), prepare).wait())
+        fits = name in FOR_ALL and what == "an estimator's"
+        if found.verdict == Verdict.VALID and not fits:
+            return Found(Verdict.WRONG, "it was taken for a model")
+        return found
+    finally:
+        remove(folder)
+
+
+# -- interrupts --------------------------------------------------------------------------------------
+
+
+def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Found:
+    """One trial: Ctrl-C at any time."""
+    name = list(COMMANDS)[number % len(COMMANDS)]
+    after = float(10.0 ** rng.uniform(-2.0, 0.5))
+    begin(name, f"after {after:.2f} s")
+    folder = Path(tempfile.mkdtemp())
+    try:
+        model = folder / "model.npz"
+        model.write_bytes(model_bytes("TwoTimescaleAC")[1])
+        command = Command(words_of(name, model, folder / "out"))
+        time.sleep(after)
+        command.kill(signal.SIGINT)
+        return judge(command.wait())
+    finally:
+        remove(folder)
+
+
+def prepare() -> None:
+    """Have all modules imported before a child is forked."""
+    for words in COMMANDS.values():
+        runpy.run_path(str(SCRIPTS / f"{words[0]}.py"), run_name="imported")
+
+
+ATTACKS: dict[str, Attack] = {
+    "disks": attack_disks,
+    "other files": attack_readers,
+    "interrupts": attack_interrupts,
+}
