@@ -26,16 +26,18 @@ from oda_rl.codebook.learning import MIN_LOCATION, MIN_WEIGHT
 
 # Critical temperatures have settled when a turn changes none of them by more than this part of T.
 AXIS_TOLERANCE = 1e-4
+# A cell is on its side of the temperature when it is so many times its last change away from it; where
+# all are, nothing will split or merge, and codevectors need to stand only as still as this part of T.
+PATIENCE, STILL = 100.0, 1e-5
 # Every third turn goes at most so many times as far as the two before it.
 LONGEST_STRIDE = 8.0
 
 
 class _Sums(NamedTuple):
-    """What a turn adds up: masses (K,), sums of samples and of samples times projections (K, d)."""
+    """What a turn adds up: masses (K,), and (2 K, d) sums of samples, and of samples times projections."""
 
     mass: NDArray[np.float64]
-    first: NDArray[np.float64]
-    second: NDArray[np.float64]
+    moments: NDArray[np.float64]
 
 
 @kernel
@@ -44,20 +46,35 @@ def _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, su
 
     `along` (n_features, n_cells) are directions, along which samples are projected.
     """
-    d, location = samples.shape[1], cells.location
-    mass, first, second = sums.mass, sums.first, sums.second
-    mass[:], first[:], second[:] = 0.0, 0.0, 0.0
-    distance, foot = np.empty(n_cells), np.zeros(n_cells)
-    expected, log_sum = 0.0, 0.0
-    for i in range(n_cells):
-        for j in range(d):
-            foot[i] += along[j, i] * (location[j, i] - location[j, 0])
-    share, rows = np.empty((BLOCK, n_cells)), np.empty((BLOCK, d))
+    d, location, mass = samples.shape[1], cells.location, sums.mass
+    mass[:], sums.moments[:] = 0.0, 0.0
+    # Codevectors and directions side by side, so that two matrix products do.
+    sides, foot = np.empty((d, 2 * n_cells)), np.zeros(2 * n_cells)
+    for j in range(d):
+        for i in range(n_cells):
+            from_first = location[j, i] - location[j, 0]
+            sides[j, i], sides[j, n_cells + i] = from_first, along[j, i]
+            foot[i] += from_first * from_first
+            foot[n_cells + i] += along[j, i] * from_first
+    distance, expected, log_sum = np.empty(n_cells), 0.0, 0.0
+    share, rows = np.empty((BLOCK, 2 * n_cells)), np.empty((BLOCK, d))
     for start in range(0, samples.shape[0], BLOCK):
         n = min(BLOCK, samples.shape[0] - start)
         for t in range(n):
+            for j in range(d):
+                rows[t, j] = samples[start + t, j] - location[j, 0]
+        product = np.dot(rows[:n], sides)
+        for t in range(n):
             part = share[t]
-            divergences(kind, samples[start + t], location, 0, n_cells, distance)
+            if is_euclidean(kind):
+                own = 0.0
+                if measuring:
+                    for j in range(d):
+                        own += rows[t, j] * rows[t, j]
+                for i in range(n_cells):
+                    distance[i] = own + foot[i] - 2.0 * product[t, i]
+            else:
+                divergences(kind, samples[start + t], location, 0, n_cells, distance)
             nearest = associate(distance, cells.weight, None, n_cells, 0, temperature, EXACT, part)
             own = sample_weight[start + t]
             if measuring:
@@ -69,14 +86,8 @@ def _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, su
             for i in range(n_cells):
                 part[i] *= own
                 mass[i] += part[i]
-            for j in range(d):
-                rows[t, j] = samples[start + t, j] - location[j, 0]
-        first += np.dot(share[:n].T, rows[:n])
-        projection = np.dot(rows[:n], along)
-        for t in range(n):
-            for i in range(n_cells):
-                share[t, i] *= projection[t, i] - foot[i]
-        second += np.dot(share[:n].T, rows[:n])
+                part[n_cells + i] = part[i] * (product[t, n_cells + i] - foot[n_cells + i])
+        sums.moments[:] += np.dot(share[:n].T, rows[:n])
     return expected, log_sum
 
 
@@ -85,7 +96,7 @@ def _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, sums):
     """One turn: means, weights, and one step of the power method for each axis.
 
     Returns (the largest divergence of a codevector from where it was, the largest change of a critical
-    temperature).
+    temperature that may still pass T).
     """
     d, location, axis = samples.shape[1], cells.location, cells.axis
     along, place, before = np.empty((d, n_cells)), np.empty(d), np.empty((d, 1))
@@ -105,16 +116,18 @@ def _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, sums):
         if mass <= 0.0:
             continue
         for j in range(d):
-            place[j], before[j, 0] = origin[j] + sums.first[i, j] / mass, location[j, i]
+            place[j], before[j, 0] = origin[j] + sums.moments[i, j] / mass, location[j, i]
             shift += along[j, i] * (place[j] - before[j, 0])
         for j in range(d):
             old += axis[j, i] * axis[j, i]
             # The covariance about the new mean, times the direction: E[proj x] - E[proj] E[x]
-            moment = sums.second[i, j] / mass - shift * (place[j] - origin[j])
+            moment = sums.moments[n_cells + i, j] / mass - shift * (place[j] - origin[j])
             axis[j, i] = math.sqrt(curvature(kind, before[j, 0])) * moment
             new += axis[j, i] * axis[j, i]
             location[j, i] = place[j]
-        change = max(change, abs(math.sqrt(new) - math.sqrt(old)))
+        old, new = math.sqrt(old), math.sqrt(new)
+        if abs(new - temperature) <= PATIENCE * abs(new - old):
+            change = max(change, abs(new - old))
         divergences(kind, place, before, 0, 1, distance)
         largest = max(largest, distance[0])
     return largest, change
@@ -144,13 +157,14 @@ def settle(kind, samples, sample_weight, temperature, tolerance, max_turns, n_ce
     cells change. Returns the turns.
     """
     d, location = samples.shape[1], cells.location
-    sums = _Sums(np.empty(n_cells), np.empty((n_cells, d)), np.empty((n_cells, d)))
+    sums = _Sums(np.empty(n_cells), np.empty((2 * n_cells, d)))
     origin, step = location[:, :n_cells].copy(), np.zeros((d, n_cells))
     turns = 0
     for turn in range(max_turns):
         largest, change = _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, sums)
         turns = turn + 1
-        if largest < tolerance and change < AXIS_TOLERANCE * temperature:
+        enough = tolerance if change > 0.0 else max(tolerance, STILL * temperature)
+        if largest < enough and change < AXIS_TOLERANCE * temperature:
             break
         phase = turn % 3 if is_euclidean(kind) else -1
         for i in range(n_cells):
@@ -168,7 +182,7 @@ def settle(kind, samples, sample_weight, temperature, tolerance, max_turns, n_ce
 def measure_phase(kind, samples, sample_weight, temperature, n_cells, cells):
     """(D, L): the expected distortion (eq. 2), and the mean logarithm of sum_i rho_i exp(-d_i / T)."""
     d, total = samples.shape[1], 0.0
-    sums = _Sums(np.empty(n_cells), np.empty((n_cells, d)), np.empty((n_cells, d)))
+    sums = _Sums(np.empty(n_cells), np.empty((2 * n_cells, d)))
     expected, log_sum = _add_up(
         kind,
         samples,

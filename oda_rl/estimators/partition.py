@@ -218,7 +218,7 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
         self._set_codebook(self._unscaled(codevectors), samples, weight)
         self._publish()
-        self.n_clusters_ = self._count_clusters(len(samples), self._hottest_cell(samples, weight))
+        self.n_clusters_ = self._count_clusters(len(samples))
         self.labels_ = self._find_clusters(samples)
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
@@ -313,14 +313,10 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         found = next(point for point in path if point.n_codevectors == self.n_clusters_)
         return np.asarray(self._divergence(self._scaled(samples), found.codevectors).argmin(axis=1))
 
-    def _count_clusters(self, n_samples: int, critical: float) -> int:
+    def _count_clusters(self, n_samples: int) -> int:
+        assert self._run.annealer is not None
+        critical = float(self._run.annealer.codebook.critical_temperatures.max())
         return choose_clusters(self._run.history, critical, n_samples, self.n_codevectors_)
-
-    def _hottest_cell(self, samples: Array, weight: Array) -> float:
-        """The critical temperature of the hard cells: that of the hottest of them."""
-        points = self._scaled(samples)
-        cells = (self.labels_ == i for i in np.unique(self.labels_))
-        return max(float(self._divergence.moments(points[c], weight[c])[0]) for c in cells)
 
     def _read_parameters(self) -> Settings:
         return Settings.of(self)
@@ -384,8 +380,7 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         if annealer is None:
             self.n_clusters_ = 1
         elif levels != self._levels_counted:  # not with every sample
-            critical = float(annealer.codebook.critical_temperatures.max())
-            self.n_clusters_ = self._count_clusters(self.n_samples_seen_, critical)
+            self.n_clusters_ = self._count_clusters(self.n_samples_seen_)
             self._levels_counted = levels
 
     def _publish(self) -> None:

@@ -21,7 +21,7 @@ from oda_rl.estimators.settings import Settings
 PATH_SAMPLES = 200
 MIN_PATH_SAMPLES = 20_000
 # Turns towards equilibrium at a temperature, at most: so many, but with more than `MANY_CELLS` fewer.
-MOST_TURNS, LEAST_TURNS, MANY_CELLS = 60, 6, 12
+MOST_TURNS, LEAST_TURNS, MANY_CELLS = 40, 3, 12
 # It has come when no codevector moves by more than this part of the temperature.
 SETTLED = 1e-6
 # Samples that such a turn takes, per codevector; and of few codevectors samples times codevectors.
@@ -322,6 +322,7 @@ class HardPath:
         self._part = samples[chosen], weight[chosen]
         self._quench = Quench(*self._part, divergence, run.rng)
         self._best: dict[int, tuple[Array, float]] = {}
+        self._settled: tuple[Any, ...] = (0.0, 0, [])
 
     @property
     def _soft(self) -> Array:
@@ -332,10 +333,16 @@ class HardPath:
         """Take the cells to their equilibrium at a temperature.
 
         The more cells, the fewer turns: where K is large all of them are nearly critical all the time.
+        Where nothing has split since, the equilibrium is known.
         """
         annealer = self._run.annealer
         assert annealer is not None
-        book = annealer.codebook
+        book, k = annealer.codebook, len(annealer.codebook)
+        known = (book.location[:, :k], book.weight[:k], book.axis[:, :k])
+        if self._settled[:2] == (temperature, k):
+            for array, value in zip(known, self._settled[2], strict=True):
+                array[:] = value
+            return
         part = min(1.0, MANY_CELLS / len(book)) ** 2
         settle(
             book.divergence.kind,
@@ -346,6 +353,7 @@ class HardPath:
             book.n_cells,
             book.arrays,
         )
+        self._settled = temperature, k, [array.copy() for array in known]
 
     def _sample(self, k: int) -> tuple[Array, Array]:
         n = max(SETTLE_WORK // k, SETTLE_SAMPLES * k)
