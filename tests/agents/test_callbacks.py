@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -25,9 +26,10 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import FourierSarsa, TwoTimescaleQ, UniformGridQ
-from oda_rl.agents.sb3 import callback_schedule
+from oda_rl.agents.sb3 import callback_schedule, callbacks
 from oda_rl.agents.sb3.callback_schedule import ProgressBar
 from oda_rl.agents.sb3.callbacks import CodebookCallback, KeepBestCallback, SnapshotCallback
+from oda_rl.agents.sb3.tensorboard import Board
 from oda_rl.plotting import animate_codebook
 
 QUICK = {
@@ -306,11 +308,37 @@ def test_the_cells_of_a_tree_are_told_by_their_branches(tmp_path):
     assert [int(row["branch"]) for row in rows] == model.learner.codebook.labels.tolist()
 
 
-def test_pictures_during_the_training_keep_to_their_times(tmp_path):
-    _, _, events = watch(tmp_path, log_freq=500, figure_freq=1_000, histogram_freq=1_500, max_cost=1.0)
-    steps = [event.step for event in events.Images("codebook/value")]
-    assert set(steps) <= {1_000, 1_500, 2_000, 2_500, 3_000}
-    assert len(events.Histograms("cells/q")) >= 2
+@pytest.mark.parametrize(
+    ("seconds", "pictures", "histograms"),
+    [(0.001, {1_000, 2_000, 3_000}, {1_500, 3_000}), (1_000.0, {3_000}, {3_000})],
+)
+def test_pictures_during_the_training_keep_to_their_times(
+    tmp_path, monkeypatch, seconds, pictures, histograms
+):
+    """By a clock that runs a second for each look at it, and `seconds` for each drawing."""
+    now = 0.0
+
+    def clock():
+        nonlocal now
+        now += 1.0
+        return now
+
+    def slow(draw):
+        def drawn(board):
+            nonlocal now
+            now += seconds - 1.0
+            draw(board)
+
+        return drawn
+
+    monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(callbacks, "FIRST_GUESS", {"pictures": seconds, "histograms": seconds})
+    for name in ("write_pictures", "write_histograms"):
+        monkeypatch.setattr(Board, name, slow(getattr(Board, name)))
+    options = {"log_freq": 500, "figure_freq": 1_000, "histogram_freq": 1_500, "max_cost": 1.0}
+    _, _, events = watch(tmp_path, **options)
+    assert {event.step for event in events.Images("codebook/value")} == pictures
+    assert {event.step for event in events.Histograms("cells/q")} == histograms
 
 
 def test_a_policy_from_the_warm_up_is_given_back_before_it_is_drawn(tmp_path):
