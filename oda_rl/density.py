@@ -4,7 +4,9 @@ from collections.abc import Callable
 from math import lgamma, log, pi
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl._validation import check_at_least, numbers_of
 
 Array = NDArray[np.float64]
 
@@ -74,6 +76,46 @@ def cell_volumes(
     drawn = np.maximum(1, np.bincount(assign(points), minlength=n_codevectors))
     part = drawn / n_draws
     return part * float(np.prod(upper - lower)), np.sqrt((1.0 - part) / drawn)
+
+
+def histogram(
+    samples: Array,
+    box: ArrayLike,
+    assign: Callable[[Array], NDArray[np.int64]],
+    shares: Array,
+    n_draws: int,
+    seed: int,
+) -> tuple[Array, Array]:
+    """The histogram over the cells inside a box (Theorems 4, 7 and 8), 0 outside of it.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n_samples, n_features)
+        Where.
+    box, assign, n_draws, seed
+        As for `cell_volumes`.
+    shares : ndarray of shape (n_codevectors,) or (n_codevectors, n_classes)
+        The probabilities of the cells; a column for each density.
+
+    Returns
+    -------
+    tuple of ndarrays of shape (n_samples,) or (n_samples, n_classes), and (n_samples,)
+        Densities, each with an integral of one, and their relative standard errors of the draws.
+
+    Raises
+    ------
+    ValueError
+        If the box is not one, or there are no draws.
+    """
+    ends = numbers_of(box, "box")
+    if ends.shape != (2, samples.shape[1]) or not np.all(ends[0] < ends[1]):
+        raise ValueError(f"box must be two rows of {samples.shape[1]}, lower < upper, got {box!r}.")
+    check_at_least(1, n_draws=n_draws)
+    volume, error = cell_volumes(ends, len(shares), assign, n_draws, seed)
+    nearest = assign(samples)
+    inside = np.all((samples >= ends[0]) & (samples <= ends[1]), axis=1)
+    density = (shares.T / volume).T[nearest]
+    return np.where(inside, density.T, 0.0).T, error[nearest]
 
 
 def floored(spreads: Array, weights: Array) -> Array:

@@ -34,7 +34,7 @@ LONGEST_STRIDE = 8.0
 
 
 class _Sums(NamedTuple):
-    """What a turn adds up: masses (K,), and (2 K, d) sums of samples, and of samples times projections."""
+    """What a turn adds up: masses (K,); sums (2 K, d) of samples, and of samples times projections."""
 
     mass: NDArray[np.float64]
     moments: NDArray[np.float64]

@@ -16,11 +16,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from oda_rl import storage
 from oda_rl._schema import Rules, Schema, some
 from oda_rl._types import Array
-from oda_rl._validation import RESCALE, check_at_least, numbers_of, warn_of_scales
+from oda_rl._validation import RESCALE, warn_of_scales
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
-from oda_rl.density import box_around, cell_volumes, log_density
+from oda_rl.density import box_around, histogram, log_density
 from oda_rl.estimators.constraints import Checked
 from oda_rl.estimators.parameters import FORM, declared, restored, stored
 from oda_rl.estimators.targets import check_data, check_samples
@@ -226,7 +226,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         -------
         ndarray of shape (n_samples,), int64
         """
-        return self._assign(self._check_again(X))[0]
+        return self._cells(self._check_again(X))
 
     def transform(self, X: ArrayLike) -> Array:
         """The divergence of every sample from every codevector.
@@ -287,7 +287,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             Natural logarithms of a density in the units of the features.
         """
         samples = self._check_again(X)
-        nearest = self._assign(samples)[0]
+        nearest = self._cells(samples)
         return log_density(samples, nearest, self.codevectors_, self.spreads_, self.weights_)
 
     def histogram_density(
@@ -320,16 +320,8 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             If the box is not one, or there are no draws.
         """
         samples = self._check_again(X)
-        found = box_around(self.codevectors_, self.spreads_) if box is None else numbers_of(box, "box")
-        if found.shape != (2, samples.shape[1]) or not np.all(found[0] < found[1]):
-            raise ValueError(f"box must be two rows of {samples.shape[1]}, lower < upper, got {box!r}.")
-        check_at_least(1, n_draws=n_draws)
-        k = len(self.codevectors_)
-        volume, error = cell_volumes(found, k, lambda x: self._assign(x)[0], n_draws, seed)
-        nearest = self._assign(samples)[0]
-        inside = np.all((samples >= found[0]) & (samples <= found[1]), axis=1)
-        density = (self.weights_ / volume)[nearest]
-        return np.where(inside, density, 0.0), error[nearest]
+        ends = box_around(self.codevectors_, self.spreads_) if box is None else box
+        return histogram(samples, ends, self._cells, self.weights_, n_draws, seed)
 
     # -- for the estimators ----------------------------------------------------------------------
 
@@ -360,6 +352,9 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         kind, k = self._divergence.kind, len(self.codevectors_)
         assign(kind, points, None, False, location, None, k, nearest, closest, second)
         return nearest, closest
+
+    def _cells(self, samples: Array) -> NDArray[np.int64]:
+        return self._assign(samples)[0]
 
     def _scaled(self, points: Array) -> Array:
         """Samples or codevectors in the units in which divergences are taken."""

@@ -376,22 +376,3 @@ def test_a_scale_is_as_if_the_data_were_divided_by_it(tmp_path):
 def test_a_bad_scale_is_refused(scale):
     with pytest.raises(ValueError, match="scale must be 2 positive numbers"):
         ODAPartition(3, scale=scale).fit(blobs())
-
-
-@pytest.mark.parametrize("d", [1, 2, 5])
-def test_the_histogram_of_voronoi_cells_is_a_density(d):
-    """Theorem 4: it integrates to one over its box; of uniform samples it is flat."""
-    rng = np.random.default_rng(0)
-    samples = rng.normal(size=(1000, d))
-    model = ODAPartition(6, random_state=0).fit(samples)
-    points = rng.uniform(-3.0, 4.0, (100_000, d))
-    density, error = model.histogram_density(points, box=[[-3.0] * d, [4.0] * d], n_draws=50_000, seed=1)
-    assert density.mean() * 7.0**d == pytest.approx(1.0, abs=0.03)
-    assert 0.0 < error.max() < 0.1
-    flat = ODAPartition(4, random_state=0).fit(rng.uniform(size=(4000, d)))
-    inside = rng.uniform(0.2, 0.8, (100, d))
-    box = None if d == 1 else [[0.0] * d, [1.0] * d]
-    np.testing.assert_allclose(flat.histogram_density(inside, box)[0], 1.0, rtol=0.1)
-    assert flat.histogram_density(np.full((1, d), 5.0))[0] == 0.0
-    with pytest.raises(ValueError, match="box must be"):
-        model.histogram_density(points, box=[[0.0] * d])

@@ -128,6 +128,37 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             return self._book.nearest_proba(distance)
         return probabilities(self._log_joint(samples, distance))
 
+    def class_density(self, X: ArrayLike) -> Array:
+        """The density p(x | c) of each class at every sample (Theorem 7), as a mixture of Gaussians.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the units of the features; the integral of each column is one.
+
+        Raises
+        ------
+        ValueError
+            For divergences other than the squared Euclidean distance, and for `mode="majority"`, where
+            classes have no codebooks of their own.
+        """
+        distance, book = self._distance(X)[1], self._book
+        if self._divergence.name != "squared_euclidean" or len(book.votes) > 0:
+            raise ValueError(
+                "class_density needs divergence='squared_euclidean' and a codebook for each class, got "
+                f"divergence={self._divergence.name!r} and mode={getattr(self, 'mode', None)!r}."
+            )
+        priors = np.bincount(book.labels, book.weights, len(book.widths))
+        constant = -0.5 * self.n_features_in_ * np.log(np.pi)
+        if len(self._scaling.matrix) > 0:
+            constant += np.linalg.slogdet(self._scaling.matrix)[1]
+        return np.asarray(np.exp(book.log_joint(distance) + constant) / priors)
+
     def decision_function(self, X: ArrayLike) -> Array:
         """How far a decision is from its tie: log-probabilities, or of two classes their difference.
 

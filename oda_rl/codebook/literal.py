@@ -1,0 +1,82 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""Compiled kernel: the updates of Algorithms 1 to 4 as they are printed, sample by sample.
+
+Equation and algorithm numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic
+Annealing", with its misprints mended. Arrays are laid out as in `learning`.
+"""
+
+import numpy as np
+
+from oda_rl._jit import kernel
+from oda_rl.codebook.association import EXACT, associate, divergences, index_of_smallest
+from oda_rl.codebook.learning import MIN_WEIGHT, largest_shift
+
+
+@kernel
+def learn_as_printed(
+    kind,
+    samples,
+    labels,
+    outputs,
+    pace,
+    over_all,
+    rate,
+    power,
+    n,
+    distortion,
+    cells,
+    n_cells,
+    reference,
+    theta,
+):
+    """Present samples at one temperature; returns (samples used, n, distortion, whether it is finished).
+
+    With labels, the association (eq. 13) is normalised `over_all` codevectors, as Algorithm 4 has it, or
+    over those of the sample's class. `outputs` (n_samples, n_outputs) have no columns where there is
+    nothing to predict. Of `theta` the n_outputs rows are constants (Algorithm 3, eq. 28) where `rate` is
+    0; else n_outputs (1 + n_features) rows are linear models, of which that of the nearest cell takes a
+    gradient step of size `rate` / n^`power` on the squared error (Algorithm 2, eq. 27).
+    """
+    location, weight, label = cells.location, cells.weight, cells.label
+    d, m = samples.shape[1], outputs.shape[1]
+    distance, share = np.empty(n_cells), np.empty(n_cells)
+    for t in range(samples.shape[0]):
+        x = samples[t]
+        divergences(kind, x, location, 0, n_cells, distance)
+        nearest = index_of_smallest(distance, n_cells)
+        distortion += (distance[nearest] - distortion) / (n - pace.begin)
+        if rate > 0.0:
+            beta, q = rate / n**power, 1 + d
+            for c in range(m):
+                error = theta[c * q, nearest] - outputs[t, c]
+                for j in range(d):
+                    error += theta[c * q + 1 + j, nearest] * x[j]
+                theta[c * q, nearest] -= beta * 2.0 * error
+                for j in range(d):
+                    theta[c * q + 1 + j, nearest] -= beta * 2.0 * error * x[j]
+        if over_all:
+            associate(distance, weight, None, n_cells, 0, pace.temperature, EXACT, share)
+        else:
+            associate(distance, weight, label, n_cells, labels[t], pace.temperature, EXACT, share)
+        alpha = min(1.0, 1.0 / (pace.a + pace.b * n))
+        for i in range(n_cells):
+            own = share[i] if label[i] == labels[t] else 0.0
+            rho = weight[i]
+            weight[i] = max(rho + alpha * (own - rho), MIN_WEIGHT)
+            for j in range(d):
+                sigma = location[j, i] * rho
+                location[j, i] = (sigma + alpha * (x[j] * own - sigma)) / weight[i]
+            if rate <= 0.0:
+                for c in range(m):
+                    sigma = theta[c, i] * rho
+                    theta[c, i] = (sigma + alpha * (outputs[t, c] * own - sigma)) / weight[i]
+        n += 1
+        if n % pace.check_every == 0:
+            shift = largest_shift(kind, n_cells, location, reference, distance)
+            if shift < pace.tolerance or n >= pace.max_steps:
+                return t + 1, n, distortion, True
+            for j in range(d):
+                for i in range(n_cells):
+                    reference[j, i] = location[j, i]
+    return samples.shape[0], n, distortion, False

@@ -1,0 +1,72 @@
+"""Densities over cells, of all samples and of classes: each integrates to one (Theorems 4, 7, 8, 9)."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
+
+N_POINTS = 100_000
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_histogram_of_voronoi_cells_is_a_density(d):
+    """Theorem 4: it integrates to one over its box; of uniform samples it is flat."""
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(1000, d))
+    model = ODAPartition(6, random_state=0).fit(samples)
+    points = rng.uniform(-3.0, 4.0, (100_000, d))
+    density, error = model.histogram_density(points, box=[[-3.0] * d, [4.0] * d], n_draws=50_000, seed=1)
+    assert density.mean() * 7.0**d == pytest.approx(1.0, abs=0.03)
+    assert 0.0 < error.max() < 0.1
+    flat = ODAPartition(4, random_state=0).fit(rng.uniform(size=(4000, d)))
+    inside = rng.uniform(0.2, 0.8, (100, d))
+    box = None if d == 1 else [[0.0] * d, [1.0] * d]
+    np.testing.assert_allclose(flat.histogram_density(inside, box)[0], 1.0, rtol=0.1)
+    assert flat.histogram_density(np.full((1, d), 5.0))[0] == 0.0
+    with pytest.raises(ValueError, match="box must be"):
+        model.histogram_density(points, box=[[0.0] * d])
+
+
+def two_classes(d):
+    """Two Gaussians of unit variance along each coordinate, one with a third of the samples."""
+    samples, labels = make_blobs([800, 400], d, centers=[[-1.5] * d, [1.5] * d], random_state=0)
+    lower, upper = samples.min(axis=0) - 1.0, samples.max(axis=0) + 1.0
+    points = np.random.default_rng(1).uniform(lower, upper, (N_POINTS, d))
+    return samples, labels, np.stack([lower, upper]), points
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("scale", ["within", None])
+def test_the_mixtures_of_classes_are_densities(d, scale):
+    """Theorem 7, with Gaussians in the place of cells; by Bayes' rule they give the probabilities."""
+    samples, labels, box, points = two_classes(d)
+    model = ODAClassifier(20, scale=scale, local_model=None, random_state=0).fit(samples, labels)
+    density = model.class_density(points)
+    integral = density.mean(axis=0) * np.prod(box[1] - box[0])
+    np.testing.assert_allclose(integral, 1.0, atol=0.02 if d < 5 else 0.1)
+    joint = model.class_density(samples) * [2 / 3, 1 / 3]
+    proba = joint / joint.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(samples), proba, atol=1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_leaves_of_a_tree_are_densities(d):
+    """Theorem 8 for all samples, Theorem 9 for classes: the densities add up to that of all."""
+    samples, labels, box, points = two_classes(d)
+    tree = MultiResolutionODA(ODAClassifier(), layers=2, random_state=0).fit(samples, labels)
+    volume = np.prod(box[1] - box[0])
+    density, error = tree.histogram_density(points, box, n_draws=50_000)
+    classes, same = tree.class_density(points, box, n_draws=50_000)
+    assert density.mean() * volume == pytest.approx(1.0, abs=0.05)
+    np.testing.assert_allclose(classes.mean(axis=0) * volume, 1.0, atol=0.1)
+    np.testing.assert_array_equal(error, same)
+    np.testing.assert_allclose(classes @ [2 / 3, 1 / 3], density, rtol=1e-6)
+    assert np.all(tree.class_density(box[1:] + 1.0, box)[0] == 0.0)
+
+
+def test_densities_that_there_are_not_are_refused():
+    samples, labels, _, _ = two_classes(2)
+    shared = ODAClassifier(20, mode="majority", random_state=0).fit(samples, labels)
+    with pytest.raises(ValueError, match="mode='majority'"):
+        shared.class_density(samples)
