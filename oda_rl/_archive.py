@@ -1,7 +1,9 @@
 """The zip archive of a model file: its entries written, checked and read (see `oda_rl.storage`)."""
 
 import math
+import sys
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,8 +17,8 @@ from oda_rl._schema_texts import Told
 HEADER = "header.json"
 # Header and arrays of one file together, as numbers in memory.
 MAX_BYTES = 2**30
-# The header alone: JSON takes a multiple of its length to read.
-MAX_HEADER = 2**26
+# The header alone: JSON takes a multiple of its length to read, and of its packed length by this ratio.
+MAX_HEADER, MAX_HEADER_RATIO = 2**26, 100
 # Deflate cannot compress better; an entry that claims more is forged.
 MAX_RATIO = 1032
 CHUNK = 2**20
@@ -29,7 +31,10 @@ Declared = dict[str, Told]
 def write(file: Any, header: bytes, arrays: Mapping[str, Array]) -> None:
     """Write an archive; the same content gives the same bytes."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open(HEADER, "w") as entry:
+        first = zipfile.ZipInfo(HEADER)
+        if len(header) <= MAX_HEADER_RATIO * len(zlib.compress(header)):
+            first.compress_type = zipfile.ZIP_DEFLATED
+        with archive.open(first, "w") as entry:
             entry.write(header)
         for name, array in arrays.items():
             with archive.open(name + ".npy", "w") as entry:
@@ -44,8 +49,9 @@ def read_plain(archive: zipfile.ZipFile, name: str) -> bytes:
     """One entry as it is."""
     entry = archive.getinfo(name)
     check_size(entry)
-    if entry.file_size > MAX_HEADER:
-        raise DamagedError(f"its entry {name} claims {entry.file_size} bytes, more than {MAX_HEADER}")
+    most = min(MAX_HEADER, MAX_HEADER_RATIO * entry.compress_size + CHUNK)
+    if entry.file_size > most:
+        raise DamagedError(f"its entry {name} claims {entry.file_size} bytes, more than {most}")
     with _named(name):
         return archive.read(name)
 
@@ -94,6 +100,8 @@ def read_array(archive: zipfile.ZipFile, place: str, told: Told) -> Array:
             content[start : start + CHUNK] = np.frombuffer(part, dtype=np.uint8)
     if dtype.kind == "b" and np.any(content > 1):
         raise DamagedError(f"its array {place} has truth values that are neither")
+    if dtype.kind == "U" and np.any(content.view(f"{dtype.byteorder}u4") > sys.maxunicode):
+        raise DamagedError(f"its array {place} has texts of no letters")
     return content.view(dtype).reshape(shape, order="F" if fortran else "C")
 
 

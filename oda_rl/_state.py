@@ -21,6 +21,8 @@ ARRAY, TUPLE, SLICE, PAIRS, OBJECTS = "__array__", "__tuple__", "__slice__", "__
 DTYPES = "biufcU"
 # Dictionaries and lists within one another, at most.
 DEEPEST = 64
+# Keys of a dictionary that have their hash in common with others, at most
+MOST_ALIKE = 8
 
 
 def pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
@@ -80,9 +82,16 @@ def unpack(value: Any, place: str, array_at: Callable[[str, Any], Any], depth: i
 _MAKERS: dict[str, Callable[[list[Any]], Any]] = {
     TUPLE: tuple,
     SLICE: lambda parts: slice(*(None if part is None else index(part) for part in parts)),
-    PAIRS: dict,
+    PAIRS: lambda parts: _dictionary(parts),
     OBJECTS: lambda parts: _objects(parts),
 }
+
+
+def _dictionary(parts: list[Any]) -> dict[Any, Any]:
+    found = {hash(key) for key, _ in parts}
+    if len(found) + MOST_ALIKE < len(parts):  # keys that were chosen to make a dictionary slow
+        raise ValueError
+    return dict(parts)
 
 
 def _objects(parts: list[Any]) -> Array:

@@ -18,6 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from errno import EEXIST
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,11 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     Path
         What to write to, in the same folder and with the same suffix.
 
+    Raises
+    ------
+    OSError
+        If it cannot be written, or there is a folder or a device of this name.
+
     Examples
     --------
     >>> folder = Path(tempfile.mkdtemp())
@@ -112,9 +118,11 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> [found.name for found in (folder / "new").iterdir()]
     ['notes.md']
     """
-    target = Path(path)
+    suffix, target = Path(path).suffix, Path(path).resolve()  # a link stays one
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(target.suffix, f".{target.stem}.", target.parent)
+    if target.exists() and not target.is_file():  # /dev/null, say, which root can replace
+        raise FileExistsError(EEXIST, "it is no file, and cannot be replaced by one", str(path))
+    handle, temporary = tempfile.mkstemp(suffix, f".{target.stem}.", target.parent)
     os.close(handle)
     try:
         yield Path(temporary)

@@ -302,3 +302,49 @@ def test_truth_values_are_zero_or_one(tmp_path):
     path = rewritten(save(tmp_path / "x"), edit)
     with pytest.raises(ValueError, match="truth values"):
         load(path, "Thing")
+
+
+def test_keys_that_would_make_a_dictionary_slow_are_refused(tmp_path):
+    path = storage.save(
+        tmp_path / "weights", "Thing", {"class_weight": dict.fromkeys(range(20000), 1.0)}
+    )
+    assert len(load(path)["class_weight"]) == 20_000
+    alike = [[i * (2**61 - 1), 1.0] for i in range(20_000)]  # all have the hash 0
+    edited = {"class_weight": {"__pairs__": alike}}
+    with pytest.raises(storage.ModelFileError, match="'class_weight' is a broken __pairs__"):
+        load(with_header(path, lambda header: {**header, "state": edited}))
+
+
+def test_a_header_cannot_expand_without_end(tmp_path):
+    path = storage.save(tmp_path / "model", "Thing", {"x": [0] * 500_000})
+    assert len(load(path)["x"]) == 500_000  # it was not packed
+    with zipfile.ZipFile(path) as archive:
+        header = archive.read("header.json")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", header)
+    with pytest.raises(storage.ModelFileError, match=f"header.json claims {len(header)} bytes"):
+        load(path)
+
+
+def test_texts_are_of_letters(tmp_path):
+    path = storage.save(tmp_path / "model", "Thing", {"classes": np.array(["left", "right"])})
+
+    def edit(entries):
+        letters = entries["classes.npy"]
+        entries["classes.npy"] = letters[:-4] + (0x110000).to_bytes(4, "little")
+
+    with pytest.raises(storage.ModelFileError, match="array classes has texts of no letters"):
+        load(rewritten(path, edit))
+
+
+def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(tmp_path):
+    (tmp_path / "link.npz").symlink_to(tmp_path / "model.npz")
+    save(tmp_path / "link.npz")
+    assert (tmp_path / "link.npz").is_symlink()
+    assert load(tmp_path / "model")["big"] == 2**100
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "folder.npz").mkdir()
+    for name in ("pipe.npz", "folder.npz"):
+        with pytest.raises(FileExistsError, match=rf"cannot be replaced by one: '.*{name}'"):
+            save(tmp_path / name)
+    assert len(list(tmp_path.iterdir())) == 4
