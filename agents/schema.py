@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from math import prod
 from typing import Any, get_type_hints
 
@@ -142,58 +143,62 @@ def _have_lengths(returns: Any, sizes: Sizes) -> None:
 # -- the whole ---------------------------------------------------------------------------------------
 
 
+def _codecs(agent: Any, state: Any) -> tuple[ActionCodec, ObservationCodec]:
+    actions = ActionCodec(space_of(state["action_space"]))
+    table = agent.knows_tables and not actions.is_continuous
+    space = space_of(state["observation_space"])
+    if state["one_hot"]:
+        expect(table, "one_hot", "is True", "False, as there is no table")
+        return actions, OneHotCodec(space)
+    return actions, ObservationCodec(space, table)
+
+
+def _hyperparameters(agent: Any, around: Any, sizes: Sizes) -> Schema:
+    config = agent.config_class(**around["hyperparameters"])
+    return {one.name: anything for one in fields(config)}
+
+
+def _learner(agent: Any, around: Any, sizes: Sizes) -> Schema:
+    config = agent.config_class(**around["hyperparameters"])
+    actions, observations = _codecs(agent, around)
+    sizes["obs"] = observations.n_features
+    return agent._learner_class(config).schema(config, actions, observations, sizes["E"])
+
+
+def _last_is_one(agent: Any, state: Any, sizes: Sizes) -> None:
+    """The last observations are such as the environments return."""
+    last, (_, observations) = state["last_obs"], _codecs(agent, state)
+    if last is not None:
+        is_tuple = isinstance(observations.space, spaces.Tuple)
+        rows = observations.encode_many(tuple(last.values()) if is_tuple else last, sizes["E"])
+        expect(np.isfinite(rows).all(), "last_obs", "is not finite", "observations")
+
+
+ENVIRONMENT = {
+    "kind": "text",
+    "generator": maybe(GENERATOR),
+    "state": Rules(anything, _is_a_state),
+    "elapsed": maybe("count"),
+    "total": "float in any",  # the environment may have returned what is no number
+}
+
+
 def model_schema(agent: Any) -> Schema:
     """What a file of an agent holds, `agent` being its class."""
-    config_class = agent.config_class
-
-    def codecs(state: Any) -> tuple[ActionCodec, ObservationCodec]:
-        actions = ActionCodec(space_of(state["action_space"]))
-        table = agent.knows_tables and not actions.is_continuous
-        space = space_of(state["observation_space"])
-        if state["one_hot"]:
-            expect(table, "one_hot", "is True", "False, as there is no table")
-            return actions, OneHotCodec(space)
-        return actions, ObservationCodec(space, table)
-
-    def hyperparameters(around: Any, sizes: Sizes) -> Schema:
-        config_class(**around["hyperparameters"])
-        return {one.name: anything for one in fields(config_class)}
-
-    def learner(around: Any, sizes: Sizes) -> Schema:
-        config = config_class(**around["hyperparameters"])
-        actions, observations = codecs(around)
-        sizes["obs"] = observations.n_features
-        return agent._learner_class(config).schema(config, actions, observations, sizes["E"])
-
-    def last_is_one(state: Any, sizes: Sizes) -> None:
-        """The last observations are such as the environments return."""
-        last, (_, observations) = state["last_obs"], codecs(state)
-        if last is not None:
-            is_tuple = isinstance(observations.space, spaces.Tuple)
-            rows = observations.encode_many(tuple(last.values()) if is_tuple else last, sizes["E"])
-            expect(np.isfinite(rows).all(), "last_obs", "is not finite", "observations")
-
-    environment = {
-        "kind": "text",
-        "generator": maybe(GENERATOR),
-        "state": Rules(anything, _is_a_state),
-        "elapsed": maybe("count"),
-        "total": "float in any",  # the environment may have returned what is no number
-    }
     entries = {
         "env_id": maybe("text"),
-        "hyperparameters": hyperparameters,
+        "hyperparameters": partial(_hyperparameters, agent),
         "action_space": SPACE,
         "observation_space": SPACE,
         "one_hot": "bool",
         "n_envs": f"int in [1, {MOST_ENVS}] as E",
-        "learner": learner,
+        "learner": partial(_learner, agent),
         "seed": maybe("int in [0, inf)"),
         **dict.fromkeys(("num_timesteps", "planned_timesteps", "episodes"), "count"),
         "returns": Rules("float[returns, 2]", _have_lengths),
         "successes": ["bool"],
         "last_obs": anything,
-        "environments": [environment],
+        "environments": [ENVIRONMENT],
         "run?": anything,
     }
-    return Rules(entries, last_is_one)
+    return Rules(entries, partial(_last_is_one, agent))

@@ -1,7 +1,7 @@
 """What a model file holds of a learner with a codebook (see `oda_rl._schema`)."""
 
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,48 +58,62 @@ def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
         expect(right, "living", "are not those that are alive", "each of them once")
 
 
-def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -> Schema:
-    """What `TwoTimescaleLearner.get_state` gives, of N planes between the branches."""
-    n_states = prod(observations.counts.tolist()) if observations.is_table else 0
-    arrays = ArraySizes.of(observations.n_features, actions, n_envs, config, n_states)
-    tree = config.tree and not n_states
+class _Room(NamedTuple):
+    """What there is room for, and the schemas and rules that follow from it."""
 
-    def slow(around: Any, sizes: Sizes) -> Schema:
-        if not tree:  # a table stands in branches that follow from the numbers of its states
-            sizes["N"] = max(0, n_states - 1) // names.BRANCH_WIDTH
-        if n_states:
-            return {"payload": Sized("float[P, K]", K=n_states)}
+    arrays: ArraySizes
+    n_states: int  # of a table; 0 without one
+    has_tree: bool
+
+    def slow(self, around: Any, sizes: Sizes) -> Schema:
+        """Of N planes between the branches; a table's branches follow from the numbers of its states."""
+        known = self.has_tree and around["warm_up"]["is_known"]
+        if not known:
+            sizes["N"] = max(0, self.n_states - 1) // names.BRANCH_WIDTH
+        if self.n_states:
+            return {"payload": Sized("float[P, K]", K=self.n_states)}
         if around["warm_up"]["is_known"]:
-            return SLOW | {"tree": Rules(TREE, _is_a_tree) if tree else {}}
-        sizes["N"] = 0
+            return SLOW | {"tree": Rules(TREE, _is_a_tree) if known else {}}
         return {}
 
-    def ledger(around: Any, sizes: Sizes) -> Schema:
-        return Rules(LEDGER, _lists_the_living) if around["warm_up"]["is_known"] else {}
-
-    def fits(state: Any, sizes: Sizes) -> None:
-        """Cells are no more than there is room for, and what is remembered is among them."""
+    def fits(self, state: Any, sizes: Sizes) -> None:
+        """The codebook is no larger than there is room for, and finite."""
         known, phase = state["warm_up"]["is_known"], int(state["counters"][names.PHASE])
         right = phase == names.GROWING or (known and phase == names.LEARNING)
         expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up")
-        endless = (*ENDLESS, *((names.NEXT_SLOW,) if n_states else ()))
+        endless = (*ENDLESS, *((names.NEXT_SLOW,) if self.n_states else ()))
         finite = np.isfinite(np.delete(state["figures"], endless)).all()
         expect(finite, "figures", "have infinity", "finite numbers")
-        k, n = sizes.get("K", 0), sizes["N"]
         cells = state["slow"].get("codebook", state["slow"])
         for name in ("location", "axis", "payload"):
             largest = np.abs(cells.get(name, 0.0)).max(initial=0.0)
-            place = f"slow/{'' if n_states else 'codebook/'}{name}"
+            place = f"slow/{'' if self.n_states else 'codebook/'}{name}"
             expect(largest <= names.NOWHERE, place, f"has {largest:.2g}", f"up to {names.NOWHERE:g}")
-        room, most = arrays.capacity, arrays.max_cells
+        k, n, room, most = sizes.get("K", 0), sizes["N"], self.arrays.capacity, self.arrays.max_cells
         expect(k <= room, "slow/codebook/weight", f"is of {k} cells", f"{room}, twice max_cells")
         expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")
+
+    def remembers(self, state: Any, sizes: Sizes) -> None:
+        """What is remembered of the last step is among the cells."""
         only, n_found = state["memory"]["only"], state["memory"]["n_found"]
-        places = np.minimum(n_found, sizes["F"]) * (names.BRANCH_WIDTH if tree or n_states else k)
-        right = np.all(n_found <= (min(sizes["F"], max(1, arrays.near_branches)) if known else 0))
+        branched = self.has_tree or self.n_states
+        found = np.minimum(n_found, sizes["F"])
+        places = found * (names.BRANCH_WIDTH if branched else sizes.get("K", 0))
+        near = max(1, self.arrays.near_branches) if state["warm_up"]["is_known"] else 0
+        right = np.all(n_found <= min(sizes["F"], near))
         expect(right, "memory/n_found", "is beyond those found", "as many as were found")
         expect(np.all(only < places), "memory/only", "is beyond those found", "a cell of them, or -1")
 
+
+def _ledger(around: Any, sizes: Sizes) -> Schema:
+    return Rules(LEDGER, _lists_the_living) if around["warm_up"]["is_known"] else {}
+
+
+def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -> Schema:
+    """What `TwoTimescaleLearner.get_state` gives."""
+    n_states = prod(observations.counts.tolist()) if observations.is_table else 0
+    arrays = ArraySizes.of(observations.n_features, actions, n_envs, config, n_states)
+    room = _Room(arrays, n_states, config.tree and not n_states)
     location = arrays.n_features + arrays.n_products
     memory = rows_schema(
         names.Memory,
@@ -108,16 +122,16 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         **{"norm": "float[E] in [0, inf)", "trace_scale": "float[E] in (0, inf)"},
         z=f"float[E, {location}]",
     )
-    shared = shared_schema(scale_schema(config.warmup_steps), memory)
-    entries = {
-        **{name: own for name, own in shared.items() if name != "memory"},
-        "slow": slow,
-        "ledger": ledger,
-        "memory": memory,
+    entries = shared_schema(scale_schema(config.warmup_steps), memory)
+    entries |= {
+        "slow": room.slow,
+        "ledger": _ledger,
+        "memory": entries.pop("memory"),  # in their terms
         "counters": f"count[{names.N_COUNTERS}]",
         "figures": f"float[{names.N_FIGURES}] in [-inf, inf]",
         "errors": "float[errors] in [0, inf)",
         "tally": f"count[{names.N_TALLY}]",
     }
     n_rows = sum(size for size, _ in arrays.payload.values())
-    return Sized(Rules(entries, fits), n=arrays.n_features, labels=arrays.n_labels, P=n_rows)
+    whole = Rules(entries, room.fits, room.remembers)
+    return Sized(whole, n=arrays.n_features, labels=arrays.n_labels, P=n_rows)
