@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import tyro
 from rich.console import Console
 
-from attacks import commands, environments, files, kills, numbers, soak, threads
+from attacks import commands, environments, files, kills, numbers, resumes, soak, threads
 from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
 from common.ending import run_and_exit
 from common.tables import make_console, show_table
@@ -26,6 +26,7 @@ ATTACKS: dict[str, Attack] = {
     **numbers.ATTACKS,
     **environments.ATTACKS,
     **threads.ATTACKS,
+    **resumes.ATTACKS,
     **commands.ATTACKS,
     **kills.ATTACKS,
 }

@@ -12,7 +12,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,19 +142,17 @@ def judge(ended: Ended) -> Found:
     return Found(Verdict.REFUSED if ended.code else Verdict.VALID, last)
 
 
-def words_of(name: str, model: Path, out: Path) -> list[str]:
-    """A command with its files."""
-    return [word.replace(MODEL, str(model)).replace(OUT, str(out)) for word in COMMANDS[name]]
-
-
-def remove(folder: Path) -> None:
-    """Delete a folder with all that is in it."""
-    for where, folders, names in os.walk(folder, topdown=False):
-        for name in names:
-            os.unlink(os.path.join(where, name))
-        for name in folders:
-            os.rmdir(os.path.join(where, name))
-    folder.rmdir()
+@contextmanager
+def desk(name: str) -> Iterator[tuple[list[str], Path, Path]]:
+    """The words of a command, with a model to read in a folder of its own, and where it is to write."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, out = Path(folder) / "model.npz", Path(folder) / "out"
+        model.write_bytes(model_bytes("TwoTimescaleAC")[1])
+        yield (
+            [word.replace(MODEL, str(model)).replace(OUT, str(out)) for word in COMMANDS[name]],
+            model,
+            out,
+        )
 
 
 # -- disks -------------------------------------------------------------------------------------------
@@ -201,37 +200,28 @@ def attack_disks(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     name = WRITING[number % len(WRITING)]
     fault = list(FAULTS)[number // len(WRITING) % len(FAULTS)]
     begin(name, fault)
-    folder = Path(tempfile.mkdtemp())
-    try:
-        model, out = folder / "model.npz", folder / "out"
-        model.write_bytes(model_bytes("TwoTimescaleAC")[1])
+    with desk(name) as (words, _, out):
         out.mkdir()
-        found = judge(Command(words_of(name, model, out), FAULTS[fault](out, rng)).wait())
-        halves = [path.name for path in folder.rglob(".*")]
+        found = judge(Command(words, FAULTS[fault](out, rng)).wait())
+        halves = [path.name for path in out.parent.rglob(".*")]
         return Found(Verdict.WRONG, f"{halves} are left") if halves else found
-    finally:
-        remove(folder)
 
 
 # -- files that are none -----------------------------------------------------------------------------
 
 
-def _foreign() -> dict[str, bytes | None]:
-    kept = model_bytes("TwoTimescaleAC")[1]
-    return {
-        "absent": None,
-        "empty": b"",
-        "a text": b"no model at all\n",
-        "a pickle": pickle.dumps({"weights": [1.0]}),
-        "half a file": kept[: len(kept) // 2],
-        "one byte changed": kept[:900] + bytes([kept[900] ^ 255]) + kept[901:],
-        "an estimator's": model_bytes("ODAPartition")[1],
-        "a learning curve": b"steps,seconds,mean\n1000,0.1,9.0\n",
-    }
-
-
-FOREIGN = ("absent", "empty", "a text", "a pickle", "half a file", "one byte changed", "an estimator's")
-FOREIGN += ("a learning curve", "a folder", "unreadable")
+# What is made of the file of an agent.
+OTHERS: dict[str, Callable[[Path], object]] = {
+    "absent": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "a text": lambda path: path.write_text("no model at all\n"),
+    "a pickle": lambda path: path.write_bytes(pickle.dumps({"weights": [1.0]})),
+    "half a file": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "an array": lambda path: path.write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr': '|O'}"),
+    "an estimator's": lambda path: path.write_bytes(model_bytes("ODAPartition")[1]),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "unreadable": lambda path: path.chmod(0),
+}
 READING = [name for name, words in COMMANDS.items() if MODEL in words]
 # These draw any model.
 FOR_ALL = ("page", "plot")
@@ -239,25 +229,14 @@ FOR_ALL = ("page", "plot")
 
 def attack_readers(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     """One trial: a command is given a file that is no agent's; it is to refuse it in a line."""
-    name, what = READING[number % len(READING)], FOREIGN[number // len(READING) % len(FOREIGN)]
+    name, what = READING[number % len(READING)], list(OTHERS)[number // len(READING) % len(OTHERS)]
     begin(name, what)
-    folder = Path(tempfile.mkdtemp())
-    try:
-        model, out = folder / "model.npz", folder / "out"
-        content = _foreign().get(what, b"")
-        if what == "a folder":
-            model.mkdir()
-        elif content is not None:
-            model.write_bytes(content)
-            model.chmod(0 if what == "unreadable" else 0o644)
-        prepare = give_up_rights if what == "unreadable" else (lambda: None)
-        found = judge(Command(words_of(name, model, out), prepare).wait())
-        fits = name in FOR_ALL and what == "an estimator's"
-        if found.verdict == Verdict.VALID and not fits:
-            return Found(Verdict.WRONG, "it was taken for a model")
-        return found
-    finally:
-        remove(folder)
+    with desk(name) as (words, model, _):
+        OTHERS[what](model)
+        found = judge(Command(words, give_up_rights).wait())
+    fits = name in FOR_ALL and what == "an estimator's"
+    wrong = found.verdict == Verdict.VALID and not fits
+    return Found(Verdict.WRONG, "it was taken for a model") if wrong else found
 
 
 # -- interrupts --------------------------------------------------------------------------------------
@@ -268,16 +247,11 @@ def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Fo
     name = list(COMMANDS)[number % len(COMMANDS)]
     after = float(10.0 ** rng.uniform(-2.0, 0.5))
     begin(name, f"after {after:.2f} s")
-    folder = Path(tempfile.mkdtemp())
-    try:
-        model = folder / "model.npz"
-        model.write_bytes(model_bytes("TwoTimescaleAC")[1])
-        command = Command(words_of(name, model, folder / "out"))
+    with desk(name) as (words, _, _):
+        command = Command(words)
         time.sleep(after)
         command.kill(signal.SIGINT)
         return judge(command.wait())
-    finally:
-        remove(folder)
 
 
 def prepare() -> None:

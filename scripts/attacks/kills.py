@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.commands import BENCHMARKED, BRIEFLY, COMPARED, ENV_ID, SMALL, Command, judge, remove
+from attacks.commands import BENCHMARKED, BRIEFLY, COMPARED, ENV_ID, SMALL, Command, Ended, judge
 from attacks.trials import GOOD, Attack, Begin, Found, Verdict
 
 SAVE_FREQ = 1000
@@ -65,9 +65,9 @@ def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     """One trial: a command gets up to three signals, each at any time, and is given again."""
     name = list(RUNS)[number % len(RUNS)]
     expected, seconds = undisturbed(name)
-    logs, told = Path(tempfile.mkdtemp()), []
-    begun = mmap.mmap(-1, 8)
-    try:
+    begun, told = mmap.mmap(-1, 8), []
+    with tempfile.TemporaryDirectory() as folder:
+        logs = Path(folder)
         for _ in range(rng.integers(1, 4)):
             which, after = SIGNALS[rng.integers(3)], float(rng.uniform(0.0, 1.2 * seconds))
             told.append(f"{which.name} after {after:.2f} s")
@@ -75,20 +75,14 @@ def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
             command = start(name, logs, begun)
             time.sleep(after)
             command.kill(which)
-            ended = judge(command.wait())
-            if which != signal.SIGKILL and ended.verdict not in GOOD and "signal" not in ended.detail:
-                return ended
+            ended = command.wait()
+            found = judge(ended)
+            if ended.code != -which and found.verdict not in GOOD:
+                return found
             trouble = outlive(command.pid) or look(logs, int.from_bytes(begun[:8], "little"))
             if trouble:
                 return Found(Verdict.WRONG, trouble)
-        ended = judge(start(name, logs, begun).wait())
-        found = {key: contents[-1] for key, contents in read(logs).items()}
-    finally:
-        remove(logs)
-    if ended.verdict != Verdict.VALID:
-        return ended
-    unlike = sorted(key for key in expected if found.get(key) != expected[key])
-    return Found(Verdict.WRONG, f"other {', '.join(unlike)}") if unlike else Found(Verdict.EQUAL)
+        return _compare([start(name, logs, begun).wait()], logs, expected)
 
 
 def attack_thrice(number: int, rng: np.random.Generator, begin: Begin) -> Found:
@@ -96,32 +90,34 @@ def attack_thrice(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     name = list(RUNS)[number % len(RUNS)]
     expected, _ = undisturbed(name)
     begin(name, "three at once")
-    logs = Path(tempfile.mkdtemp())
-    try:
+    with tempfile.TemporaryDirectory() as folder:
         commands = []
         for _ in range(3):
-            commands.append(start(name, logs, mmap.mmap(-1, 8)))
+            commands.append(start(name, Path(folder), mmap.mmap(-1, 8)))
             time.sleep(float(rng.uniform(0.0, 0.2)))
-        ends = [judge(command.wait()) for command in commands]
-        found = read(logs)
-    finally:
-        remove(logs)
-    for end in ends:
-        if end.verdict != Verdict.VALID:
-            return end
-    unlike = [key for key in expected if any(one != expected[key] for one in found.get(key, [None]))]
-    return Found(Verdict.WRONG, f"other {', '.join(unlike)}") if unlike else Found(Verdict.EQUAL)
+        return _compare([command.wait() for command in commands], Path(folder), expected)
+
+
+def _compare(ends: list[Ended], logs: Path, expected: dict[str, Any]) -> Found:
+    """Whether commands have ended well, and left what they leave without signals."""
+    bad = [found for found in map(judge, ends) if found.verdict != Verdict.VALID]
+    found = read(logs)
+    last = {key: found.get(key, [None])[-len(ends) :] for key in expected}
+    unlike = [key for key, contents in last.items() if any(one != expected[key] for one in contents)]
+    if bad or not unlike:
+        return bad[0] if bad else Found(Verdict.EQUAL)
+    return Found(Verdict.WRONG, f"other {', '.join(unlike)}")
 
 
 @cache
 def undisturbed(name: str) -> tuple[dict[str, Any], float]:
     """What the command leaves without signals, and its seconds."""
     for _ in range(2):  # compiles the first time
-        logs, begun = Path(tempfile.mkdtemp()), time.monotonic()
-        ended = start(name, logs, mmap.mmap(-1, 8)).wait()
-        seconds = time.monotonic() - begun
-        found = {key: contents[-1] for key, contents in read(logs).items()}
-        remove(logs)
+        with tempfile.TemporaryDirectory() as folder:
+            begun = time.monotonic()
+            ended = start(name, Path(folder), mmap.mmap(-1, 8)).wait()
+            seconds = time.monotonic() - begun
+            found = {key: contents[-1] for key, contents in read(Path(folder)).items()}
         assert ended.code == 0, ended.said
     return found, seconds
 

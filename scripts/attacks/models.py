@@ -46,7 +46,8 @@ def _stream(model: Any, *targets: Any) -> Any:
     return model.partial_fit(X[:150], *(target[:150] for target in targets))
 
 
-def _tree(template: Any, resolutions: Any = None) -> Any:
+def make_tree(template: Any, resolutions: Any = None) -> Any:
+    """A small tree of such estimators."""
     limits = {"layers": max(2, len(resolutions or ())), "max_children": 3, "min_support": 10}
     return MultiResolutionODA(template, resolutions=resolutions, random_state=0, **limits)
 
@@ -81,17 +82,17 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "LVQ": lambda: LVQ(2, random_state=0).fit(X, LABELS),
     "KernelSGDClassifier": lambda: KernelSGDClassifier(window=50, random_state=0).fit(X, LABELS),
     "KernelSGDRegressor": lambda: KernelSGDRegressor(window=50, average=True, random_state=0).fit(X, Y),
-    "Tree of clusters": lambda: _tree(
+    "Tree of clusters": lambda: make_tree(
         ODAPartition(random_state=0), [WaveletPyramid(level=1), slice(0, 3), None]
     ).fit(X),
-    "Tree of classes": lambda: _tree(ODAClassifier(random_state=0), [2, None]).fit(X, LABELS),
+    "Tree of classes": lambda: make_tree(ODAClassifier(random_state=0), [2, None]).fit(X, LABELS),
     "Tree of classes, stream": lambda: _stream(
-        _tree(ODAClassifier(n_warmup=40, random_state=0)), LABELS[::-1]
+        make_tree(ODAClassifier(n_warmup=40, random_state=0)), LABELS[::-1]
     ),
-    "Tree of outputs": lambda: _tree(
+    "Tree of outputs": lambda: make_tree(
         ODARegressor(local_model="linear", random_state=0), [PCA(2), None]
     ).fit(X, Y),
-    "Tree, waiting": lambda: _stream(_tree(ODAPartition(n_warmup=400, random_state=0))),
+    "Tree, waiting": lambda: _stream(make_tree(ODAPartition(n_warmup=400, random_state=0))),
     "TwoTimescaleQ": lambda: _agent("TwoTimescaleQ", **AGENT),
     "TwoTimescaleQ, warming up": lambda: _agent("TwoTimescaleQ", steps=100, **AGENT),
     "TwoTimescaleQ, tree": lambda: _agent("TwoTimescaleQ", tree=True, **TREE),
@@ -116,20 +117,24 @@ MAKERS: dict[str, Callable[[], Any]] = {
 }
 
 
+def content_of(model: Any) -> bytes:
+    """Its file."""
+    file = io.BytesIO()
+    model.save(file)
+    return file.getvalue()
+
+
 @cache
 def model_bytes(name: str) -> tuple[type, bytes]:
     """The class of one of `MAKERS`, and its file."""
     model = MAKERS[name]()
-    file = io.BytesIO()
-    model.save(file)
-    return type(model), file.getvalue()
+    return type(model), content_of(model)
 
 
 def use(model: Any) -> list[np.ndarray]:
     """All that a user does with a model, on the same data each time; what came out, as floats."""
     found = _use_agent(model) if hasattr(model, "learner") else _use_estimator(model)
-    file = io.BytesIO()
-    model.save(file)
+    content_of(model)
     return [np.asarray(part, dtype=np.float64) for part in found]
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from attacks.models import LABELS, X, Y
+from attacks.models import LABELS, X, Y, make_tree
 from attacks.trials import Attack, Begin, Found, Verdict, describe
 from oda_rl import (
     KernelSGDClassifier,
     KernelSGDRegressor,
-    MultiResolutionODA,
     ODAClassifier,
     ODAPartition,
     ODARegressor,
@@ -32,14 +31,10 @@ SMALL: dict[str, Callable[[], Any]] = {
     "ODARegressor": lambda: ODARegressor(6, random_state=0),
     "ODARegressor, linear": lambda: ODARegressor(6, local_model="linear", random_state=0),
     "KernelSGDRegressor": lambda: KernelSGDRegressor(window=50, random_state=0),
-    "Tree of clusters": lambda: _tree(ODAPartition(random_state=0)),
-    "Tree of classes": lambda: _tree(ODAClassifier(random_state=0)),
-    "Tree of outputs": lambda: _tree(ODARegressor(random_state=0)),
+    "Tree of clusters": lambda: make_tree(ODAPartition(random_state=0)),
+    "Tree of classes": lambda: make_tree(ODAClassifier(random_state=0)),
+    "Tree of outputs": lambda: make_tree(ODARegressor(random_state=0)),
 }
-
-
-def _tree(template: Any) -> Any:
-    return MultiResolutionODA(template, layers=2, max_children=3, min_support=10, random_state=0)
 
 
 def _one(rows: Array, value: float) -> Array:

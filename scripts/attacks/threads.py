@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from attacks.models import MAKERS, N_STEPS, model_bytes
+from attacks.models import MAKERS, N_STEPS, content_of, model_bytes
 from attacks.trials import Attack, Begin, Found, Verdict
 
 THREADS, POINTS = 8, 64
@@ -28,13 +28,6 @@ def load(name: str) -> Any:
     model: Any = kind.load(io.BytesIO(content))
     model.set_env(gym.make(model.env_id))
     return model
-
-
-def content_of(model: Any) -> bytes:
-    """Its file."""
-    file = io.BytesIO()
-    model.save(file)
-    return file.getvalue()
 
 
 def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
