@@ -4,14 +4,17 @@ python scripts/export.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
 python scripts/export.py MODEL --to policy.c --digits 5
 """
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 
+from common.compiled_policy import run_compiled
 from common.ending import run_and_exit
+from oda_rl._types import Array
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.export import PolicyProgram, export_policy
 from oda_rl.agents.models import load_model
@@ -38,18 +41,22 @@ class Args:
     """Significant digits of the numbers, 1 to 17; by default all of them."""
 
 
-def agreement(model: OnlineAlgorithm, program: PolicyProgram) -> float:
-    """The share of states about the cells in which the program decides as the agent does."""
+def draw_states(model: OnlineAlgorithm, program: PolicyProgram) -> Array:
+    """States about the cells, as the environment's dtype holds them."""
     rng = np.random.default_rng(0)
     if isinstance(model, DistilledPolicy):  # whose cells may have no part in some coordinates
         states = rng.uniform(*model.learner.ranges, (STATES, len(program.scale)))
     else:
         about = program.codevectors[rng.integers(len(program.codevectors), size=STATES)]
         states = about + 0.5 * program.scale * rng.standard_normal(about.shape)
-    states = states.astype(model.observation_space.dtype)
-    found = program.decide(states).reshape(STATES, -1)
-    decided = model.predict(states, deterministic=True)[0].reshape(STATES, -1)
-    return float(np.isclose(found, decided, rtol=1e-5, atol=1e-6).all(axis=1).mean())
+    return states.astype(model.observation_space.dtype).astype(np.float64)
+
+
+def agreement(model: OnlineAlgorithm, states: Array, found: Any) -> float:
+    """The share of states in which what was found is what the agent decides."""
+    decided = model.predict(states.astype(model.observation_space.dtype), deterministic=True)[0]
+    same = np.isclose(found.reshape(STATES, -1), decided.reshape(STATES, -1), rtol=1e-5, atol=1e-6)
+    return float(same.all(axis=1).mean())
 
 
 def main(args: Args) -> int:
@@ -61,11 +68,16 @@ def main(args: Args) -> int:
     except (FileNotFoundError, ImportError, ValueError) as error:
         print(f"Cannot export the model: {error}")
         return 1
+    states = draw_states(model, program)
     print(
         f"{path}: {len(program.values)} cells, {program.n_numbers:,} numbers, "
         f"{path.stat().st_size / 1000:.1f} kB; the same action as the agent's in "
-        f"{agreement(model, program):.2%} of {STATES:,} states about its cells."
+        f"{agreement(model, states, program.decide(states)):.2%} of {STATES:,} states about its cells."
     )
+    if path.suffix == ".c" and shutil.which("cc"):
+        found, nanoseconds = run_compiled(path, program, states)
+        same = agreement(model, states, found)
+        print(f"Compiled with cc: the same in {same:.2%}, and {nanoseconds:.0f} ns a decision.")
     command = NEXT[path.suffix].format(path=path, folder=path.parent, name=path.stem)
     print(f"To decide with it:\n  {command}")
     return 0

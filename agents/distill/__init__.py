@@ -1,4 +1,4 @@
-"""Policies small enough to read: distilled from any policy, and shrunk. Names are imported when used."""
+"""Policies small enough to read: distilled from any policy, shrunk, polished. Imported when used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,11 +6,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oda_rl.agents.distill.config import DistilledConfig
     from oda_rl.agents.distill.dagger import distill
-    from oda_rl.agents.distill.shrinking import Front, shrink
+    from oda_rl.agents.distill.front import Front
+    from oda_rl.agents.distill.polishing import polish
+    from oda_rl.agents.distill.shrinking import shrink
 
-__all__ = ["DistilledConfig", "Front", "distill", "shrink"]
+__all__ = ["DistilledConfig", "Front", "distill", "polish", "shrink"]
 
-_HOME = {"DistilledConfig": "config", "distill": "dagger", "Front": "shrinking", "shrink": "shrinking"}
+_HOME = {
+    "DistilledConfig": "config",
+    "Front": "front",
+    "distill": "dagger",
+    "polish": "polishing",
+    "shrink": "shrinking",
+}
 
 
 def __getattr__(name: str) -> Any:

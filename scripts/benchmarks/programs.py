@@ -18,13 +18,16 @@ from common.measuring import interquartile_mean
 from common.pictures import make_panels, plain_log_axis, save
 from common.tables import show_table, to_markdown, yes
 from oda_rl.agents import DistilledPolicy, TwoTimescaleAC
-from oda_rl.agents.distill import shrink
+from oda_rl.agents.distill import polish, shrink
 from oda_rl.agents.distill.dagger import Distillation
 from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.models import load_model
 from sb3_zoo import make_zoo_agent
 
-Kind = Literal["trained", "distilled", "shrunk", "tree"]
+Kind = Literal["trained", "distilled", "polished", "shrunk", "tree", "sixty", "sixty tree"]
+# Trees have as many numbers as one of ours, and are distilled by the same options
+TREES: dict[str, Kind] = {"tree": "distilled", "sixty tree": "sixty"}
+SIXTY: dict[str, Any] = {"max_cells": 60, "rounds": 5, "softness": 0.5}
 EVALUATION_SEED = 1_000_000
 PPO_STEPS = 1_000_000
 
@@ -43,16 +46,29 @@ class Goal:
     """Published: what it is, its numbers, its return. A tree of n nodes is counted with n numbers: a
     threshold or an action each."""
     options: dict[str, Any] = field(default_factory=dict)
+    polished: dict[str, Any] = field(default_factory=dict)
+    """The same of a table that is polished afterwards ..."""
+    polish_steps: int = 0
+    """... for so many steps of the environment; with 0 there is none."""
 
 
+# Of a table that is polished only the form must be right
+FORM = {"rounds": 2, "steps_per_round": 3000, "eval_episodes": 20}
 GOALS = (
     Goal("CartPole-v1", 30, 500, (("network", 20, 500), ("tree", 5, 500)), {"max_cells": 1}),
-    Goal("MountainCar-v0", 40, -103, (("tree", 9, -102.5),), {"max_cells": 4}),
-    Goal("Acrobot-v1", 60, -80, (("network", 29, -73.6), ("tree", 15, -82.3)), {"max_cells": 1}),
+    Goal(
+        *("MountainCar-v0", 40, -103, (("tree", 9, -102.5),), {"max_cells": 4}),
+        *({"max_cells": 4, **FORM}, 4_000_000),
+    ),
+    Goal(
+        *("Acrobot-v1", 60, -80, (("network", 29, -73.6), ("tree", 15, -82.3)), {"max_cells": 1}),
+        *({"max_cells": 1, **FORM}, 10_000_000),
+    ),
     Goal("MountainCarContinuous-v0", 40, 94, (("network", 15, 95.3),), {"max_cells": 1}),
     Goal(
         *("Pendulum-v1", 200, -200, (("tree", 511, -192),)),
         {"max_cells": 27, "softness": 0.5, "rounds": 20},
+        *({"max_cells": 10, "softness": 0.5, **FORM, "rounds": 4}, 3_000_000),
     ),
     Goal(
         *("LunarLander-v3", 150, 235, (("network", 36, 245), ("tree", 37, 238))),
@@ -63,7 +79,7 @@ GOALS = (
 
 @dataclass
 class Programs:
-    """Return against numbers of small policies: trained, distilled, shrunk; trees distilled alike.
+    """Return against numbers of small policies: trained, distilled, polished, shrunk, and of trees.
 
     Teachers are TwoTimescaleAC as in `benchmark.py agent`, one for each seed; on LunarLander one PPO of
     a million steps with RL Zoo's settings, from which each seed distills.
@@ -71,8 +87,9 @@ class Programs:
 
     env_ids: tuple[str, ...] = tuple(goal.env_id for goal in GOALS)
     """Environments, of the six."""
-    kinds: tuple[Kind, ...] = ("trained", "distilled", "tree")
-    """Policies; shrunk ones take a few minutes each."""
+    kinds: tuple[Kind, ...] = ("trained", "distilled", "polished", "tree")
+    """Policies; shrunk ones take a few minutes each, as do those of 60 cells, which a table of their own
+    compares with their teachers and with trees of as many numbers."""
     seeds: tuple[int, ...] = tuple(range(10))
     """Seeds of teachers and students."""
     episodes: int = 100
@@ -96,6 +113,8 @@ def run_programs(args: Programs, console: Console) -> int:
             continue
         for seed in args.seeds if not args.only_kept else ():
             for kind in args.kinds:
+                if kind == "polished" and not goal.polish_steps:
+                    continue
                 found = _kept_or_made(args, goal, kind, seed)
                 console.print(
                     f"  {goal.env_id}, seed {seed}, {kind}: {found['result']:.1f}, "
@@ -142,11 +161,14 @@ def _make(args: Programs, goal: Goal, kind: Kind, seed: int) -> tuple[Any, int]:
         front = shrink(teacher, goal.env_id, seed=seed, **{**goal.options, "rounds": 5})
         small = front.smallest(0.02)
         return small, small.n_parameters
-    student = DistilledPolicy(env=goal.env_id, seed=seed, **goal.options)
-    if kind == "tree":
-        allowed = json.loads(_path(args, goal, "distilled", seed).read_text())["numbers"]
+    options = {"sixty": SIXTY, "polished": goal.polished}.get(TREES.get(kind, kind), goal.options)
+    student = DistilledPolicy(env=goal.env_id, seed=seed, **options)
+    if kind in TREES:
+        allowed = json.loads(_path(args, goal, TREES[kind], seed).read_text())["numbers"]
         return _distill_tree(teacher, student, allowed)
     Distillation(teacher, student).run()
+    if kind == "polished":
+        polish(student, steps=goal.polish_steps, seed=seed)
     return student, student.n_parameters
 
 
@@ -233,7 +255,7 @@ def _show(args: Programs, goals: Sequence[Goal], console: Console) -> None:
             results, numbers = np.array(found).T
             iqm, most = interquartile_mean(results), numbers.max()
             wanted = [""] * 2
-            if kind in ("distilled", "shrunk"):
+            if kind in ("distilled", "polished", "shrunk"):
                 reached = bool(iqm >= goal.result and most <= goal.numbers)
                 wanted = [f"{goal.result:g} with {goal.numbers}", yes(reached)]
             what = [goal.env_id, kind, str(len(found)), f"{np.median(numbers):,.0f}"]
@@ -246,9 +268,34 @@ def _show(args: Programs, goals: Sequence[Goal], console: Console) -> None:
     title = "Return (IQM over seeds) against numbers (median)"
     show_table(console, title, columns, rows, left=2)
     args.log_dir.mkdir(parents=True, exist_ok=True)
-    replace_file(args.log_dir / "programs.md", to_markdown(columns, rows, left=2))
+    tables = [to_markdown(columns, rows, left=2), _show_sixty(args, goals, console)]
+    replace_file(args.log_dir / "programs.md", "\n".join(filter(None, tables)))
     _draw(args, goals)
     console.print(f"Table and picture: {args.log_dir / 'programs.md'}, {args.log_dir / 'programs.png'}")
+
+
+def _show_sixty(args: Programs, goals: Sequence[Goal], console: Console) -> str:
+    """What is lost with 60 cells, beside trees of as many numbers; returns the table in Markdown."""
+    columns = ["task", "seeds", "teacher", "60 cells", "lost", "tree", "numbers", "of the tree"]
+    columns += ["less than 2 %", "beats the tree"]
+    rows = []
+    for goal in goals:
+        kinds = [_read(args, goal, kind) for kind in ("trained", "sixty", "sixty tree")]
+        n = min(map(len, kinds))
+        if n == 0:
+            continue
+        (before, _), (found, size), (tree, tree_size) = (
+            (float(interquartile_mean(results)), float(np.median(numbers)))
+            for results, numbers in (np.array(one[:n]).T for one in kinds)
+        )
+        lost = (before - found) / abs(before)
+        what = [goal.env_id, str(n), f"{before:.1f}", f"{found:.1f}", f"{lost:.1%}", f"{tree:.1f}"]
+        rows.append([*what, f"{size:,.0f}", f"{tree_size:,.0f}", yes(lost < 0.02), yes(found > tree)])
+    if not rows:
+        return ""
+    title = "60 cells, their teachers, and trees of as many numbers (IQM over seeds)"
+    show_table(console, title, columns, rows)
+    return to_markdown(columns, rows)
 
 
 def _read(args: Programs, goal: Goal, kind: str) -> list[tuple[float, float]]:
@@ -260,7 +307,7 @@ def _read(args: Programs, goal: Goal, kind: str) -> list[tuple[float, float]]:
 
 def _draw(args: Programs, goals: Sequence[Goal]) -> None:
     figure, panels = make_panels(len(goals), 3, 4.2, 3.2)
-    marks = {"trained": "s", "distilled": "o", "shrunk": "^", "tree": "v"}
+    marks = {"trained": "s", "distilled": "o", "polished": "D", "shrunk": "^", "tree": "v"}
     for goal, axes in zip(goals, panels, strict=False):
         for kind, mark in marks.items():
             found = np.array(_read(args, goal, kind)).reshape(-1, 2)

@@ -22,7 +22,7 @@ from oda_rl.agents.models import load_model
 from oda_rl.agents.policy_program import blank_program
 
 assert oda_rl.envs
-FEW = {"rounds": 2, "steps_per_round": 500, "eval_episodes": 3, "n_envs": 10}
+FEW = {"rounds": 2, "steps_per_round": 600, "eval_episodes": 3, "n_envs": 2}
 
 
 def upright(observation):

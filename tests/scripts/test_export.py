@@ -1,5 +1,8 @@
 """`scripts/export.py`: a model file becomes a source file."""
 
+import re
+import shutil
+
 import pytest
 
 from oda_rl.agents import SOMQ, FourierSarsa
@@ -15,6 +18,8 @@ def test_it_says_what_was_written_and_what_to_type_next(ending, word, run, tmp_p
     assert "100.00% of 10,000 states" in said
     assert word in said
     assert path.exists()
+    if ending == ".c" and shutil.which("cc"):
+        assert re.search(r"Compiled with cc: the same in 100.00%, and \d+ ns a decision", said)
 
 
 def test_what_cannot_be_exported_is_said_in_a_line(run, tmp_path):

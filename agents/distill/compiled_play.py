@@ -1,0 +1,96 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""Whole episodes of a table of cells in a compiled environment.
+
+Shapes: `starts` (n_episodes, start_size) as `CompiledEnv.draw_starts` draws them; `codevectors` (K, d),
+`inverse_scale` (d,), `values` (K, n_values), `slopes` (K, n_values, d or 0) and `temperature` as in
+`PolicyProgram`; `commands` (n_values, action_size) are the actions as the environment's kernel has them,
+(0, action_size) of a Box between `bounds` (2, size); `returns` (n_episodes,) is filled.
+"""
+
+import math
+
+import numpy as np
+
+from oda_rl._jit import inline_kernel, kernel
+
+
+@inline_kernel
+def decide(x, codevectors, inverse_scale, values, slopes, temperature, reach, apart, found):
+    """Fill `found` (n_values,), up to a factor of all, with what the table says at `x` (d,)."""
+    nearest = 0
+    for i in range(codevectors.shape[0]):
+        apart[i] = 0.0
+        for j in range(x.shape[0]):
+            away = (x[j] - codevectors[i, j]) * inverse_scale[j]
+            apart[i] += away * away
+        if apart[i] < apart[nearest]:
+            nearest = i
+    total = 0.0
+    found[:] = 0.0
+    for i in range(codevectors.shape[0]):
+        above = apart[i] - apart[nearest]
+        if i != nearest and above > reach * temperature:
+            continue
+        if i != nearest and temperature == 0.0:
+            continue
+        share = 1.0 if i == nearest else math.exp(-above / temperature)
+        total += share
+        for a in range(found.shape[0]):
+            own = values[i, a]
+            for j in range(slopes.shape[2]):
+                own += slopes[i, a, j] * (x[j] - codevectors[i, j])
+            found[a] += share * own
+    for a in range(found.shape[0]):
+        found[a] /= total
+
+
+@kernel
+def play_table(
+    step,
+    reset,
+    parameters,
+    state,
+    observation,
+    starts,
+    time_limit,
+    codevectors,
+    inverse_scale,
+    values,
+    slopes,
+    temperature,
+    reach,
+    commands,
+    bounds,
+    returns,
+):
+    """Play an episode from each of `starts`; returns the steps that were made."""
+    apart, found = np.empty(codevectors.shape[0]), np.empty(values.shape[1])
+    command = np.empty(max(commands.shape[1], bounds.shape[1]))
+    n_steps = 0
+    for episode in range(starts.shape[0]):
+        reset(parameters, state, starts[episode], observation)
+        returns[episode] = 0.0
+        for _ in range(time_limit):
+            decide(
+                observation,
+                codevectors,
+                inverse_scale,
+                values,
+                slopes,
+                temperature,
+                reach,
+                apart,
+                found,
+            )
+            if commands.shape[0] > 0:
+                command[:] = commands[found.argmax()]
+            else:
+                for j in range(command.shape[0]):
+                    command[j] = min(max(found[j], bounds[0, j]), bounds[1, j])
+            reward, terminated = step(parameters, state, command, observation)
+            returns[episode] += reward
+            n_steps += 1
+            if terminated:
+                break
+    return n_steps

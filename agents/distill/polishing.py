@@ -1,0 +1,156 @@
+"""Polishing: better numbers for a small table, by the return that it gets for them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl._validation import check_at_least
+from oda_rl.agents.distill.evolution import CovarianceAdaptation
+from oda_rl.agents.distill.play import Judge
+from oda_rl.agents.policy_program import PolicyProgram
+from oda_rl.agents.sb3.distilled import DistilledPolicy
+from oda_rl.agents.sb3.evaluation import make_evaluation_envs
+
+Array = NDArray[np.float64]
+
+# Episodes by which a point is judged, and those by which it is decided what is kept
+EPISODES, FOR_CHOICE = 20, 200
+# Generations between these, and the first spread, in the units of `Numbers`
+EVERY, SPREAD = 10, 0.3
+# States that a policy comes to: there units are measured, and cells are counted
+N_STATES = 2000
+
+
+def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -> DistilledPolicy:
+    """Better numbers for a table, by the return that it gets for them.
+
+    What a teacher does cannot always be told by a few numbers; these then are not the best that such a
+    table can do. An evolution strategy (CMA-ES) tries others about them, each by twenty episodes that
+    are new in each generation; what is kept is chosen by two hundred others. Which numbers are 0, and
+    how many cells there are, stays as it is.
+
+    Parameters
+    ----------
+    student : DistilledPolicy
+        From `distill` or `shrink`; it decides by the better numbers from then on. Its `num_timesteps`
+        grows by the steps.
+    steps : int, default=3_000_000
+        Steps of the environment: seconds where it has compiled dynamics, otherwise minutes.
+    seed : int, default=0
+        Same seed, same result.
+
+    Returns
+    -------
+    DistilledPolicy
+        The student.
+
+    Raises
+    ------
+    ValueError
+        If `steps` is not positive, or the student does not know its environment.
+
+    References
+    ----------
+    N. Hansen: "The CMA Evolution Strategy: A Tutorial", arXiv:1604.00772.
+
+    Examples
+    --------
+    >>> from oda_rl.agents.distill import distill
+    >>> clumsy = lambda observation: int(observation[2] > 0)
+    >>> student = distill(clumsy, "CartPole-v1", max_cells=1, rounds=1, steps_per_round=500)
+    >>> better = polish(student, steps=200_000)
+    >>> float(better.predict([0.0, 0.0, 0.01, -1.0])[0])
+    0.0
+    """
+    check_at_least(1, steps=steps)
+    env_id: Any = student.env_id
+    if env_id is None:
+        raise ValueError("student must know its environment: distill it, or load it with one.")
+    rng = np.random.default_rng(seed)
+    learner, states = student.learner, _states(student, seed)
+    tried, chosen = Judge(env_id, EPISODES, seed), Judge(env_id, FOR_CHOICE, seed - FOR_CHOICE)
+    numbers = Numbers(learner.program, states)
+    best, kept = chosen(student), learner.program
+    search = CovarianceAdaptation(numbers.vector(), SPREAD, rng)
+    is_over = False
+    while not is_over:
+        tried.seed += EPISODES
+        worth = []
+        for point in search.ask():
+            learner.program = numbers.program(point)
+            worth.append(tried(student))
+        search.tell(np.array(worth))
+        is_over = tried.n_steps + chosen.n_steps >= steps
+        if is_over or search.generation % EVERY == 0:
+            learner.program = numbers.program(search.mean)
+            found = chosen(student)
+            if found > best:
+                best, kept = found, learner.program
+    learner.program = kept  # which is where the states come from
+    learner.use_program(kept, learner.known, _states(student, seed))
+    student.num_timesteps += tried.n_steps + chosen.n_steps
+    return student
+
+
+class Numbers:
+    """The numbers of a table that are not 0, as one vector in units in which they matter about alike.
+
+    Locations are in standard deviations of the states, preferences in standard deviations of their
+    differences, the scale and the temperature are logarithms.
+
+    Parameters
+    ----------
+    program : PolicyProgram
+        The table.
+    states : ndarray of shape (n, d)
+        Where units are measured.
+    """
+
+    def __init__(self, program: PolicyProgram, states: Array) -> None:
+        self.origin = program
+        wide = states.std(axis=0)
+        wide = np.where(wide > 1e-9, wide, 1.0)
+        found = program.action_values(states)
+        told = found if program.actions is None else found - found.mean(axis=1, keepdims=True)
+        worth = max(float(told.std()), 1e-9)
+        self.units = {"codevectors": wide, "values": worth, "slopes": worth / wide}
+        self.chosen = {name: getattr(program, name) != 0.0 for name in self.units}
+        self.apart = np.isfinite(program.scale)
+
+    def vector(self) -> Array:
+        """The numbers of the table."""
+        origin = self.origin
+        parts = [
+            (getattr(origin, name) / self.units[name])[chosen] for name, chosen in self.chosen.items()
+        ]
+        parts.append(np.log(origin.scale[self.apart]))
+        warm = origin.temperature > 0.0
+        return np.concatenate([*parts, [np.log(origin.temperature)] if warm else []])
+
+    def program(self, vector: Array) -> PolicyProgram:
+        """The table with others."""
+        sizes = [int(chosen.sum()) for chosen in (*self.chosen.values(), self.apart)]
+        *parts, scales, rest = np.split(vector, np.cumsum(sizes))
+        arrays: dict[str, Any] = {}
+        for (name, chosen), part in zip(self.chosen.items(), parts, strict=True):
+            array = np.zeros(chosen.shape)
+            array[chosen] = part
+            arrays[name] = array * self.units[name]
+        scale = self.origin.scale.copy()
+        scale[self.apart] = np.exp(scales)
+        warm = float(np.exp(rest[0])) if len(rest) else 0.0
+        return replace(self.origin, scale=scale, temperature=warm, **arrays)
+
+
+def _states(student: DistilledPolicy, seed: int) -> Array:
+    """States that a policy comes to, (n, d)."""
+    envs = make_evaluation_envs(str(student.env_id), 20, seed)
+    seen: Any = envs.reset()
+    found = []
+    for _ in range(N_STATES // envs.num_envs):
+        found.append(student.observations.encode_many(seen, envs.num_envs).astype(np.float64))
+        seen, *_ = envs.step(student.act(found[-1]))
+    envs.close()
+    return np.concatenate(found)

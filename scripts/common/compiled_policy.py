@@ -1,0 +1,83 @@
+"""An exported C file, tried out: what it decides, and how long a decision takes."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from oda_rl._types import Array
+from oda_rl.agents.policy_program import PolicyProgram
+
+FLAGS = ("-std=gnu99", "-O2", "-Wall", "-Wextra", "-Werror")
+# The states are gone through so often when a decision is timed.
+PASSES = 20
+# Reads states, writes what is decided, and prints the nanoseconds of a decision
+HARNESS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "{policy}"
+static double states[{n}][{d}], decided[{n}][{size}];
+int main(void)
+{{
+    struct timespec begun, ended;
+    if (fread(states, sizeof states, 1, stdin) != 1) return 1;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begun);
+    for (int pass = 0; pass < {passes}; pass++)
+        for (int i = 0; i < {n}; i++) {decide};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended);
+    fprintf(stderr, "%.17g", ((ended.tv_sec - begun.tv_sec) * 1e9 + ended.tv_nsec - begun.tv_nsec)
+            / {passes} / {n});
+    return fwrite(decided, sizeof decided, 1, stdout) != 1;
+}}
+"""
+NUMBERED = """{{
+            int number = policy_decide(states[i]);
+            for (int j = 0; j < {size}; j++) decided[i][j] = (double)policy_actions[number][j];
+        }}"""
+
+
+def run_compiled(source: Path, program: PolicyProgram, states: Array) -> tuple[Array, float]:
+    """Compile an exported C file with cc, and let it decide.
+
+    Parameters
+    ----------
+    source : Path
+        The file.
+    program : PolicyProgram
+        What is in it.
+    states : ndarray of shape (n, d)
+        What it is asked.
+
+    Returns
+    -------
+    decided : ndarray of shape (n, size)
+        What the environment takes.
+    nanoseconds : float
+        Of the processor, for a decision.
+
+    Raises
+    ------
+    FileNotFoundError
+        Without cc.
+    """
+    points = program.actions is None
+    size = (
+        program.bounds.shape[1] if points else program.actions.reshape(len(program.actions), -1).shape[1]
+    )
+    text = HARNESS.format(
+        policy=source.resolve(),
+        n=len(states),
+        d=states.shape[1],
+        size=size,
+        passes=PASSES,
+        decide="policy_decide(states[i], decided[i])" if points else NUMBERED.format(size=size),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        harness, binary = Path(folder, "harness.c"), Path(folder, "harness")
+        harness.write_text(text)
+        subprocess.run(["cc", *FLAGS, harness, "-o", binary, "-lm"], check=True)
+        told = np.ascontiguousarray(states, dtype=np.float64).tobytes()
+        found = subprocess.run([binary], input=told, capture_output=True, check=True)
+    return np.frombuffer(found.stdout).reshape(len(states), size), float(found.stderr)
