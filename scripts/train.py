@@ -159,13 +159,13 @@ def main(args: Args) -> int:
             folder, found = find_run(args)
             args = replace(found, resume="")
         model, run = begin(args, folder, say)
+        callbacks, keeper = make_callbacks(args, folder, model.observations.n_features)
+        checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)
+        if run is not None:
+            checkpoints.go_on(model, run)
     except (OSError, ValueError, gym.error.Error) as error:
         say(f"The training cannot begin: {error}")
         return 2
-    callbacks, keeper = make_callbacks(args, folder, model.observations.n_features)
-    checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)
-    if run is not None:
-        checkpoints.go_on(model, run)
     begun = time.perf_counter()
     trouble = train(model, args, callbacks, checkpoints, console)
     seconds = time.perf_counter() - begun

@@ -11,7 +11,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -88,9 +88,12 @@ def curve_csv(run: Run) -> str:
 
 
 def find_kept(folder: Path, seeds: Sequence[int]) -> dict[int, Run]:
-    """The runs of a plan that have been made already, by seed."""
-    paths = {seed: folder / f"seed-{seed}.json" for seed in seeds}
-    return {s: json.loads(path.read_text())["run"] for s, path in paths.items() if path.is_file()}
+    """The runs of a plan that have been made already, by seed; none of files that cannot be read."""
+    found = {}
+    for seed in seeds:
+        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            found[seed] = json.loads((folder / f"seed-{seed}.json").read_text())["run"]
+    return found
 
 
 def read_newest(log_dir: Path) -> list[tuple[Plan, list[Run], bool]]:

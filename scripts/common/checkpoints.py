@@ -91,19 +91,24 @@ class Checkpoints(BaseCallback):
         return found
 
     def go_on(self, model: OnlineAlgorithm, run: dict[str, Any]) -> None:
-        """Have the callbacks, and the curves of a model's environments, as they were."""
-        self.n_calls = run["calls"]
-        for one in self.others:
-            for name, value in run[type(one).__name__].items():
-                setattr(one, name, value)
-            if isinstance(one, KeepBestCallback) and "generators" in run:
-                envs = one.eval_env.unwrapped
-                envs._reset_seeds()
-                for env, state in zip(envs.envs, run["generators"], strict=True):
-                    env.unwrapped.np_random.bit_generator.state = state
-        for monitor, (lengths, returns) in zip(find_monitors(model), run["episodes"], strict=True):
-            monitor.episode_lengths[:] = lengths.astype(int).tolist()
-            monitor.episode_returns[:] = returns.tolist()
+        """Have the callbacks, and the curves of a model's environments, as they were.
+
+        Raises a ValueError if the checkpoint does not tell how they were.
+        """
+        with storage.restoring(self.folder):
+            self.n_calls = run["calls"]
+            for one in self.others:
+                own = run[type(one).__name__]
+                for name in ("n_calls", *ATTRIBUTES[type(one)]):
+                    setattr(one, name, own[name])
+                if isinstance(one, KeepBestCallback) and "generators" in run:
+                    envs = one.eval_env.unwrapped
+                    envs._reset_seeds()
+                    for env, state in zip(envs.envs, run["generators"], strict=True):
+                        env.unwrapped.np_random.bit_generator.state = state
+            for monitor, (lengths, returns) in zip(find_monitors(model), run["episodes"], strict=True):
+                monitor.episode_lengths[:] = lengths.astype(int).tolist()
+                monitor.episode_returns[:] = returns.tolist()
 
 
 def find_monitors(model: OnlineAlgorithm) -> list[Any]:
@@ -131,7 +136,9 @@ def load_last(
     """
     for path in find_checkpoints(folder):
         try:
-            return kind.load(path, env=env), storage.load(path, kind.__name__, anything)["run"]
+            with storage.restoring(path):
+                run = storage.load(path, kind.__name__, anything)["run"]
+            return kind.load(path, env=env), run
         except ValueError:
             continue
     raise FileNotFoundError(f"there is no checkpoint in {folder / 'checkpoints'}")

@@ -106,10 +106,11 @@ def find_run(args: Args) -> tuple[Path, Args]:
         if folder == Path():
             raise ValueError(f"there is no run of these options in {run_folders(args)}")
     stored = json.loads((folder / "config.json").read_text())
-    kind = QArgs if stored["algorithm"] == "TwoTimescaleQ" else Args
-    own = type(kind().agent)(**stored["agent"])
     names = {one.name for one in fields(Args)} - {"agent", "log_dir", "resume", "progress_bar"}
-    run = kind(**{name: stored[name] for name in names}, agent=own, log_dir=args.log_dir)
+    with storage.restoring(folder / "config.json"):
+        kind = QArgs if stored["algorithm"] == "TwoTimescaleQ" else Args
+        own = type(kind().agent)(**stored["agent"])
+        run = kind(**{name: stored[name] for name in names}, agent=own, log_dir=args.log_dir)
     run.progress_bar = args.progress_bar
     typed = {**{n: getattr(args, n) for n in names - {"algorithm"}}, **asdict(args.agent)}
     plain = {**{n: getattr(Args(), n) for n in names}, **asdict(type(args.agent)())}

@@ -12,6 +12,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from oda_rl import storage
+from oda_rl._schema import anything
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 RUN = (
     *("--total-timesteps", 4000, "--save-freq", 700, "--eval-episodes", 2, "--seed", 3),
@@ -40,6 +43,24 @@ def test_a_run_that_was_killed_is_resumed_as_if_nothing_had_been(made, run, tmp_
     assert "from step 3,500 of 4,000" in output
     for name in MADE:
         assert (folder / name).read_bytes() == (made / name).read_bytes(), name
+
+
+def test_a_checkpoint_that_does_not_tell_how_things_were_is_refused(made, run, tmp_path):
+    folder = shutil.copytree(made, tmp_path / "CartPole-v1" / made.name)
+    last, before = (folder / "checkpoints" / f"steps-{n}.npz" for n in (4000, 3500))
+    shutil.copy(folder / "model.npz", last)  # a model, and nothing of the training
+    schema = storage.kind_of(before), anything
+    state = storage.load(before, *schema)
+    del state["run"]["CodebookCallback"]["n_calls"]
+    storage.save(before, schema[0], state)
+    code, output = run("train", "--resume", folder)
+    assert code == 2
+    assert "from step 3,500" in output
+    assert "The training cannot begin" in output
+    for config in ("{", "{}", "[]"):
+        (folder / "config.json").write_text(config)
+        code, output = run("train", "--resume", folder)
+        assert (code, "The training cannot begin" in output) == (2, True)
 
 
 def test_options_of_a_resumed_run_are_its_own(made, run):

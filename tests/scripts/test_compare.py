@@ -177,6 +177,12 @@ def test_arguments_that_make_no_sense(tmp_path, capsys, options, complaint):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_kept_run_that_cannot_be_read_is_made_again(tmp_path):
+    for seed, content in enumerate(['{"run": {"seed": 0}}', '{"run":', "{}", "[]"]):
+        (tmp_path / f"seed-{seed}.json").write_text(content)
+    assert runs.find_kept(tmp_path, range(5)) == {0: {"seed": 0}}
+
+
 def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys, start):
     process = start(
         "compare",
