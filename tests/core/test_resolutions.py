@@ -4,11 +4,9 @@ import json
 import pickle
 import subprocess
 import sys
-from itertools import pairwise
 
 import numpy as np
 import pytest
-import pywt
 from sklearn.base import clone
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -18,7 +16,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oda_rl import storage
 from oda_rl._schema import anything
-from oda_rl.datasets import make_translated_digits
 from oda_rl.resolutions import (
     FeatureMap,
     Projection,
@@ -32,11 +29,6 @@ from oda_rl.resolutions import (
     scattering_pyramid,
     wavelet_pyramid,
 )
-
-
-@pytest.fixture(scope="module")
-def images():
-    return np.random.default_rng(0).uniform(0.0, 1.0, (30, 64))
 
 
 @pytest.fixture(scope="module")
@@ -59,234 +51,6 @@ def labels():
 @pytest.mark.filterwarnings("ignore:Signal support is too small")
 def test_scikit_learn(estimator, check):
     check(estimator)
-
-
-# -- projections -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [[3, 0], slice(0, 2), np.arange(64) == 5, range(2)],
-    ids=["list", "slice", "mask", "range"],
-)
-def test_chosen_columns(images, columns):
-    found = Projection(columns).fit(images)
-    index = list(columns) if isinstance(columns, range) else columns
-    np.testing.assert_array_equal(found.transform(images), images[:, index])
-    np.testing.assert_array_equal(
-        found.get_feature_names_out(), np.array([f"x{i}" for i in range(64)])[index]
-    )
-
-
-def test_features_left_out_come_back_as_their_means(images):
-    found = Projection([1, 7]).fit(images)
-    back = found.inverse_transform([[0.1, 0.2]])[0]
-    expected = images.mean(axis=0)
-    expected[[1, 7]] = 0.1, 0.2
-    np.testing.assert_array_equal(back, expected)
-
-
-def test_directions_and_the_nearest_point_to_the_mean(images):
-    matrix = np.random.default_rng(1).normal(size=(3, 64))
-    found = Projection(matrix=matrix).fit(images)
-    features = found.transform(images)
-    np.testing.assert_allclose(features, images @ matrix.T)
-    back = found.inverse_transform(features)
-    np.testing.assert_allclose(found.transform(back), features)
-    away = back - images.mean(axis=0)
-    elsewhere = away + np.random.default_rng(2).normal(size=away.shape) @ (
-        np.eye(64) - np.linalg.pinv(matrix) @ matrix
-    )
-    assert np.all(np.linalg.norm(away, axis=1) <= np.linalg.norm(elsewhere, axis=1))
-
-
-def test_a_projection_says_what_is_wrong(images):
-    cases = {
-        "at most one of columns and matrix": Projection([0], np.eye(64)),
-        r"columns=\[64\] do not fit data of 64 feature": Projection([64]),
-        "columns must be whole numbers": Projection([0.5]),
-        "choose none of the 64": Projection(slice(64, None)),
-        r"matrix must have the shape \(n_components, 64\)": Projection(matrix=np.eye(3)),
-        "matrix must be finite": Projection(matrix=np.full((1, 64), np.nan)),
-    }
-    for message, projection in cases.items():
-        with pytest.raises(ValueError, match=message):
-            projection.fit(images)
-    with pytest.raises(ValueError, match=r"\(n_samples, 1\), got \(1, 2\)"):
-        Projection([0]).fit(images).inverse_transform([[1.0, 2.0]])
-
-
-# -- wavelets --------------------------------------------------------------------------------------
-
-
-def test_level_0_is_the_signal_itself(images):
-    for kind in ("approximation", "coefficients", "modulus"):
-        found = WaveletPyramid((8, 8), 0, kind=kind).fit_transform(images)
-        np.testing.assert_array_equal(found, images)
-
-
-def block_means(images, side, block):
-    """Row by row, block by block."""
-    rows = []
-    for image in images.reshape(-1, side, side):
-        places = range(0, side, block)
-        rows.append([image[i : i + block, j : j + block].mean() for i in places for j in places])
-    return np.array(rows)
-
-
-@pytest.mark.parametrize("level", [1, 2, 3])
-def test_haar_approximations_are_scaled_means_of_blocks(images, level):
-    found = WaveletPyramid((8, 8), level).fit(images)
-    twin = block_means(images, 8, 2**level)
-    np.testing.assert_allclose(found.transform(images), 2**level * twin)
-    back = found.inverse_transform(found.transform(images)).reshape(-1, 8, 8)
-    shown = np.repeat(np.repeat(twin.reshape(-1, 8 >> level, 8 >> level), 2**level, 1), 2**level, 2)
-    np.testing.assert_allclose(back, shown)
-
-
-@pytest.mark.filterwarnings("ignore:Level value")
-@pytest.mark.parametrize("mode", ["periodization", "symmetric"])
-@pytest.mark.parametrize(
-    ("shape", "channels"), [(64, 1), ((8, 8), 1), ((4, 16), 1), ((4, 8), 2), (32, 2)]
-)
-def test_all_coefficients_give_the_signal_back(images, shape, channels, mode):
-    found = WaveletPyramid(shape, 2, wavelet="db2", mode=mode, kind="coefficients", channels=channels)
-    features = found.fit_transform(images)
-    np.testing.assert_allclose(found.inverse_transform(features), images, atol=1e-12)
-    assert len(set(found.get_feature_names_out())) == features.shape[1]
-
-
-def test_odd_sizes_are_given_back_whole():
-    X = np.random.default_rng(0).normal(size=(5, 35))
-    found = WaveletPyramid((5, 7), 1, mode="symmetric", kind="coefficients")
-    np.testing.assert_allclose(found.inverse_transform(found.fit_transform(X)), X, atol=1e-12)
-
-
-def test_distances_are_those_of_the_signals_and_coarser_ones_are_smaller(images):
-    levels = [WaveletPyramid((8, 8), level).fit_transform(images) for level in (3, 2, 1, 0)]
-    squared = [np.square(found[:, None] - found[None]).sum(axis=2) for found in levels]
-    assert all(np.all(a <= b + 1e-12) for a, b in pairwise(squared))
-    whole = WaveletPyramid((8, 8), 3, kind="coefficients").fit_transform(images)
-    np.testing.assert_allclose(np.square(whole).sum(axis=1), np.square(images).sum(axis=1))
-
-
-def test_the_coefficients_are_those_of_pywavelets(images):
-    found = WaveletPyramid(64, 3, wavelet="sym4", mode="reflect", kind="coefficients")
-    expected = pywt.wavedec(images, "sym4", mode="reflect", level=3, axis=1)
-    np.testing.assert_allclose(found.fit_transform(images), np.hstack(expected))
-
-
-def test_channels_are_transformed_by_themselves(images):
-    both = WaveletPyramid((4, 8), 1, channels=2).fit_transform(images)
-    for channel in range(2):
-        alone = WaveletPyramid((4, 8), 1).fit_transform(images[:, channel::2])
-        np.testing.assert_allclose(both[:, channel::2], alone)
-
-
-def test_the_modulus_of_a_wave_does_not_tell_where_its_crests_are():
-    place = np.arange(64)
-    wave = np.sin(2.0 * np.pi * place / 4.0)
-    X = np.stack([wave, np.roll(wave, 2), 0.0 * wave])
-    found = WaveletPyramid(level=2, kind="modulus").fit_transform(X)
-    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
-    assert np.linalg.norm(found[0] - found[2]) > 1.0
-    approximation = WaveletPyramid(level=2).fit_transform(X)
-    np.testing.assert_allclose(approximation[0], 0.0, atol=1e-12)
-    assert not hasattr(WaveletPyramid(kind="modulus"), "inverse_transform")
-
-
-def test_a_wavelet_map_says_what_is_wrong(images):
-    cases = {
-        "kind must be one of approximation": WaveletPyramid(kind="details"),
-        "wavelet must be one of .*'no_such'": WaveletPyramid(wavelet="no_such"),
-        "mode must be one of": WaveletPyramid(mode="around"),
-        "level must be at least 0, got -1": WaveletPyramid(level=-1),
-        "level=7 halves the resolution too often": WaveletPyramid(level=7),
-        r"shape=\(8, 9\) with 1 channel\(s\) makes 72 features, the data have 64": WaveletPyramid(
-            (8, 9)
-        ),
-        r"shape must be the length of a signal or \(height, width\)": WaveletPyramid((4, 4, 4)),
-        "64 feature.* no signal of 3 channels": WaveletPyramid(channels=3),
-        "channels must be at least 1": WaveletPyramid(channels=0),
-    }
-    for message, wavelets in cases.items():
-        with pytest.raises(ValueError, match=message):
-            wavelets.fit(images)
-
-
-# -- scattering ------------------------------------------------------------------------------------
-
-
-def relative(a, b):
-    return np.linalg.norm(a - b) / np.linalg.norm(a)
-
-
-def test_scattering_hardly_sees_a_shift_that_changes_the_pixels():
-    rng = np.random.default_rng(0)
-    one, other = rng.normal(size=(2, 8, 8))
-    X = np.zeros((3, 32, 32))
-    X[0, 12:20, 12:20] = one
-    X[1, 13:21, 13:21] = one
-    X[2, 12:20, 12:20] = other
-    X = X.reshape(3, -1)
-    features = Scattering((32, 32), 4).fit_transform(X)
-    assert relative(X[0], X[1]) > 10 * relative(features[0], features[1])
-    assert relative(X[0], X[1]) > 0.9 * relative(X[0], X[2])
-    assert relative(features[0], features[1]) < 0.5 * relative(features[0], features[2])
-
-
-@pytest.mark.parametrize(
-    ("shape", "J", "order", "n_features"),
-    [((8, 8), 1, 1, 9 * 16), ((8, 8), 2, 2, 81 * 4), ((8, 8), 3, 2, 217), ((16, 16), 2, 2, 81 * 16)],
-)
-def test_numbers_of_scattering_coefficients(shape, J, order, n_features):
-    X = np.random.default_rng(0).normal(size=(3, shape[0] * shape[1]))
-    found = Scattering(shape, J, order=order).fit(X)
-    assert found.transform(X).shape == (3, n_features)
-    assert len(set(found.get_feature_names_out())) == n_features
-
-
-def test_many_rows_are_as_one_by_one(images):
-    X = np.tile(images, (10, 1))
-    found = Scattering((8, 8), 2, orientations=4).fit(X)
-    alone = np.vstack([found.transform(row[None]) for row in images])
-    np.testing.assert_allclose(found.transform(X), np.tile(alone, (10, 1)), atol=1e-12)
-
-
-def test_averages_and_compression(images):
-    local = Scattering((8, 8), 2, orientations=4).fit(images)
-    paths = local.transform(images).reshape(30, 25, 4)
-    everywhere = Scattering((8, 8), 2, orientations=4, average="global").fit(images)
-    np.testing.assert_allclose(everywhere.transform(images), paths.mean(axis=2))
-    assert everywhere.get_feature_names_out()[0] == "scattering0"
-    root = Scattering((8, 8), 2, orientations=4, compression="sqrt").fit_transform(images)
-    np.testing.assert_allclose(root**2, local.transform(images))
-    log = Scattering((8, 8), 2, orientations=4, compression="log").fit(images)
-    floor = 1e-3 * local.transform(images).max()
-    np.testing.assert_allclose(np.expm1(log.transform(images)) * floor, local.transform(images))
-
-
-def test_scattering_of_signals_and_channels(images):
-    found = Scattering(32, 3, channels=2)
-    both = found.fit_transform(images)
-    assert len(found.get_feature_names_out()) == both.shape[1]
-    for channel in range(2):
-        alone = Scattering(32, 3).fit_transform(images[:, channel::2])
-        np.testing.assert_allclose(both[:, channel::2], alone, atol=1e-12)
-
-
-def test_scattering_says_what_is_wrong(images):
-    cases = {
-        "J=4 makes windows of 16 points, .* at most 3": Scattering((8, 8), 4),
-        "J must be at least 1": Scattering((8, 8), 0),
-        "order must be 1 or 2, got 3": Scattering((8, 8), order=3),
-        "average must be one of": Scattering((8, 8), average="mean"),
-        "compression must be None or one of": Scattering((8, 8), compression="cube"),
-        "shape=63 with 1 channel": Scattering(63),
-    }
-    for message, scattering in cases.items():
-        with pytest.raises(ValueError, match=message):
-            scattering.fit(images)
 
 
 def test_optional_packages_are_imported_when_needed_and_told_when_missing():
@@ -516,15 +280,3 @@ def test_pyramids_say_what_is_wrong():
     for make, message in cases:
         with pytest.raises(ValueError, match=message):
             make()
-
-
-def test_scattering_tells_translated_digits_apart_where_pixels_do_not():
-    X, y = make_translated_digits(12, seed=100)
-    pixels = as_map(None)
-    maps = as_map(scattering_pyramid((12, 12), [2], n_components=80, orientations=4)[0])
-    scores = []
-    for one in (pixels, maps):
-        model = make_pipeline(one, LinearDiscriminantAnalysis()).fit(X[:900], y[:900])
-        scores.append(model.score(X[900:1200], y[900:1200]))
-    assert scores[0] < 0.6
-    assert scores[1] > 0.9
