@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""What Python and a compiled loop hand to each other, and the environment's half of the loop.
+"""What Python and a compiled loop hand to each other, and the environments' half of the loop.
 
 The loop calls `play`, lets the agent `observe` what comes back, and calls `turn`. Between two calls of
 the loop everything that it needs to go on stands in a `Rollout`.
@@ -9,6 +9,7 @@ the loop everything that it needs to go on stands in a `Rollout`.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import types
 
 from oda_rl._jit import inline_kernel, lean_kernel
@@ -16,12 +17,18 @@ from oda_rl._structs import TABLE
 
 # Where a compiled run stands, int64
 ROW = 0
-STARTS_USED = 1
+ENV = 1  # whose turn it is
 EPISODES = 2
-ELAPSED = 3
-BEGINNING = 4
-FAILED_AFTER = 5  # steps of a call that ended in an error
-N_CLOCK = 6
+FAILED_AFTER = 3  # steps of a call that ended in an error
+ROUNDED = 4  # whether rewards are rounded to float32, as SB3's vectors of environments do
+N_CURSOR = 5
+
+# Where each environment stands, int64
+STARTS_USED = 0
+ELAPSED = 1
+BEGINNING = 2
+TIME_LIMIT = 3
+N_CLOCK = 4
 
 # What `observe` is told of: a transition, the beginning of an episode, a change of the agent's arrays
 STEP = 0
@@ -34,63 +41,62 @@ BAD_REWARD = -2
 DIVERGED = -3
 PAUSED = -10
 
-# What has been paid, float64: the last reward, and the return of the running episode
+# What each environment has paid, float64: the last reward, and the return of the running episode
 REWARD = 0
 RETURN = 1
 
 
 class Rollout(NamedTuple):
-    """A compiled environment on its way.
+    """Compiled environments on their way, which take turns; a row for each.
 
     `parameters`, `state` and `observation` are as `CompiledDynamics` describes them; `starts`
-    (n_starts, start_size) has the starts of the episodes to come; `clock` (N_CLOCK,) and `played` (2,)
-    are indexed by the names above; `returns` and `lengths` (n_starts,) are those of the episodes that
-    ended during the call, float64 and int64.
+    (n_envs, n_starts, start_size) has the starts of the episodes to come; `cursor` (N_CURSOR,), `clock`
+    (n_envs, N_CLOCK) and `played` (n_envs, 2) are indexed by the names above; `episodes`
+    (n_envs * n_starts, 3) has environment, return and length of those that ended during the call.
     """
 
     parameters: Any
     starts: Any
+    cursor: Any
     clock: Any
     played: Any
     state: Any
     observation: Any
-    returns: Any
-    lengths: Any
+    episodes: Any
 
 
 @inline_kernel
-def used_up(rollout, block):
-    """Whether the loop must go back to Python for random numbers or for starts of episodes."""
-    clock = rollout.clock
-    return clock[ROW] == block.shape[0] or clock[STARTS_USED] == rollout.starts.shape[0]
+def play(env_step, rollout, env, action):
+    """Make one step of an environment. Returns the reward, whether terminated, and whether ended."""
+    clock, played = rollout.clock[env], rollout.played[env]
+    reward, terminated = env_step(
+        rollout.parameters[env], rollout.state[env], action, rollout.observation[env]
+    )
+    clock[ELAPSED] += 1
+    played[RETURN] += reward
+    if rollout.cursor[ROUNDED] == 1:
+        reward = float(np.float32(reward))
+    played[REWARD] = reward
+    return reward, terminated, terminated or clock[ELAPSED] >= clock[TIME_LIMIT]
 
 
 @inline_kernel
-def play(env_step, rollout, time_limit, action):
-    """Make one step of the environment. Returns the reward, whether terminated, and whether ended."""
-    reward, terminated = env_step(rollout.parameters, rollout.state, action, rollout.observation)
-    rollout.clock[ELAPSED] += 1
-    rollout.played[REWARD] = reward
-    rollout.played[RETURN] += reward
-    return reward, terminated, terminated or rollout.clock[ELAPSED] >= time_limit
-
-
-@inline_kernel
-def turn(env_reset, rollout, ended):
-    """Count the random numbers of a step; if the episode `ended`, record it and begin the next."""
-    clock = rollout.clock
-    clock[ROW] += 1
-    clock[BEGINNING] = 0
+def turn(env_reset, rollout, env, ended):
+    """Let the next environment have its turn, or this one begin anew if its episode `ended`."""
+    cursor, clock, played = rollout.cursor, rollout.clock[env], rollout.played[env]
+    cursor[ROW] += 1
     if ended:
-        rollout.returns[clock[EPISODES]] = rollout.played[RETURN]
-        rollout.lengths[clock[EPISODES]] = clock[ELAPSED]
-        start = rollout.starts[clock[STARTS_USED]]
-        env_reset(rollout.parameters, rollout.state, start, rollout.observation)
-        clock[EPISODES] += 1
+        episode = rollout.episodes[cursor[EPISODES]]
+        episode[0], episode[1], episode[2] = env, played[RETURN], clock[ELAPSED]
+        start = rollout.starts[env, clock[STARTS_USED]]
+        env_reset(rollout.parameters[env], rollout.state[env], start, rollout.observation[env])
+        cursor[EPISODES] += 1
         clock[STARTS_USED] += 1
         clock[ELAPSED] = 0
-        clock[BEGINNING] = 1
-        rollout.played[RETURN] = 0.0
+        played[RETURN] = 0.0
+    else:
+        cursor[ENV] = (env + 1) % rollout.state.shape[0]
+    clock[BEGINNING] = ended
 
 
 # observe(state, env, observation, reward, terminated, ended, event, draws) -> action or code
@@ -131,27 +137,30 @@ class ObserveFunction(types.WrapperAddressProtocol):
 
 
 @lean_kernel
-def run(observe, agent, env_step, env_reset, rollout, time_limit, n_steps, block, command):
-    """Up to `n_steps` of a compiled environment and of an agent, as the loop in Python would make them.
+def run(observe, agent, env_step, env_reset, rollout, n_steps, block, command):
+    """Up to `n_steps` of compiled environments and of an agent, as the loop in Python would make them.
 
-    `agent` is what the first-class function `observe` takes as its state, `command` (action_size,) where
-    it leaves the environment's next action, `block` (n, n_draws) its random numbers. Comes back early
-    when these or the starts of episodes are used up, or the agent has paused; `rollout` tells where, and
-    is where it goes on. Returns the steps made, or an error of `observe`.
+    `agent` is what the first-class function `observe` takes as its state, `command` (n_envs,
+    action_size) where it leaves an environment's next action, `block` (n, n_draws) its random numbers.
+    Comes back early when these or the starts of episodes are used up, or the agent has paused; `rollout`
+    tells where, and is where it goes on. Returns the steps made, or an error of `observe`.
     """
-    t = 0
-    while t < n_steps and not used_up(rollout, block):
+    t, cursor = 0, rollout.cursor
+    while t < n_steps and cursor[ROW] < block.shape[0]:
+        env = cursor[ENV]
+        if rollout.clock[env, STARTS_USED] == rollout.starts.shape[1]:
+            break
         reward, terminated, ended, event = 0.0, False, False, BEGIN
-        if rollout.clock[BEGINNING] == 0:
-            reward, terminated, ended = play(env_step, rollout, time_limit, command)
+        if rollout.clock[env, BEGINNING] == 0:
+            reward, terminated, ended = play(env_step, rollout, env, command[env])
             event = STEP
             t += 1
-        draws = block[rollout.clock[ROW]]
-        code = observe(agent, 0, rollout.observation, reward, terminated, ended, event, draws)
+        draws, observation = block[cursor[ROW]], rollout.observation[env]
+        code = observe(agent, env, observation, reward, terminated, ended, event, draws)
         if code < 0 and code != PAUSED:
-            rollout.clock[FAILED_AFTER] = t
+            cursor[FAILED_AFTER] = t
             return code
-        turn(env_reset, rollout, ended)
+        turn(env_reset, rollout, env, ended)
         if code == PAUSED:
             break
     return t

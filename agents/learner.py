@@ -150,9 +150,7 @@ class Learner(ABC):
         With `first` the observation begins an episode: there is nothing to learn from yet.
         """
 
-    def _run(
-        self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
-    ) -> int:
+    def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
         """Up to `n_steps` in one compiled call; returns the steps made, or the code of an error."""
         raise NotImplementedError
 
@@ -243,19 +241,15 @@ class Learner(ABC):
             return self._act_at_random(env, observation)
         return self._step(env, observation, reward, terminated, ended, False)
 
-    def play(
-        self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
-    ) -> int:
-        """Learn from a compiled environment, in one call. The warm-up must be over.
+    def play(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
+        """Learn from compiled environments, in one call. The warm-up must be over.
 
         Parameters
         ----------
         env_step, env_reset : CompiledFunction
-            Its dynamics.
+            Their dynamics.
         rollout : Rollout
-            Where it stands; goes on there.
-        time_limit : int
-            Steps after which an episode is truncated.
+            Where they stand; goes on there.
         n_steps : int
             Steps at most; fewer are made if random numbers or starts of episodes are used up.
 
@@ -264,9 +258,9 @@ class Learner(ABC):
         int
             The steps made, or the code of an error, for `finish_call`, which is to be called next.
         """
-        rollout.clock[ROW] = self.draws.ready_row()
-        made = self._run(env_step, env_reset, rollout, time_limit, n_steps)
-        self.draws.row = int(rollout.clock[ROW])
+        rollout.cursor[ROW] = self.draws.ready_row()
+        made = self._run(env_step, env_reset, rollout, n_steps)
+        self.draws.row = int(rollout.cursor[ROW])
         return made
 
     def finish_call(self, code: int, observation: NDArray[Any], reward: float) -> None:

@@ -173,20 +173,9 @@ class TwoTimescaleLearner(ActingLearner):
         )
         return self.next_action(env) if code == PAUSED else code
 
-    def _run(
-        self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
-    ) -> int:
-        made: int = run(
-            self._observe,
-            self._table.learning,
-            env_step,
-            env_reset,
-            rollout,
-            time_limit,
-            n_steps,
-            self.draws.block,
-            self.memory.command[0],
-        )
+    def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
+        learning, block, command = self._table.learning, self.draws.block, self.memory.command
+        made: int = run(self._observe, learning, env_step, env_reset, rollout, n_steps, block, command)
         return made
 
     @property

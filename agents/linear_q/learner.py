@@ -227,13 +227,9 @@ class LinearLearner(Learner):
         )
         return code
 
-    def _run(
-        self, env_step: Any, env_reset: Any, rollout: Rollout, time_limit: int, n_steps: int
-    ) -> int:
-        block, command = self.draws.block, self.memory.command[0]
-        made: int = run(
-            OBSERVE, self._table, env_step, env_reset, rollout, time_limit, n_steps, block, command
-        )
+    def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
+        block, command = self.draws.block, self.memory.command
+        made: int = run(OBSERVE, self._table, env_step, env_reset, rollout, n_steps, block, command)
         return made
 
     def _end_warm_up(self) -> None:

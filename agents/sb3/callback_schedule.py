@@ -1,8 +1,9 @@
 """When a callback is due: calls at which it would do nothing are counted, but not made.
 
 SB3's callbacks are called at every step, which costs as much as a step of a quick environment. A class
-of callbacks with a property `due_every` promises to need no calls but those at multiples of it. At the
-end of an episode, and of the training, all are called.
+of callbacks with a property `due_every` promises to need no calls but those at multiples of it, one with
+a method `due_at(num_timesteps)` none before the environments have made so many steps. At the end of an
+episode, and of the training, all are called.
 """
 
 import time
@@ -22,6 +23,8 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 
 # What is told of a callback that is due at every call, and of one that never is
 ALWAYS, NEVER = 0, 10**18
+# SB3's own, and where they say how many calls there are between two that matter
+EVERY_CALLS: dict[type, str] = {CheckpointCallback: "save_freq", EvalCallback: "eval_freq"}
 # How often a progress bar is drawn, in a second: that costs as much as hundreds of steps
 BAR_RATE = 1
 
@@ -48,49 +51,47 @@ def with_progress_bar(callback: MaybeCallback) -> CallbackList:
     return CallbackList([own, ProgressBar()])
 
 
-def calls_until_due(callback: BaseCallback, num_timesteps: int, always: int = ALWAYS) -> int:
+def calls_until_due(
+    callback: BaseCallback, num_timesteps: int, n_envs: int = 1, always: int = ALWAYS
+) -> int:
     """Calls, from 1, until a callback, or one of a list, may do something; or `always`, or `NEVER`.
 
-    What is not known here is always due. There is a single environment, so that a call is one step.
+    What is not known here is always due. All `n_envs` environments make a step between two calls.
     """
-    if type(callback) is CallbackList:
-        return min(
-            (calls_until_due(c, num_timesteps, always) for c in callback.callbacks), default=NEVER
-        )
-    if type(callback) is ConvertCallback and callback.callback is None:  # SB3's own for None
+    one: Any = callback
+    if type(one) is CallbackList:
+        dues = [calls_until_due(child, num_timesteps, n_envs, always) for child in one.callbacks]
+        return min(dues, default=NEVER)
+    if type(one) is ConvertCallback and one.callback is None:  # SB3's own for None
         return NEVER
-    if type(callback) in (EveryNTimesteps, LogEveryNTimesteps):
-        return max(1, callback.last_time_trigger + callback.n_steps - num_timesteps)  # type: ignore[attr-defined]
-    if isinstance(callback, ProgressBarCallback):
-        return _until_moved(callback)
-    every = _due_every(callback)
-    return every - callback.n_calls % every if every else always
+    if _keeps(one, "due_every"):
+        return int(one.due_every - one.n_calls % one.due_every)
+    if type(one) in EVERY_CALLS:
+        every = getattr(one, EVERY_CALLS[type(one)])
+        return int(every - one.n_calls % every) if every > 0 else NEVER
+    if type(one) in (EveryNTimesteps, LogEveryNTimesteps):
+        steps = one.last_time_trigger + one.n_steps - num_timesteps
+    elif isinstance(one, ProgressBarCallback):
+        steps = int(one.pbar.n / max(time.time() - one.pbar.start_t, 1e-3) / BAR_RATE)
+    elif _keeps(one, "due_at"):
+        steps = one.due_at(num_timesteps) - num_timesteps
+    else:
+        return always
+    return max(1, -(-steps // n_envs))
 
 
-def count_calls(callback: BaseCallback, n: int) -> None:
+def count_calls(callback: BaseCallback, n: int, n_envs: int = 1) -> None:
     """Let a callback, and the children of a list, count `n` calls that were not made."""
     callback.n_calls += n
     if isinstance(callback, ProgressBarCallback):
-        callback.pbar.update(n)
+        callback.pbar.update(n * n_envs)
     if isinstance(callback, CallbackList):
         for child in callback.callbacks:
-            count_calls(child, n)
+            count_calls(child, n, n_envs)
 
 
-def _until_moved(callback: ProgressBarCallback) -> int:
-    """Calls until a progress bar has something new to show, by the speed so far."""
-    bar = callback.pbar
-    speed = bar.n / max(time.time() - bar.start_t, 1e-3)
-    return max(1, int(speed / BAR_RATE))
-
-
-def _due_every(callback: BaseCallback) -> int:
-    """What its class promises; nothing if a subclass does something of its own at every step."""
-    kind = type(callback)
-    if kind in (CheckpointCallback, EvalCallback):  # SB3's own
-        every = callback.save_freq if kind is CheckpointCallback else callback.eval_freq  # type: ignore[attr-defined]
-        return every if every > 0 else NEVER
-    promising = next((base for base in kind.__mro__ if "due_every" in vars(base)), None)
-    if promising is None or kind._on_step is not promising._on_step:  # type: ignore[attr-defined]
-        return ALWAYS
-    return int(callback.due_every)  # type: ignore[attr-defined]
+def _keeps(callback: BaseCallback, promise: str) -> bool:
+    """Whether its class promises this, and no subclass does something of its own at every step."""
+    kind: Any = type(callback)
+    promising = next((base for base in kind.__mro__ if promise in vars(base)), None)
+    return promising is not None and kind._on_step is promising._on_step

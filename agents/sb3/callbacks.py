@@ -1,6 +1,7 @@
 """Callbacks in SB3's style: watch the codebook, keep the best policy."""
 
 import io
+import math
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -108,10 +109,9 @@ class CodebookCallback(BaseCallback):
         self._recorded = self._recorded_at = -1
         self._levels = 0
 
-    @property
-    def due_every(self) -> int:
-        """Calls between two at which something may happen."""
-        return self.log_freq
+    def due_at(self, num_timesteps: int) -> int:
+        """Steps at which something may happen next."""
+        return (num_timesteps // self.log_freq + 1) * self.log_freq
 
     def _on_training_start(self) -> None:
         from oda_rl.agents.sb3.tensorboard import Board, find_writer
@@ -252,21 +252,20 @@ class SnapshotCallback(BaseCallback):
         self._interval = float(every)
         self._next = every
 
-    @property
-    def due_every(self) -> int:
-        """Calls between two at which something may happen."""
-        return self.every
+    def due_at(self, num_timesteps: int) -> int:
+        """Steps at which something may happen next."""
+        return self._next
 
     def _on_training_start(self) -> None:
         if self.num_timesteps == 0:
             self.snapshots.clear()
             self._interval = float(self.every)
-        self._next = self.num_timesteps + round(self._interval)
+        self._next = self.num_timesteps + math.ceil(self._interval)
 
     def _on_step(self) -> bool:
         if self.num_timesteps >= self._next:
             self._interval *= self.stretch
-            self._next = self.num_timesteps + round(self._interval)
+            self._next = self.num_timesteps + math.ceil(self._interval)
             self._keep()
         return True
 

@@ -18,7 +18,7 @@ from oda_rl.agents.sb3.readable import Readable
 from oda_rl.agents.schema import model_schema
 
 if TYPE_CHECKING:
-    from oda_rl.agents.sb3.training_loops import CompiledRun
+    from oda_rl.agents.sb3.compiled_run import CompiledRun
 
 
 class Saving(Readable):

@@ -9,10 +9,12 @@ from stable_baselines3.common.callbacks import (
     EvalCallback,
     StopTrainingOnMaxEpisodes,
 )
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
-from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents import TileCodingSarsa, TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents.sb3.callbacks import CodebookCallback, SnapshotCallback
 
 QUICK = {
     "warmup_steps": 200,
@@ -21,6 +23,7 @@ QUICK = {
     "max_cells": 20,
     "growth_fraction": 1.0,
 }
+SHORT = {name: value for name, value in QUICK.items() if name != "growth_fraction"}
 TASKS = ["oda_rl/CartPole-v1", "oda_rl/MountainCar-v0", "oda_rl/Acrobot-v1", "oda_rl/Pendulum-v1"]
 
 
@@ -32,13 +35,17 @@ def assert_same(first, second):
     a, b = first.learner.get_state()["slow"]["codebook"], second.learner.get_state()["slow"]["codebook"]
     for name in a:
         np.testing.assert_array_equal(a[name], b[name], err_msg=name)
-    one, other = first.get_env().envs[0], second.get_env().envs[0]
-    assert one.get_episode_rewards() == other.get_episode_rewards()
-    assert one.get_episode_lengths() == other.get_episode_lengths()
-    assert one.get_total_steps() == other.get_total_steps()
+    assert_same_episodes(first, second)
     assert first.num_timesteps == second.num_timesteps
     assert first._episode_num == second._episode_num
     np.testing.assert_array_equal(first._last_obs, second._last_obs)
+
+
+def assert_same_episodes(first, second):
+    for one, other in zip(first.get_env().envs, second.get_env().envs, strict=True):
+        assert one.get_episode_rewards() == other.get_episode_rewards()
+        assert one.get_episode_lengths() == other.get_episode_lengths()
+        assert one.get_total_steps() == other.get_total_steps()
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -134,3 +141,65 @@ def test_without_a_monitor():
     stepped.learn(4_000, callback_every=1)
     for name, array in fused.learner.get_state()["slow"]["codebook"].items():
         np.testing.assert_array_equal(array, stepped.learner.get_state()["slow"]["codebook"][name])
+
+
+def make_several(kind, task, n_envs, **options):
+    limits = iter(range(90, 90 + n_envs))  # of another length in each
+
+    def make():
+        return gym.make(task, max_episode_steps=next(limits))
+
+    return kind(env=make_vec_env(make, n_envs, seed=7), seed=0, **options)
+
+
+@pytest.mark.parametrize("task", ["oda_rl/CartPole-v1", "oda_rl/Pendulum-v1"])
+@pytest.mark.parametrize("kind", [TwoTimescaleQ, TwoTimescaleAC])
+def test_several_environments_are_stepped_as_from_python(kind, task):
+    """Rewards that float32 cannot hold, blocks of random numbers, codebooks that change in a round."""
+    fused, stepped = (make_several(kind, task, 3, **SHORT) for _ in range(2))
+    fused.learn(9_000)
+    stepped.learn(9_000, callback_every=1)
+    assert_same(fused, stepped)
+    for name, array in stepped.learner.get_state()["memory"].items():
+        np.testing.assert_array_equal(fused.learner.get_state()["memory"][name], array, err_msg=name)
+
+
+def test_several_environments_of_a_baseline():
+    fused, stepped = (make_several(TileCodingSarsa, "oda_rl/CartPole-v1", 3) for _ in range(2))
+    fused.learn(9_000)
+    stepped.learn(9_000, callback_every=1)
+    assert_same_episodes(fused, stepped)
+    np.testing.assert_array_equal(fused.learner.weights, stepped.learner.weights)
+
+
+def test_several_environments_are_handed_over(tmp_path):
+    task = "oda_rl/CartPole-v1"
+    mixed, stepped = (make_several(TwoTimescaleAC, task, 3, **SHORT) for _ in range(2))
+    stepped.learn(6_000, callback_every=1)
+    mixed.learn(3_000, CheckpointCallback(500, str(tmp_path)), planned_timesteps=6_000)
+    mixed.learn(600, reset_num_timesteps=False, callback_every=1, planned_timesteps=6_000)
+    mixed.learn(2_400, reset_num_timesteps=False)
+    assert_same(mixed, stepped)
+
+
+def test_callbacks_of_several_environments():
+    """Where they are due is told in steps of all environments, or in calls; most calls are left out."""
+    watched, stepped = (make_several(TwoTimescaleAC, "oda_rl/CartPole-v1", 3, **SHORT) for _ in range(2))
+    snapshots = [SnapshotCallback(1_000), SnapshotCallback(1_000)]
+    watched.learn(5_001, [snapshots[0], CodebookCallback(2_000)])
+    stepped.learn(5_001, [snapshots[1], CodebookCallback(2_000)], callback_every=1)
+    taken = [[steps for steps, _ in one.snapshots] for one in snapshots]
+    assert taken[0] == taken[1] == [1_002, 2_004, 3_006, 4_008, 5_001]
+    assert snapshots[0].n_calls == snapshots[1].n_calls == 1_667
+    assert_same(watched, stepped)
+    clock = Clock()
+    watched.learn(3_000, clock, callback_every=100, reset_num_timesteps=False)
+    assert clock.calls[-1] == 1_000
+    assert np.diff(clock.times).tolist() == [300] * (len(clock.times) - 1)
+
+
+def test_environments_of_several_kinds_are_stepped_from_python():
+    made = iter(["oda_rl/CartPole-v1", "CartPole-v1"])
+    mixed = TwoTimescaleQ(env=make_vec_env(lambda: gym.make(next(made)), 2, seed=7), seed=0, **SHORT)
+    same = TwoTimescaleQ(env=make_vec_env("CartPole-v1", 2, seed=7), seed=0, **SHORT)
+    assert_same(mixed.learn(4_000), same.learn(4_000))

@@ -1,0 +1,141 @@
+"""Compiled environments and a learner in one compiled loop, and what SB3 is told of their episodes."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl.agents import compiled_rollout
+from oda_rl.envs.dynamics import (
+    CompiledDynamics,
+    StartBlock,
+    find_dynamics,
+    find_monitor,
+    get_elapsed_steps,
+    hand_back,
+)
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+# Starts of episodes drawn at once, for each environment
+STARTS = 256
+NO_LIMIT = np.iinfo(np.int64).max
+
+
+def find_dynamics_of_all(envs: list[gym.Env]) -> list[CompiledDynamics] | None:
+    """The dynamics of environments that one compiled loop can step in turn, if they have them."""
+    found = [one for one in map(find_dynamics, envs) if one is not None]
+    kinds = {(one.step, one.reset, len(one.parameters), one.state_size) for one in found}
+    return found if len(found) == len(envs) and len(kinds) == 1 else None
+
+
+class CompiledRun:
+    """A learner past its warm-up on compiled environments, from where all stand.
+
+    In the environments `reset` has been called; `dynamics` are what was found in them.
+    """
+
+    def __init__(
+        self, model: "OnlineAlgorithm", envs: list[gym.Env], dynamics: list[CompiledDynamics]
+    ) -> None:
+        self.model: Any = model
+        self.envs, self.dynamics = envs, dynamics
+        self.monitors = [find_monitor(env) for env in envs]
+        self._stand = False  # whether the environments stand where this does, and their generators
+        self.starts = [StartBlock(one.env, STARTS) for one in dynamics]
+        n = len(envs)
+        clock = np.zeros((n, compiled_rollout.N_CLOCK), dtype=np.int64)
+        clock[:, compiled_rollout.ELAPSED] = [get_elapsed_steps(env) for env in envs]
+        clock[:, compiled_rollout.TIME_LIMIT] = [one.time_limit or NO_LIMIT for one in dynamics]
+        played = np.zeros((n, 2))
+        played[:, compiled_rollout.RETURN] = [sum(one.rewards) if one else 0.0 for one in self.monitors]
+        self.cursor = np.zeros(compiled_rollout.N_CURSOR, dtype=np.int64)
+        self.cursor[compiled_rollout.ROUNDED] = n > 1
+        self.rollout = compiled_rollout.Rollout(
+            parameters=np.array([one.parameters for one in dynamics]),
+            starts=np.array([block.rows for block in self.starts]),
+            cursor=self.cursor,
+            clock=clock,
+            played=played,
+            state=np.array([one.env.get_state() for one in dynamics]),
+            observation=np.array(model._last_obs, dtype=np.float64).reshape(n, -1),
+            episodes=np.zeros((n * STARTS, 3)),
+        )
+
+    def advance(self, n_steps: int) -> list[dict[str, Any]]:
+        """Make `n_steps`; returns an info for each episode that ended, as the Monitor gives it."""
+        infos: list[dict[str, Any]] = []
+        n, cursor, made = len(self.envs), self.cursor, 0
+        step, reset = self.dynamics[0].step, self.dynamics[0].reset
+        while made < n_steps:
+            self._draw_starts()
+            cursor[compiled_rollout.EPISODES] = 0
+            made_now = self.learner.play(step, reset, self.rollout, n_steps - made)
+            ended = self.rollout.episodes[: cursor[compiled_rollout.EPISODES]].tolist()
+            infos += [self._record(int(env), total, int(length)) for env, total, length in ended]
+            if made_now < 0:  # all environments have made the step
+                made += int(cursor[compiled_rollout.FAILED_AFTER])
+                self.model.num_timesteps += -(-made // n) * n
+            env = cursor[compiled_rollout.ENV]
+            reward = self.rollout.played[env, compiled_rollout.REWARD]
+            self.learner.finish_call(made_now, self.rollout.observation[env], float(reward))
+            made += made_now
+        for monitor in filter(None, self.monitors):
+            monitor.total_steps += n_steps // n
+        return infos
+
+    @property
+    def rewards(self) -> NDArray[np.float32]:
+        """The last one of each environment."""
+        return self.rollout.played[:, compiled_rollout.REWARD].astype(np.float32)
+
+    @property
+    def learner(self) -> Any:
+        """What learns; a callback may have replaced it."""
+        return self.model.learner
+
+    def hand_over(self) -> None:
+        """Let the environments, their Monitors and generators stand where this stands.
+
+        They, or this, can go on from here: it is the same.
+        """
+        rollout = self.rollout
+        for e, env in enumerate(self.envs):
+            clock = rollout.clock[e]
+            if clock[compiled_rollout.BEGINNING]:
+                # The draw that begins the episode is the learner's next; nothing else has happened.
+                self.learner.begin(e, rollout.observation[e])
+                clock[compiled_rollout.BEGINNING] = 0
+                self.cursor[compiled_rollout.ENV] = (e + 1) % len(self.envs)
+            total = float(rollout.played[e, compiled_rollout.RETURN])
+            hand_back(env, rollout.state[e], int(clock[compiled_rollout.ELAPSED]), total)
+            self.starts[e].rewind_to(int(clock[compiled_rollout.STARTS_USED]))
+            self.model.next_actions[e] = self.learner.next_action(e)
+        self._stand = True
+
+    def _draw_starts(self) -> None:
+        """Have starts of episodes ready, drawn anew if the environments' generators stand here."""
+        used = self.rollout.clock[:, compiled_rollout.STARTS_USED]
+        for e, dynamics in enumerate(self.dynamics):
+            if used[e] == STARTS:
+                self.starts[e].rewind_to(STARTS)
+            if used[e] == STARTS or self._stand:
+                self.starts[e] = StartBlock(dynamics.env, STARTS)
+                self.rollout.starts[e] = self.starts[e].rows
+                used[e] = 0
+        self._stand = False
+
+    def _record(self, env: int, total: float, length: int) -> dict[str, Any]:
+        monitor = self.monitors[env]
+        seconds = time.time() - monitor.t_start if monitor else 0.0
+        episode = {"r": round(total, 6), "l": length, "t": round(seconds, 6)}
+        if monitor:
+            monitor.episode_returns.append(total)
+            monitor.episode_lengths.append(length)
+            monitor.episode_times.append(seconds)
+            if monitor.results_writer:
+                monitor.results_writer.write_row(episode)
+        return {"episode": episode}
