@@ -5,17 +5,16 @@ import os
 import pickle
 import resource
 import runpy
-import select
 import signal
 import struct
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,56 +75,41 @@ class Command:
 
     def __init__(self, words: Sequence[str], prepare: Callable[[], object] = lambda: None) -> None:
         self._reading, writing = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _run(words, prepare, writing)
+        self._process = get_context("fork").Process(target=_run, args=(words, prepare, writing))
+        self._process.start()
+        self.pid: int = self._process.pid  # type: ignore[assignment]
         os.close(writing)
+        os.read(self._reading, 1)  # it can be interrupted from here on
 
-    def kill(self, number: int) -> None:
-        """Send a signal to it alone."""
-        os.kill(self.pid, number)
-
-    def wait(self) -> Ended:
-        """Its end; what has not ended after `SECONDS` is killed."""
-        said, deadline, status = b"", time.monotonic() + SECONDS, None
-        while status is None and time.monotonic() < deadline:
-            if select.select([self._reading], [], [], 0.02)[0]:
-                said += os.read(self._reading, 2**16)
-            pid, found = os.waitpid(self.pid, os.WNOHANG)
-            status = os.waitstatus_to_exitcode(found) if pid else None
-        if status is None:
+    def wait(self, seconds: float = SECONDS) -> Ended:
+        """Its end; what has not ended after so long is killed."""
+        self._process.join(seconds)
+        code = self._process.exitcode
+        if code is None:
             os.killpg(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        while select.select([self._reading], [], [], 0.0)[0] and (part := os.read(self._reading, 2**16)):
-            said += part
+        os.set_blocking(self._reading, False)
+        try:
+            said = os.read(self._reading, 2**16)
+        except BlockingIOError:  # of others that have it, and say nothing
+            said = b""
         os.close(self._reading)
-        return Ended(status, said.decode(errors="replace"))
+        return Ended(code, said.decode(errors="replace"))
 
 
 def _run(words: Sequence[str], prepare: Callable[[], object], writing: int) -> None:
-    """The child: never returns."""
-    code: Any = 1
+    os.setsid()
+    os.dup2(writing, 1)
+    os.dup2(writing, 2)
+    sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.path.insert(0, str(SCRIPTS))
+    sys.argv = [str(SCRIPTS / f"{words[0]}.py"), *words[1:]]
+    prepare()
     try:
-        os.setsid()
-        os.dup2(writing, 1)
-        os.dup2(writing, 2)
-        sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.path.insert(0, str(SCRIPTS))
-        sys.argv = [str(SCRIPTS / f"{words[0]}.py"), *words[1:]]
-        prepare()
+        os.write(writing, b"\n")
         runpy.run_path(sys.argv[0], run_name="__main__")
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-        if isinstance(code, str):
-            print(code)
-            code = 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        os._exit(code)
+    except KeyboardInterrupt:  # while it was imported; `run_and_exit` lets none come out of `main`
+        sys.exit("Interrupted before it began.")
 
 
 def judge(ended: Ended) -> Found:
@@ -250,7 +234,7 @@ def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Fo
     with desk(name) as (words, _, _):
         command = Command(words)
         time.sleep(after)
-        command.kill(signal.SIGINT)
+        os.kill(command.pid, signal.SIGINT)
         return judge(command.wait())
 
 

@@ -74,7 +74,7 @@ def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
             begin(name, ", ".join(told))
             command = start(name, logs, begun)
             time.sleep(after)
-            command.kill(which)
+            os.kill(command.pid, which)
             ended = command.wait()
             found = judge(ended)
             if ended.code != -which and found.verdict not in GOOD:

@@ -120,14 +120,16 @@ def test_threads_get_the_right_actions(module, monkeypatch):
 
 def test_commands_end_with_a_line_on_any_disk_and_from_any_file(module):
     commands = module("attacks.commands")
-    export = commands.WRITING.index("export to C")
-    n = len(commands.WRITING)
-    found = list(outcomes(commands.attack_disks, [export + i * n for i in range(len(commands.FAULTS))]))
-    assert found[1:] == ["refused", "refused", "refused"]
-    assert found[0] in ("refused", "valid")  # by the bytes that a file may have
-    read = len(commands.READING) * len(commands.FOREIGN)
-    evaluate = range(commands.READING.index("evaluate"), read, len(commands.READING))
-    assert set(outcomes(commands.attack_readers, evaluate)) == {"refused"}
+    module("oda_rl.agents.export")  # once for all children
+    module("oda_rl.agents.models")
+    numbers = [
+        range(names.index("export to C"), len(names) * len(changes), len(names))
+        for names, changes in [(commands.WRITING, commands.FAULTS), (commands.READING, commands.OTHERS)]
+    ]
+    full, *others = outcomes(commands.attack_disks, numbers[0])
+    assert full in ("refused", "valid")  # by the bytes that a file may have
+    assert set(others) == {"refused"}
+    assert set(outcomes(commands.attack_readers, numbers[1])) == {"refused"}
 
 
 def test_a_command_that_breaks_is_noticed(module):
