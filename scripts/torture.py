@@ -20,16 +20,9 @@ from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
 from common.ending import run_and_exit
 from common.tables import make_console, show_table
 
-# One trial each, by its number and a generator of its own. New attacks are entered here.
-ATTACKS: dict[str, Attack] = {
-    **files.ATTACKS,
-    **numbers.ATTACKS,
-    **environments.ATTACKS,
-    **threads.ATTACKS,
-    **resumes.ATTACKS,
-    **commands.ATTACKS,
-    **kills.ATTACKS,
-}
+# New attacks are entered in one of these, or as another: `ATTACKS` by name, and `prepare`.
+MODULES = (files, numbers, environments, threads, resumes, commands, kills)
+ATTACKS: dict[str, Attack] = {name: attack for one in MODULES for name, attack in one.ATTACKS.items()}
 # Trials for which a child is forked.
 BATCH = 50
 # Bad outcomes of one kind that are printed in full.
@@ -112,7 +105,7 @@ def main(args: Args) -> int:
         print(f"there is no attack {unknown[0]!r}; there are {', '.join(ATTACKS)}.", file=sys.stderr)
         return 2
     files.choose(args.models)
-    for module in (files, numbers, environments, threads, commands, kills):
+    for module in MODULES:
         if set(names) & set(module.ATTACKS):
             module.prepare()
     bad = 0

@@ -54,4 +54,10 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     return Found(Verdict.EQUAL if same else Verdict.WRONG)
 
 
+def prepare() -> None:
+    """Have all code compiled before a child is forked."""
+    for name, options, env_id in CASES:
+        getattr(agents, name)(env=env_id, seed=0, **options).learn(STEPS // 2)
+
+
 ATTACKS: dict[str, Attack] = {"resumes": attack}

@@ -3,6 +3,7 @@
 import io
 import os
 import time
+import timeit
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from rich.console import Console
 
+from attacks.models import content_of
 from common.tables import show_table
 from oda_rl import ODAClassifier, ODAPartition
 from oda_rl.agents import models
@@ -68,8 +70,8 @@ def look(model: Any, n: int) -> str:
     return "" if np.isfinite(found).all() else "not finite"
 
 
-def soak_one(name: str, n: int) -> tuple[float, float, list[float], str]:
-    """MB after the first part and more at the end, seconds of a chunk then and now, and trouble."""
+def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
+    """MB after the first part and more at the end, seconds of a chunk then and now, and of saving."""
     make, go_on = SOAKED[name]
     model, early, used = make(), io.BytesIO(), []
     for _ in range(PARTS):
@@ -82,7 +84,8 @@ def soak_one(name: str, n: int) -> tuple[float, float, list[float], str]:
     before = type(model).load(early, **({"env": gym.make(ENV_ID)} if go_on is play else {}))
     # in turns, as others may use the machine
     times = [[seconds(go_on, each) for each in (before, model)] for _ in range(TURNS)]
-    return used[0], used[-1] - used[0], np.median(times, axis=0).tolist(), trouble
+    saving = min(timeit.repeat(lambda: content_of(model), number=1, repeat=5))
+    return used[0], used[-1] - used[0], np.median(times, axis=0).tolist(), saving, trouble
 
 
 def soak(n: int, beginnings: tuple[str, ...], console: Console) -> int:
@@ -92,12 +95,13 @@ def soak(n: int, beginnings: tuple[str, ...], console: Console) -> int:
     for name in SOAKED:
         if beginnings and not name.startswith(beginnings):
             continue
-        at_first, more, (before, now), trouble = soak_one(name, n)
+        at_first, more, (before, now), saving, trouble = soak_one(name, n)
         wrong = trouble or ("wrong" if more > MOST_MB or now > (1.0 + SLOWER) * before else "")
         bad += bool(wrong)
         speeds = [f"{CHUNK / one:,.0f}" for one in (before, now)]
         change = f"{100.0 * (before / now - 1.0):+.1f} %"
-        rows.append([name, *speeds, change, f"{at_first:.0f}", f"{more:+.2f}", wrong or "right"])
-    titles = ["", "a second then", "now", "", "MB then", "now", ""]
+        megabytes, milliseconds = (f"{at_first:.0f}", f"{more:+.2f}"), f"{1e3 * saving:.1f}"
+        rows.append([name, *speeds, change, *megabytes, milliseconds, wrong or "right"])
+    titles = ["", "a second then", "now", "", "MB then", "now", "ms to save", ""]
     show_table(console, f"{n:,} samples or steps; then: after a tenth", titles, rows)
     return bad

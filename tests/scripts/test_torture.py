@@ -156,3 +156,20 @@ def test_what_a_killed_command_leaves_is_looked_at(module, tmp_path):
     assert kills.look(tmp_path, 3001) == "step 3001 was reached, 2000 is kept"
     (tmp_path / "config.json").write_text("{")
     assert "config.json cannot be read" in kills.look(tmp_path, 0)
+
+
+def test_a_soak_counts_and_looks_at_what_was_learned(module, monkeypatch):
+    soak = module("attacks.soak")
+    for name in ("SAMPLES", "GROUPS"):
+        monkeypatch.setattr(soak, name, getattr(soak, name)[:1000])
+    monkeypatch.setattr(soak, "CHUNK", 1000)
+    monkeypatch.setattr(soak, "TURNS", 1)
+    at_first, _, times, saving, trouble = soak.soak_one("ODAPartition", 10_000)
+    assert min(at_first, *times, saving) > 0.0
+    assert trouble == ""
+    model = soak.SOAKED["ODAPartition"][0]()
+    soak.stream(model, 2000)
+    assert soak.look(model, 2000) == ""
+    assert soak.look(model, 3000) == "2000 are counted"
+    model.codevectors_[0] = np.nan
+    assert soak.look(model, 2000) == "not finite"
