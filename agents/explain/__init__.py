@@ -1,12 +1,6 @@
 """Explanations of policies: what they do cell by cell, and why in a given state."""
 
-from oda_rl.agents.explain.policy import (
-    PolicyCell,
-    PolicyExplanation,
-    PolicyTable,
-    explain_observation,
-    explain_policy,
-)
+from oda_rl.agents.explain.decision import PolicyExplanation, explain_observation
 from oda_rl.agents.explain.reports import (
     explanation_sheets,
     explanation_summary,
@@ -15,6 +9,7 @@ from oda_rl.agents.explain.reports import (
     policy_summary,
     to_markdown,
 )
+from oda_rl.agents.explain.table import PolicyCell, PolicyTable, explain_policy
 from oda_rl.inspect.contributions import Contribution, Counterfactual, Explanation
 
 __all__ = [

@@ -40,13 +40,14 @@ def view_of_agent(
     codevectors = cells.codevectors if drawn else np.empty((0, n))
     d = codevectors.shape[1]
 
-    def as_observed(points: Array) -> NDArray[Any]:
-        return seen.nearest(points[:, :n])
-
     def decisions(points: Array) -> NDArray[Any]:
-        found: NDArray[Any] = learner.greedy(as_observed(points))
+        found: NDArray[Any] = learner.greedy(seen.nearest(points[:, :n]))
         return found[:, 0] if joint else found
 
+    def values(points: Array) -> Array:
+        return np.asarray(learner.state_values(seen.nearest(points[:, :n])))
+
+    prefers = getattr(cells, "prefers", False)
     return View(
         codevectors=codevectors,
         weights=cells.weights if drawn else np.empty(0),
@@ -56,13 +57,9 @@ def view_of_agent(
         low=low[:d],
         high=high[:d],
         distance=cells.distances if drawn else None,
-        values=(lambda points: learner.state_values(as_observed(points)))
-        if getattr(cells, "knows_values", True)
-        else None,
+        values=values if getattr(cells, "knows_values", True) else None,
         decisions=decisions,
-        value_name="value of the state"
-        if getattr(cells, "prefers", False)
-        else "value of the greedy action",
+        value_name="value of the state" if prefers else "value of the greedy action",
         n_valued=n,
         reach=None if drawn else _reach(model, learner),
         title=f"{steps:,} steps: {learner.n_cells} cells",
@@ -79,7 +76,8 @@ def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array,
         return features, action_names(model.env_id, actions.n_actions), low, high
     n_points = len(actions.centre)
     names = [f"action[{j}]" for j in range(n_points)] if n_points > 1 else ["action"]
-    if model.learner.sizes.n_joint == 0:
+    sizes = getattr(model.learner, "sizes", None)  # none of a distilled policy
+    if sizes is None or sizes.n_joint == 0:
         return features, names[:1], low, high
     low = np.concatenate([low, actions.centre - actions.scale])
     high = np.concatenate([high, actions.centre + actions.scale])

@@ -253,6 +253,21 @@ def kind_of_cells(
     return GridCells if isinstance(learner.config, UniformGridConfig | SOMConfig) else None
 
 
+def cells_of(model: Any) -> Any:
+    """The cells of a trained agent; raises a ValueError if it has none."""
+    learner: Any = model.learner
+    kind = kind_of_cells(learner)
+    if kind is None:
+        raise ValueError(
+            f"{type(model).__name__} has no cells to show: each of its values is a sum over many "
+            "features. TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ and DistilledPolicy can be "
+            "explained."
+        )
+    if not learner.is_scaled:
+        raise ValueError("the model has learned nothing yet: it is still in its warm-up.")
+    return kind(learner)
+
+
 def known_range(learner: Any, n: int) -> tuple[Array, Array]:
     """The range of an observation's coordinates that a learner of the baselines works with."""
     ends = learner.range

@@ -9,13 +9,14 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.explain.policy import PolicyTable, explain_observation, explain_policy
+from oda_rl.agents.explain.decision import explain_observation
 from oda_rl.agents.explain.reports import (
     explanation_sheets,
     explanation_summary,
     policy_sheet,
     policy_summary,
 )
+from oda_rl.agents.explain.table import PolicyTable, explain_policy
 from oda_rl.inspect.model import View
 from oda_rl.inspect.page import Frame, write_page
 

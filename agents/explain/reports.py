@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl.agents.explain.policy import PolicyExplanation, PolicyTable
+from oda_rl.agents.explain.decision import PolicyExplanation
+from oda_rl.agents.explain.table import PolicyTable
 from oda_rl.inspect.table import Table, numbers, percent
 
 # Where codevectors have more coordinates, tables of contributions leave them out.
@@ -71,7 +72,8 @@ def policy_summary(table: PolicyTable) -> str:
         words.append(f"Greedy actions, by {by}: {', '.join(f'{a} {100 * p:.0f} %' for a, p in parts)}.")
     if table.is_counted:
         words.append(
-            f"Half of all visits are to {table.cells_for(0.5)} cells, 90 % to {table.cells_for(0.9)}."
+            f"Half of all visits are to {table.cells_for(0.5)} of the cells, "
+            f"90 % to {table.cells_for(0.9)}."
         )
     return " ".join(words)
 

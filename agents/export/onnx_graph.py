@@ -36,9 +36,30 @@ def onnx_model(program: PolicyProgram) -> Any:
     from onnx import TensorProto, helper
 
     graph = _Graph()
-    n, d = program.codevectors.shape
-    n_values = program.values.shape[1]
+    (n, d), n_values = program.codevectors.shape, program.values.shape[1]
     kind = TensorProto.DOUBLE if program.actions is None else TensorProto.INT64
+    _values(graph, program)
+    shape = _decide(graph, program)
+    return helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "policy",
+            [helper.make_tensor_value_info("observation", TensorProto.DOUBLE, ["n", d])],
+            [
+                helper.make_tensor_value_info("action", kind, shape),
+                helper.make_tensor_value_info("values", TensorProto.DOUBLE, ["n", n_values]),
+            ],
+            graph.constants,
+            doc_string=f"{program.name}. Observation: {', '.join(program.features)}. "
+            f"Actions: {', '.join(program.action_names)}. {n} cells, {program.n_numbers} numbers.",
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=9,
+    )
+
+
+def _values(graph: _Graph, program: PolicyProgram) -> None:
+    """From `observation` to `values`."""
     along = graph.constant("cell_axis", np.array([1]))
     graph.constant("coordinates", np.array([2]))
     above_low = graph.add("Max", "observation", graph.constant("low", program.low), to="above_low")
@@ -60,23 +81,6 @@ def onnx_model(program: PolicyProgram) -> Any:
     graph.add("Unsqueeze", share, "coordinates", to="share_rows")
     graph.add("Mul", "share_rows", own, to="parts")
     graph.add("ReduceSum", "parts", along, to="values", keepdims=0)
-    shape = _decide(graph, program)
-    return helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "policy",
-            [helper.make_tensor_value_info("observation", TensorProto.DOUBLE, ["n", d])],
-            [
-                helper.make_tensor_value_info("action", kind, shape),
-                helper.make_tensor_value_info("values", TensorProto.DOUBLE, ["n", n_values]),
-            ],
-            graph.constants,
-            doc_string=f"{program.name}. Observation: {', '.join(program.features)}. "
-            f"Actions: {', '.join(program.action_names)}. {n} cells, {program.n_numbers} numbers.",
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=9,
-    )
 
 
 def _decide(graph: _Graph, program: PolicyProgram) -> list[Any]:

@@ -164,7 +164,7 @@ def _maps(
             "cell": _packed(cells, np.dtype("<u2")),
         }
         for x, y, labels, clear, cells in found
-    ], f"from {ends[0]:.4g} (blue) to {ends[1]:.4g} (red)" if known else ""
+    ], f"from {ends[0]:.4g} (blue) to {ends[1]:.4g} (orange)" if known else ""
 
 
 def _most_telling(maps: list[dict[str, Any]], classes: bool) -> int:

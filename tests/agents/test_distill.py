@@ -17,6 +17,7 @@ from oda_rl.agents.distill.fitting import Form, Records, find_form, fit_program,
 from oda_rl.agents.distill.formulas import draw_page, formula_table
 from oda_rl.agents.distill.teacher import HEAVIEST, Teacher, balanced
 from oda_rl.agents.explain import explain_observation, explain_policy
+from oda_rl.agents.explain.page import write_report
 from oda_rl.agents.export import export_policy
 from oda_rl.agents.models import load_model
 from oda_rl.agents.policy_program import blank_program
@@ -85,6 +86,7 @@ def test_points_of_a_box(tmp_path):
     states = np.array([[-0.5, 0.02], [-0.5, -0.02]], dtype=np.float32)
     np.testing.assert_allclose(student.predict(states)[0], [[1.0], [-1.0]])
     assert np.isnan(explain_observation(student, states[0]).value)
+    assert "from -1 (blue) to 1 (orange)" in write_report(student, tmp_path / "swing.html").read_text()
     export_policy(student, tmp_path / "swing.py")
     exported = runpy.run_path(str(tmp_path / "swing.py"))["decide"]
     about = states.astype(float) * [[1.0, 0.1], [0.5, 1.0]]

@@ -17,7 +17,7 @@ from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH
-from oda_rl.agents.explain.policy import explain_observation
+from oda_rl.agents.explain import explain_observation
 from oda_rl.agents.sb3.callbacks import CodebookCallback, KeepBestCallback
 
 QUICK = {

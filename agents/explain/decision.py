@@ -1,0 +1,197 @@
+"""Why a trained policy does what it does in a given state.
+
+>>> from oda_rl.agents import TwoTimescaleQ
+>>> from oda_rl.agents.explain import explain_policy
+>>> model = TwoTimescaleQ(env="CartPole-v1", seed=0).learn(20_000)
+>>> table = explain_policy(model)
+>>> table.feature_names[2], len(table.cells) == model.n_cells
+('pole angle (rad)', True)
+>>> why = explain_observation(model, [0.0, 0.0, 0.05, 0.0])
+>>> why.action in (0, 1), why.margin >= 0.0
+(True, True)
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from oda_rl.agents.explain.cells import Active, cells_of
+from oda_rl.agents.explain.table import best_of, probability_of
+from oda_rl.inspect.contributions import Contribution, Explanation, find_counterfactuals
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+Array = NDArray[np.float64]
+
+# Values of a continuous action that are compared with the greedy one
+N_ALTERNATIVES = 7
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyExplanation(Explanation):
+    """Why a policy does what it does in one state.
+
+    Attributes
+    ----------
+    point : ndarray of shape (n_features,)
+        The state in the coordinates of codevectors, which may have an angle for its cosine and sine.
+    value : float
+        Q of the greedy action.
+    values : ndarray of shape (n_actions,)
+        Q of every numbered action; of the greedy one if actions are continuous. It is the sum of the
+        weights of the contributions times their values.
+    second : int or None
+        The second best of numbered actions.
+    alternatives : list of (ndarray, float)
+        Other continuous actions, and their Q: along each coordinate, the others as in the greedy one.
+        None with an actor.
+    deviation : ndarray of shape (n_coordinates,) or None
+        As for `PolicyCell`; the values are then those of the state.
+    probability : float
+        As for `PolicyCell`; `values` are then the preferences, and `value` is that of the state.
+    """
+
+    point: Array
+    value: float
+    values: Array
+    second: int | None
+    alternatives: list[tuple[Array, float]]
+    deviation: Any = None
+    probability: float = np.nan
+
+    @property
+    def observation(self) -> Array:
+        """The state."""
+        return self.sample
+
+    @property
+    def action(self) -> Any:
+        """The greedy action."""
+        return self.decision
+
+
+def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> PolicyExplanation:
+    """Why the greedy policy of a model does what it does in one state.
+
+    Parameters
+    ----------
+    model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ or DistilledPolicy
+        Trained, or loaded from a file.
+    observation : array-like of shape (n_observed,), int, dict or tuple
+        In the environment's own units: as the environment returns it, or the numbers that the tables
+        name.
+
+    Returns
+    -------
+    PolicyExplanation
+
+    Raises
+    ------
+    ValueError
+        As for `explain_policy`, or if the observation has another shape or is not finite.
+    """
+    cells, names = cells_of(model), model.observations.names(model.env_id)
+    state = _check_state(model, observation, names)
+    own = _of_points if model.actions.is_continuous else _of_numbers
+    return PolicyExplanation(
+        sample=state,
+        feature_names=tuple(names),
+        point=cells.point(state),
+        **own(model, cells, state, names),
+    )
+
+
+def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[str]) -> dict[str, Any]:
+    """What is told of a decision between numbered actions."""
+    seen, active = model.observations, cells.active(state)
+    action, value, second, margin = best_of(active.total)
+    likely, changes = np.nan, []
+    if cells.prefers:
+        likely = probability_of(active.total, action)
+        value = float(model.learner.state_values(seen.nearest(state[None]))[0])
+    if not seen.is_table:  # numbers of states are not nearer to one another or farther
+        low, high = cells.reach(len(state))
+        low, high = np.maximum(low, seen.low), np.minimum(high, seen.high)
+
+        def greedy(points: Array) -> NDArray[Any]:
+            return model.learner.greedy(seen.nearest(points))
+
+        changes = find_counterfactuals(greedy, state, low, high, names)
+    parts = _contributions(cells, active, cells.own_actions, action, second, len(state))
+    return {
+        **{"decision": action, "margin": margin, "contributions": parts, "value": value},
+        **{"counterfactuals": tuple(changes), "values": active.total, "second": second},
+        **{"alternatives": [], "probability": likely},
+    }
+
+
+def _of_points(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[str]) -> dict[str, Any]:
+    """What is told of a point of a Box."""
+    row = model.observations.nearest(state[None])
+    action = model.learner.greedy(row)[0]
+    active = cells.active(state, action)
+    others, own, wide = [], cells.own_actions, None
+    if cells.draws_points:
+        own = cells.own_points(state)
+        wide = model.learner.distributions(state[None])[1][0] if cells.knows_values else None
+    else:
+        others = [(u, float(cells.active(state, u).total[0])) for u in _alternatives(model, action)]
+    parts = _contributions(cells, active, own, action, None, len(state))
+    return {
+        **{"decision": action, "margin": np.nan, "contributions": parts, "counterfactuals": ()},
+        **{"value": float(active.total[0]), "values": active.total, "second": None},
+        **{"alternatives": others, "deviation": wide},
+    }
+
+
+def _check_state(model: "OnlineAlgorithm", observation: ArrayLike, names: list[str]) -> Array:
+    """The observation as the agent has it: what the environment's dtype can hold."""
+    try:
+        rows, _ = model.observations.read(observation)
+    except ValueError:
+        rows = np.array([observation], dtype=object)
+    try:
+        state = np.asarray(rows, dtype=np.float64)
+        usable = state.shape == (1, len(names)) and bool(np.isfinite(state).all())
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
+        raise ValueError(
+            f"observation must be {len(names)} finite numbers, in this order: "
+            f"{', '.join(names)}; got {observation!r}."
+        )
+    space = model.observation_space
+    narrow = space.dtype if isinstance(space, spaces.Box) else np.float64
+    found: Array = state[0].astype(narrow).astype(np.float64)
+    return found
+
+
+def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:
+    """Other continuous actions: along each coordinate, the others as they are."""
+    centre, scale = model.actions.centre, model.actions.scale
+    values = np.linspace(centre - scale, centre + scale, N_ALTERNATIVES)
+    own = np.eye(len(action), dtype=bool)
+    return [np.where(own[j], row, action) for j in range(len(action)) for row in values]
+
+
+def _contributions(
+    cells: Any, active: Active, own_actions: Any, action: Any, second: int | None, n: int
+) -> tuple[Contribution, ...]:
+    """The cells with a share, the weightiest first."""
+    numbered = own_actions is not None and np.ndim(own_actions) == 1
+    found = []
+    for i in np.argsort(-active.share, kind="stable").tolist():
+        if active.share[i] <= 0.0:
+            break
+        share, values = float(active.share[i]), active.values[:, i].copy()
+        gain = np.nan if second is None else share * float(values[action] - values[second])
+        own: Any = None if own_actions is None else own_actions[i]
+        if numbered:
+            values[np.arange(len(values)) != own] = np.nan
+        state, distance = cells.codevectors[i, :n], float(np.sqrt(active.distance[i]))
+        found.append(Contribution(i, share, distance, state, own, values, gain))
+    return tuple(found)
