@@ -13,6 +13,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
+from benchmarks.trees_demo import show_demo
 from benchmarks.trees_resolutions import show_resolutions
 from common.arguments import Count, Positive
 from common.measuring import repeated_seconds
@@ -121,7 +122,9 @@ def makers(seed: int) -> dict[str, Callable[[], Any]]:
     return {
         FLAT: lambda: template(seed, max_codevectors=100),
         DEFAULT: lambda: ODAClassifier(random_state=seed),
-        TREE: lambda: MultiResolutionODA(template(seed), layers=LAYERS, random_state=seed),
+        TREE: lambda: MultiResolutionODA(
+            template(seed), layers=LAYERS, validation=None, random_state=seed
+        ),
     }
 
 
@@ -328,6 +331,7 @@ def run_trees(args: Trees, console: Console) -> None:
     with threadpool_limits(1):
         if args.gaussians:
             show_gaussians(args, console, splits)
+            show_demo(console, args.seeds)
         if args.prediction:
             show_prediction(args, console)
         if args.resolutions:

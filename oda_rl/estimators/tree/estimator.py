@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,8 +35,8 @@ class MultiResolutionODA(Forgetful, TreeEstimator):
     it; and so on, layer by layer. A sample goes down the tree from the root, to the nearest of a few
     codevectors at each layer, so that a thousand cells cost a few dozen divergences. Branches grow where
     there are samples and errors: cells of one class, or with too few samples, are left as they are.
-    Children begin with the codevector and the samples of their parent, and a cell whose children would
-    do no better is not split, so that the training error never rises.
+    Children begin with the codevector and the samples of their parent. `fit` splits as far as the
+    limits allow, and then takes back what does no better, or too little better on samples left out.
 
     Parameters
     ----------
@@ -64,6 +64,10 @@ class MultiResolutionODA(Forgetful, TreeEstimator):
         for being kept.
     max_leaves : int or None, default=None
         Leaves, at most. Cells with the largest errors come first.
+    validation : int, "auto" or None, default="auto"
+        Parts into which `fit` of classes or outputs divides the data, to leave one out at a time and
+        find what a leaf must save to be kept; "auto" is 3. None keeps whatever lowers the training
+        error. With `max_leaves` nothing is pruned, and no split kept that does not help at once.
     n_jobs : int or None, default=None
         Threads in which `fit` grows branches; the result is the same with any number.
     forgetting : {"adwin", None}, default="adwin"
@@ -148,6 +152,7 @@ class MultiResolutionODA(Forgetful, TreeEstimator):
     min_support: int = 10
     min_improvement: float = 0.0
     max_leaves: int | None = None
+    validation: int | Literal["auto"] | None = "auto"
     n_jobs: int | None = None
     forgetting: str | None = "adwin"
     random_state: Any = None

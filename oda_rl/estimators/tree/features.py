@@ -1,6 +1,7 @@
 """The resolutions of a tree: a feature map for every layer, and the scale of its features."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,21 @@ class Features:
     def forget(self) -> None:
         """Let the features of the samples of `fit` go."""
         self._of_fit = None
+
+    def of_rows(self, rows: Labels) -> tuple["Features", Array]:
+        """The same for some of the samples of `fit`, whose features are known, and these samples."""
+        assert self._of_fit is not None
+        part, (samples, mapped) = copy(self), self._of_fit
+        part._of_fit = samples[rows], {place: points[rows] for place, points in mapped.items()}
+        return part, part._of_fit[0]
+
+    def some(self, layer: int, samples: Array, rows: Labels) -> Array:
+        """As `__call__`, for some of the samples."""
+        if len(rows) == len(samples):
+            return self(layer, samples)
+        if self._of_fit is not None and samples is self._of_fit[0]:
+            return self(layer, samples)[rows]
+        return self(layer, samples[rows])
 
     def place(self, layer: int) -> int:
         """Which resolution the cells below `layer` are in."""

@@ -17,6 +17,7 @@ from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import Cell, Cells, Children
 from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.pruning import cuts, find_price
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import task_for
 from oda_rl.estimators.tree.tree import Tree
@@ -27,6 +28,8 @@ PASSES = 2
 SAMPLES_PER_CODEVECTOR = 3
 MIN_LEVEL_SAMPLES = 30
 UNLIMITED = 2**62
+# Samples in each part of the validation, no fewer.
+LEAST_PART = 100
 # The least width of a mixture: samples that are all the same have none.
 LEAST_WIDTH = 1e-200
 
@@ -128,7 +131,7 @@ class Growth:
         n_outputs: int,
         rng: np.random.Generator,
     ) -> None:
-        self.settings = settings
+        self.settings, self._sizes = settings, (n_classes, n_outputs)
         n_features = [features.n_features(i) for i in range(len(features))]
         self.task = task_for(settings, n_features, n_classes, n_outputs)
         sizes = [self.task.n_model(n) for n in n_features]
@@ -156,8 +159,41 @@ class Growth:
         self.task.add(cells, at, scaled, data, closest)
         cells.add(at, data.samples, data.weight)
 
+    def another(self, features: Features, rng: np.random.Generator) -> "Growth":
+        """A tree without cells that would grow as this one, in the same `features`."""
+        return Growth(self.settings, features, *self._sizes, rng)
+
     def fit(self, layers: Sequence[Layer], data: Data) -> None:
-        """Grow the root from samples, and the layers below it."""
+        """Grow the root from samples, and the layers below it; take back what does not pay."""
+        self.grow(layers, data)
+        if not (layers and self.looks_ahead):
+            return
+        n_parts, price = self.settings.validation, 0.0
+        if n_parts is not None and len(data.weight) >= LEAST_PART * n_parts:
+            price = find_price(self, layers, data, n_parts)
+        cut = cuts(self.tree, layers, price)
+        self.history = [point for point in self.history if not self._is_below(point.path, cut)]
+        self.tree.prune(cut)
+        self.n_leaves = 1
+        for i, point in enumerate(self.history):
+            self.n_leaves += point.n_children - 1
+            self.history[i] = point._replace(n_leaves=self.n_leaves)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether splits that do no better are kept until those below them are known."""
+        return self.task.looks_ahead and self.settings.max_leaves is None
+
+    def _is_below(self, path: tuple[int, ...], cut: Sequence[NDArray[np.bool_]]) -> bool:
+        """Whether a cell is one of those cut, or below one."""
+        number, ended = 0, bool(cut[0][0])
+        for depth, child in enumerate(path):
+            number = int(self.tree.layers[depth].first[number]) + child
+            ended |= bool(cut[depth + 1][number])
+        return ended
+
+    def grow(self, layers: Sequence[Layer], data: Data) -> None:
+        """Grow the root from samples, and the layers below it, as far as they may."""
         everything, scaled = data.samples, self.tree.features(0, data.samples)
         self.plant(data)
         at, rows = self.add_to_root(data, scaled), np.arange(len(everything))
@@ -165,7 +201,7 @@ class Growth:
         for depth, layer in enumerate(layers):
             if depth > 0 and not self.tree.features.same(depth, depth - 1):
                 scaled = self.tree.features(depth, everything)[rows]
-            at = self.grow_layer(depth, layer, at, scaled, data)
+            at = self.grow_layer(depth, layer, at, scaled, data, look_ahead=self.looks_ahead)
             inside = np.flatnonzero(at >= 0)
             if len(inside) == 0 or depth + 1 == len(layers):
                 return
@@ -182,6 +218,7 @@ class Growth:
         data: Data,
         chosen: Labels | None = None,
         samples_per_codevector: int = SAMPLES_PER_CODEVECTOR,
+        look_ahead: bool = False,
     ) -> Labels:
         """Split the cells of a layer that are worth it, or those `chosen`.
 
@@ -206,7 +243,7 @@ class Growth:
         else:
             threads = Parallel(n_jobs=self.settings.n_jobs, prefer="threads")
             found = threads(delayed(anneal_region)(*region) for region in regions)
-        return self.split(depth, chosen, found, layer, at, scaled, data)
+        return self.split(depth, chosen, found, layer, at, scaled, data, look_ahead)
 
     def split(
         self,
@@ -217,8 +254,11 @@ class Growth:
         at: Labels,
         scaled: Array,
         data: Data,
+        look_ahead: bool = False,
     ) -> Labels:
         """Give cells of a layer their children, unless these are of one class or no better.
+
+        With `look_ahead` these, too: what is below them may be better.
 
         `chosen` (n_chosen,) are the numbers of leaves, rising, and `regions` the codevectors of their
         children; the other arguments and what is returned are as for `grow_layer`.
@@ -233,8 +273,10 @@ class Growth:
         before = task.losses(tree, depth, at, scaled, data, prior)[chosen]
         losses = np.bincount(children.cells.parent, children.cells.loss, len(cells))
         after = losses.astype(float)[chosen]
-        good = (children.n_children[chosen] > 1) & ~task.all_one(children, chosen)
-        good &= after <= before * (1.0 - float(layer.min_improvement or 0.0))
+        good = children.n_children[chosen] > 1
+        if not look_ahead:
+            good &= ~task.all_one(children, chosen)
+            good &= after <= before * (1.0 - float(layer.min_improvement or 0.0))
         cells.closed[chosen[~good]] = True
         good &= self._within_limit(before, children.n_children[chosen] - 1, good)
         moved = tree.adopt(depth, children, chosen[good])

@@ -20,6 +20,8 @@ TARGETS: dict[str, Literal["classes", "outputs", "none"]] = {
     "classifier": "classes",
     "regressor": "outputs",
 }
+# Parts of the validation that "auto" stands for.
+PARTS = 3
 # Parameters that mean nothing in a tree, and must be as they are by default.
 UNUSED = {
     "clusterer": ("bifurcation", "finish", "target_distortion", "scale"),
@@ -97,6 +99,7 @@ class TreeSettings(NamedTuple):
     layers: list[Layer]
     max_leaves: int | None
     n_jobs: int | None
+    validation: int | None
 
     @classmethod
     def of(cls, model: Any) -> "TreeSettings":
@@ -129,6 +132,7 @@ class TreeSettings(NamedTuple):
             layers_of(model.layers, usual),
             model.max_leaves,
             model.n_jobs,
+            PARTS if model.validation == "auto" else model.validation,
         )
 
 

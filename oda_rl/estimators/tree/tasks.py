@@ -4,7 +4,7 @@ A task gives the annealer its samples, adds samples up in the tallies of their c
 from a tally (the class or the local model of a cell, and its error), and predicts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,8 @@ class Partition:
     """Clustering: the error of a cell is the sum of the divergences from its codevector."""
 
     by_labels = False
+    # Whether a split may only pay with those below it: a divergence is always less after one.
+    looks_ahead = False
     n_tally = 1
 
     def n_model(self, n_features: int) -> int:
@@ -90,9 +92,23 @@ class Partition:
         """Whether the children of cells all stand for the same."""
         return np.zeros(len(parents), dtype=np.bool_)
 
+    def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
+        """What cells on the way down say of samples, from the root on: rows, cells, predictions."""
+        raise NotImplementedError
+
+    def sample_losses(self, predicted: Array, data: Data) -> Array:
+        """The weighted errors of predictions, one by one."""
+        raise NotImplementedError
+
     def predict(self, tree: Tree, samples: Array) -> NDArray[Any]:
         """Leaves of samples; of subclasses, log(pi_c p(x | c)) or shares of the classes, or outputs."""
-        return tree.leaf_numbers(samples)
+        if not self.looks_ahead:
+            return tree.leaf_numbers(samples)
+        steps = self.along(tree, samples)
+        out = next(steps)[2]
+        for rows, _, predicted in steps:
+            out[rows] = predicted
+        return out
 
 
 class Classes(Partition):
@@ -102,6 +118,7 @@ class Classes(Partition):
     """
 
     by_labels = True
+    looks_ahead = True
 
     def __init__(self, n_classes: int, rule: str) -> None:
         self.n_classes, self.rule = n_classes, rule
@@ -151,24 +168,28 @@ class Classes(Partition):
         label = children.cells.label
         return np.asarray(np.minimum.reduceat(label, starts) == np.maximum.reduceat(label, starts))
 
-    def predict(self, tree: Tree, samples: Array) -> Array:
-        """log(pi_c p(x | c)), or the shares of the classes in the leaves, by the rule.
+    def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
+        """log(pi_c p(x | c)), or the shares of the classes in the cells, by the rule.
 
         Both are of shape (n_samples, n_classes).
         """
         votes = tree.layers[0].tally[:1]
         shares = with_half_vote(votes, votes)
         shares /= shares.sum(axis=1, keepdims=True)
-        bayes = self.rule == "bayes"
-        out = np.tile(np.log(shares) if bayes else shares, (len(samples), 1))
+        bayes, n = self.rule == "bayes", len(samples)
+        root = np.zeros(n, dtype=np.int64)
+        yield np.arange(n), root, np.tile(np.log(shares) if bayes else shares, (n, 1))
         for layer, scaled, rows, at, _ in tree.walk(samples):
             if bayes:
-                out[rows] = tree.below(layer).log_joint(tree.divergence, scaled, at, self.n_classes)
+                yield rows, at, tree.below(layer).log_joint(tree.divergence, scaled, at, self.n_classes)
                 continue
             cells = tree.layers[layer]
             mixed = with_half_vote(cells.tally[at], tree.layers[layer - 1].tally[cells.parent[at]])
-            out[rows] = mixed / mixed.sum(axis=1, keepdims=True)
-        return out
+            yield rows, at, mixed / mixed.sum(axis=1, keepdims=True)
+
+    def sample_losses(self, predicted: Array, data: Data) -> Array:
+        """The weights of those of another class."""
+        return np.asarray(data.weight * (predicted.argmax(axis=1) != data.targets))
 
 
 class Outputs(Partition):
@@ -179,6 +200,8 @@ class Outputs(Partition):
     from samples one by one, too. While cells are learned, outputs count `output_weight` in the distance;
     `n_features` are those of the resolution with most.
     """
+
+    looks_ahead = True
 
     def __init__(
         self, n_outputs: int, linear: bool, output_weight: float, ridge: float | None, n_features: int
@@ -218,13 +241,17 @@ class Outputs(Partition):
         """Products of inputs and outputs."""
         kernels.add_products(self._basis(scaled), data.targets, data.weight, at, cells.tally)
 
-    def predict(self, tree: Tree, samples: Array) -> Array:
-        """Outputs of samples by the models of their leaves, of shape (n_samples, n_outputs)."""
+    def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
+        """Outputs of samples by the models of the cells, of shape (n_samples, n_outputs)."""
         root = np.zeros(len(samples), dtype=np.int64)
-        out = self.apply(tree.layers[0], tree.features(0, samples), root)
+        scaled = tree.features(0, samples)
+        yield np.arange(len(samples)), root, self.apply(tree.layers[0], scaled, root)
         for layer, scaled, rows, at, _ in tree.walk(samples):
-            out[rows] = self.apply(tree.layers[layer], scaled, at)
-        return out
+            yield rows, at, self.apply(tree.layers[layer], scaled, at)
+
+    def sample_losses(self, predicted: Array, data: Data) -> Array:
+        """Weighted squared errors, summed over the outputs."""
+        return np.asarray(data.weight * ((predicted - data.targets) ** 2).sum(axis=1))
 
     def apply(self, cells: Cells, scaled: Array, at: Labels) -> Array:
         """Outputs of samples by the models of the cells `at`."""

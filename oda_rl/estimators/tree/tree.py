@@ -1,6 +1,6 @@
 """A tree of cells: its layers, the names of cells, and the way down."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -93,6 +93,24 @@ class Tree:
         above.width[parents] = found.width[parents]
         above.temperature[parents] = found.temperature[parents]
         return moved
+
+    def prune(self, cut: Sequence[NDArray[np.bool_]]) -> None:
+        """Make leaves of some cells of each layer: what is below them goes."""
+        gone = np.zeros(1, dtype=np.bool_)
+        places = np.zeros(1, dtype=np.int64)  # where the cells of the layer above now are
+        for depth, cells in enumerate(self.layers):
+            ended = gone | cut[depth]
+            cells.count[ended], cells.closed[ended] = 0, True
+            parent = cells.parent[~gone]
+            self.layers[depth] = kept = cells.take(~gone)
+            kept.parent = places[parent]
+            kept.first = np.where(kept.count > 0, np.cumsum(kept.count) - kept.count, 0)
+            places = np.cumsum(~gone) - 1
+            if depth + 1 < len(self.layers):
+                gone = ended[self.layers[depth + 1].parent]
+        while len(self.layers) > 1 and len(self.layers[-1]) == 0:
+            self.layers.pop()
+        self._places = None
 
     @property
     def n_leaves(self) -> int:
@@ -261,8 +279,7 @@ class Tree:
                 rows, at = rows[on], at[on]
             if len(rows) == 0:
                 return
-            part = samples if len(rows) == len(samples) else samples[rows]
-            scaled = self.features(layer, part)
+            scaled = self.features.some(layer, samples, rows)
             closest = np.empty(len(rows))
             self.descend(layer, scaled, at, closest)
             yield layer + 1, scaled, rows, at.copy(), closest
