@@ -1,14 +1,23 @@
 """One sample at a time, as dictionaries of features: the interface of river's estimators."""
 
-import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from math import isfinite, isnan
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
+from oda_rl._validation import check_at_least
+from oda_rl.estimators.classification import ODAClassifier
+from oda_rl.estimators.partition import ODAPartition
+from oda_rl.estimators.regression import ODARegressor
+
 Target = Any
+# For each so many samples learned, one more waits to be learned with others, up to `block`.
+BLOCK_GROWTH = 50
 
 
 class Stream:
@@ -21,11 +30,14 @@ class Stream:
     classes : sequence, optional
         All classes there will be; a classifier whose `partial_fit` wants them gets them at the first
         sample.
+    block : int, default=32
+        Samples that are learned from together, at most, which takes a tenth of the time: predictions do
+        not know those that wait. Of the first samples none does, of 50 n at most n; 1 never waits.
 
     Attributes
     ----------
     estimator : estimator
-        The clone that learns.
+        The clone that learns; samples that wait are learned from when it is asked for.
     features : list of str or None
         Names of the features in the order of the columns: those of the first sample, sorted. A feature
         that is missing later counts as its mean so far, one that is new is ignored.
@@ -34,8 +46,9 @@ class Stream:
     -----
     river itself is not needed. Where it has been imported before, its pipelines, metrics and progressive
     validation take a `Stream` for an estimator of theirs: `Stream(...)` makes a `StreamRegressor`,
-    `StreamClassifier` or `StreamClusterer`, which are registered as such. Before the first sample has
-    been learned from, a regressor predicts 0.0, a classifier None and a clusterer 0, as river's do.
+    `StreamClassifier` or `StreamClusterer`, which are registered as such, and get from river's classes
+    what they do not have themselves. Before the first sample has been learned from, a regressor predicts
+    0.0, a classifier None and a clusterer 0, as river's do.
 
     river's own `river.compat.convert_sklearn_to_river` (version 0.26) gives the same predictions for
     regressors and classifiers of complete samples. It does not take clusterers, missing features or NaN,
@@ -57,7 +70,7 @@ class Stream:
     _supervised = True
     _multiclass = True
 
-    def __new__(cls, estimator: Any = None, classes: Any = None) -> "Stream":
+    def __new__(cls, estimator: Any = None, classes: Any = None, block: int = 32) -> "Stream":
         """The subclass for the kind of the estimator."""
         if cls is Stream and hasattr(estimator, "partial_fit"):
             if is_regressor(estimator):
@@ -66,20 +79,48 @@ class Stream:
                 cls = StreamClassifier if is_classifier(estimator) else StreamClusterer
         return super().__new__(cls)
 
-    def __init__(self, estimator: Any, classes: Any = None) -> None:
+    def __init__(self, estimator: Any, classes: Any = None, block: int = 32) -> None:
         for name in ("partial_fit", "predict"):
             if not hasattr(estimator, name):
                 raise TypeError(f"estimator must have a method {name}, got {estimator!r}.")
-        self.estimator: Any = clone(estimator)
-        self.classes = classes
+        check_at_least(1, block=block)
+        self._estimator: Any = clone(estimator)
+        self.classes, self.block = classes, block
         self.features: list[Any] | None = None
-        self._mean: dict[Any, float] = {}
-        self._count: dict[Any, int] = {}
-        self._learned = False
+        self._outputs: list[Any] | None = None
+        self._sum, self._count = np.empty(0), np.empty(0)
+        self._n_learned = 0
+        self._known: set[Any] = set()
+        self._waiting: list[tuple[Any, Target, float]] = []
         if "river" in sys.modules and self._kind:
             from river import base
 
             getattr(base, self._kind).register(type(self))
+
+    def __getattr__(self, name: str) -> Any:
+        """What river asks of its estimators and is not here, as river's own class of the kind has it."""
+        if not name.startswith("__") and self._kind and "river" in sys.modules:
+            from river import base
+
+            for parent in getattr(base, self._kind).__mro__:
+                if name in vars(parent):
+                    return vars(parent)[name].__get__(self, type(self))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        """Arguments with which river may try the class."""
+        kinds = {"Regressor": ODARegressor, "Classifier": ODAClassifier}
+        yield {"estimator": kinds.get(cls._kind, ODAPartition)()}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({clone(self._estimator)!r}, block={self.block})"
+
+    @property
+    def estimator(self) -> Any:
+        """The clone, after it has learned from all samples."""
+        self._learn_waiting()
+        return self._estimator
 
     def learn_one(self, x: Mapping[Any, float], y: Target = None, w: float = 1.0) -> None:
         """Learn from one sample.
@@ -92,6 +133,12 @@ class Stream:
             What it should give; nothing for a clusterer.
         w : float, default=1
             Its weight; samples of weight 0 are left out.
+
+        Raises
+        ------
+        ValueError
+            If this sample, or one that waited for it, has no features or cannot be learned from; the
+            others are learned.
         """
         if w <= 0.0:
             return
@@ -99,20 +146,13 @@ class Stream:
             if not x:
                 raise ValueError("x must have at least one feature.")
             self.features = sorted(x, key=str)
-        row = self._row(x, learn=True)
-        known = {}
-        if self.classes is not None and not self._learned:
-            known = {"classes": np.asarray(self.classes)}
-        if isinstance(y, Mapping):
+            self._sum, self._count = np.zeros((2, len(x)))
+        if self._outputs is None and isinstance(y, Mapping):
             self._outputs = sorted(y, key=str)
-            y = np.array([[float(y[name]) for name in self._outputs]])
-        elif y is not None:
-            y = np.array([y])
-        # Weights of one need no checks.
-        if w != 1.0:
-            known["sample_weight"] = np.array([w])
-        self.estimator.partial_fit(row, y, **known)
-        self._learned = True
+        self._waiting.append((self._row(x), y, w))
+        late = len(self._waiting) >= min(self.block, 1 + self._n_learned // BLOCK_GROWTH)
+        if late or (self._kind == "Classifier" and y not in self._known):
+            self._learn_waiting()
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
         """The output, class or cell of one sample.
@@ -126,10 +166,10 @@ class Stream:
         -------
         float, class, int, or dict of output to float
         """
-        if not self._learned:
+        if self._n_learned == 0:
             return self._nothing()
-        found = self.estimator.predict(self._row(x))[0]
-        if np.ndim(found) == 1:
+        found = self._estimator.predict(self._rows([self._row(x)]))[0]
+        if self._outputs is not None:
             return dict(zip(self._outputs, found.tolist(), strict=True))
         return found.item() if isinstance(found, np.generic) else found
 
@@ -151,31 +191,76 @@ class Stream:
         AttributeError
             If the estimator has no `predict_proba`.
         """
-        if not hasattr(self.estimator, "predict_proba"):
-            raise AttributeError(f"{type(self.estimator).__name__} has no predict_proba.")
-        if not self._learned:
+        if not hasattr(self._estimator, "predict_proba"):
+            raise AttributeError(f"{type(self._estimator).__name__} has no predict_proba.")
+        if self._n_learned == 0:
             return {}
-        shares = self.estimator.predict_proba(self._row(x))[0]
-        return dict(zip(self.estimator.classes_.tolist(), shares.tolist(), strict=True))
+        shares = self._estimator.predict_proba(self._rows([self._row(x)]))[0]
+        return dict(zip(self._estimator.classes_.tolist(), shares.tolist(), strict=True))
 
-    def clone(self) -> Self:
-        """The same, without what it has learned."""
-        return type(self)(self.estimator, self.classes)
+    def clone(self, new_params: Mapping[str, Any] | None = None) -> Self:
+        """The same, without what it has learned; `new_params` are arguments that are to be others."""
+        own = {"estimator": self._estimator, "classes": self.classes, "block": self.block}
+        return type(self)(**(own | dict(new_params or {})))
 
-    def _row(self, x: Mapping[Any, float], learn: bool = False) -> Any:
+    def _row(self, x: Mapping[Any, float]) -> tuple[Any, ...]:
+        """The numbers of a sample in the order of the features; NaN for those that are missing."""
         assert self.features is not None
-        row = np.empty((1, len(self.features)))
-        for j, name in enumerate(self.features):
-            value = x.get(name)
-            if value is None or (isinstance(value, float) and math.isnan(value)):
-                row[0, j] = self._mean.get(name, 0.0)
-                continue
-            row[0, j] = value
-            if learn:
-                self._count[name] = self._count.get(name, 0) + 1
-                mean = self._mean.get(name, 0.0)
-                self._mean[name] = mean + (float(value) - mean) / self._count[name]
+        try:
+            row = itemgetter(*self.features)(x) if len(self.features) > 1 else (x[self.features[0]],)
+            if isfinite(sum(row)):
+                return row
+        except (KeyError, TypeError):
+            pass
+        row = tuple(np.nan if x.get(name) is None else float(x[name]) for name in self.features)
+        wrong = [name for name, value in zip(self.features, row, strict=True) if abs(value) == np.inf]
+        if wrong:
+            raise ValueError(f"x must have finite numbers, or NaN for what is missing, got {x!r}.")
         return row
+
+    def _rows(self, rows: list[tuple[Any, ...]]) -> Any:
+        """Samples as an array; what is missing is as the mean of the samples before."""
+        found = np.array(rows, dtype=np.float64)
+        if isnan(found.sum()):
+            mean = self._sum / np.maximum(self._count, 1.0)
+            found = np.where(np.isnan(found), mean, found)
+        return found
+
+    def _learn_waiting(self) -> None:
+        """Learn from the samples that wait, if need be one by one; raises the first error in the end."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        try:
+            self._learn(waiting)
+        except (ValueError, TypeError) as error:
+            if len(waiting) == 1:
+                raise
+            for i in range(len(waiting)):
+                with suppress(ValueError, TypeError):
+                    self._learn(waiting[i : i + 1])
+            raise error
+
+    def _learn(self, samples: list[tuple[Any, Target, float]]) -> None:
+        rows, targets, weights = zip(*samples, strict=True)
+        numbers = np.array(rows, dtype=np.float64)
+        present = ~np.isnan(numbers)
+        found, y = self._rows(list(rows)), None
+        if self._outputs is not None:
+            y = np.array([[float(own[name]) for name in self._outputs] for own in targets])
+        elif targets[0] is not None:
+            y = np.array(targets)
+        known: dict[str, Any] = {}
+        if self.classes is not None and self._n_learned == 0:
+            known["classes"] = np.asarray(self.classes)
+        if weights.count(1.0) < len(weights):  # weights of one need no checks
+            known["sample_weight"] = np.array(weights)
+        self._estimator.partial_fit(found, y, **known)
+        self._sum += np.where(present, numbers, 0.0).sum(axis=0)
+        self._count += present.sum(axis=0)
+        self._n_learned += len(samples)
+        if self._kind == "Classifier":
+            self._known.update(targets)
 
     def _nothing(self) -> Any:
         return None

@@ -135,6 +135,8 @@ class Divergence:
             If a coordinate is not finite, too large or below the divergence's minimum.
         """
         check_size(samples, name)
+        if self.minimum == -np.inf:
+            return
         outside = samples <= self.minimum if self.open_minimum else samples < self.minimum
         if outside.any():
             row, column = np.argwhere(outside)[0]

@@ -155,7 +155,8 @@ class Estimator(InspectMixin, Checked):
         return get_divergence(self.divergence)
 
     def _check_again(self, X: ArrayLike) -> Array:
-        check_is_fitted(self, "codevectors_")
+        if "n_samples_seen_" not in self.__dict__:  # scikit-learn's check takes as long as a prediction
+            check_is_fitted(self, "codevectors_")
         return check_samples(self, self._divergence, X, reset=False)
 
     def _generator(self) -> np.random.Generator:

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
 
 from oda_rl import ODAClassifier, ODAPartition, ODARegressor
@@ -18,15 +19,32 @@ def samples(n=400, seed=0):
 
 
 def test_a_regressor_learns_one_by_one_as_it_does_from_arrays():
-    stream = Stream(ODARegressor(8, random_state=0))
+    stream, patient = (Stream(ODARegressor(8, random_state=0), block=block) for block in (1, 32))
     for x, y in samples():
         stream.learn_one(x, y)
+        patient.learn_one(x, y)
     X = np.array([[x["a"], x["b"]] for x, _ in samples()])
     y = np.array([y for _, y in samples()])
     model = ODARegressor(8, random_state=0).partial_fit(X, y)
+    assert 390 < patient._n_learned < 400  # some wait, until somebody wants the estimator
+    assert patient.estimator.n_samples_seen_ == 400
     for (x, _), expected in zip(samples(), model.predict(X), strict=True):
-        assert stream.predict_one(x) == expected
+        assert stream.predict_one(x) == patient.predict_one(x) == expected
     assert np.abs(model.predict(X) - y).max() < 0.1
+
+
+def test_a_sample_that_cannot_be_learned_from_leaves_those_that_wait_with_it():
+    stream = Stream(ODAPartition(4, divergence="kl", random_state=0))
+    for x, _ in samples():
+        stream.learn_one({"a": 2.0 + x["a"], "b": 2.0 + x["b"]})
+    before = stream.estimator.n_samples_seen_
+    stream.learn_one({"a": 1.0, "b": -1.0})  # waits
+    stream.learn_one({"a": 1.0, "b": 2.0})
+    with pytest.raises(ValueError, match="at least 0"):
+        stream.estimator  # noqa: B018
+    assert stream.estimator.n_samples_seen_ == before + 1
+    with pytest.raises(ValueError, match="finite"):
+        stream.learn_one({"a": 1.0, "b": float("inf")})
 
 
 def test_the_order_of_features_does_not_matter_and_samples_are_not_changed():
@@ -41,7 +59,7 @@ def test_the_order_of_features_does_not_matter_and_samples_are_not_changed():
 
 
 def test_missing_features_count_as_their_mean_and_new_ones_not_at_all():
-    stream = Stream(ODARegressor(4, random_state=0))
+    stream = Stream(ODARegressor(4, random_state=0), block=1)
     for x, y in samples():
         stream.learn_one(x, y)
     mean = {"a": 0.5, "b": float(np.mean([x["b"] for x, _ in samples()]))}
@@ -115,6 +133,14 @@ def test_what_cannot_be_wrapped():
         Stream(ODARegressor()).predict_proba_one({"a": 1.0})
     with pytest.raises(ValueError, match="at least one feature"):
         Stream(ODARegressor()).learn_one({}, 1.0)
+
+
+@pytest.mark.parametrize("estimator", [ODAClassifier(), ODARegressor(), ODAPartition()])
+def test_rivers_own_checks(estimator):
+    checks = pytest.importorskip("river.checks")
+    stream = Stream(clone(estimator).set_params(random_state=0))
+    for check in checks.yield_checks(stream):
+        check(stream.clone())
 
 
 def test_progressive_validation_with_river():
