@@ -93,10 +93,15 @@ def test_tasks(module):
 
 
 def test_classification(run):
-    parts = ("--no-credit", "--no-robustness", "--no-regression")
-    _, output = run("benchmark", "supervised", "--datasets", "iris", "--seeds", 0, *parts)
-    assert "iris" in output
-    assert "forest" in output
+    few = ("--samples", 200, "--seeds", 0, "--no-regression")
+    _, output = run("benchmark", "supervised", "--datasets", "iris", "LED", "Pima", *few)
+    assert "Pima is not at hand" in output
+    lines = [line.split("│") for line in output.splitlines() if "│" in line]
+    rows = {line[1].strip(): line[2:-1] for line in lines}
+    assert float(rows["iris"][0]) > 90.0
+    for name in ("known: mean rank", "untouched: mean rank"):
+        assert sum(map(float, rows[name])) == pytest.approx(36.0, abs=0.1)  # of eight classifiers
+    assert all(sum(map(int, own.split("/"))) == 2 for own in rows["all: against"][1:])
 
 
 def test_regression(module, monkeypatch):

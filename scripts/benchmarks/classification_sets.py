@@ -1,0 +1,126 @@
+"""Twenty data sets for classifiers: scikit-learn's, some CSV files, and published recipes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn import datasets as toy
+from sklearn.model_selection import train_test_split
+
+from oda_rl import datasets
+from oda_rl._types import Array, Labels
+
+Labelled = tuple[Array, Labels]
+N_SAMPLES = 2000
+# Segments of a seven-segment display that are lit for each digit, from the top to the bottom.
+SEGMENTS = ("1110111", "0010010", "1011101", "1011011", "0111010", "1101011", "1101111", "1010010")
+SEGMENTS = (*SEGMENTS, "1111111", "1111011")
+
+
+def make_waveform(n: int, rng: np.random.Generator) -> Labelled:
+    """Mixtures of two of three triangular waves, with noise (Breiman et al., CART, 1984, 2.6.2)."""
+    waves = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[11], [15], [7]])), 0.0)
+    labels, share = rng.integers(3, size=n), rng.uniform(size=(n, 1))
+    first, second = waves[[0, 0, 1]][labels], waves[[1, 2, 2]][labels]
+    return share * first + (1.0 - share) * second + rng.normal(size=(n, 21)), labels
+
+
+def make_led(n: int, rng: np.random.Generator) -> Labelled:
+    """Digits of a display, a tenth of the segments wrong, and 17 random bits (CART, 2.6.1)."""
+    labels = rng.integers(10, size=n)
+    lit = np.array([[int(bit) for bit in digit] for digit in SEGMENTS])[labels]
+    shown = lit ^ (rng.uniform(size=lit.shape) < 0.1)
+    return np.hstack([shown, rng.integers(2, size=(n, 17))]).astype(float), labels
+
+
+def make_norms(n: int, rng: np.random.Generator, kind: str) -> Labelled:
+    """Normal classes in 20 dimensions (Breiman, "Bias, variance, and arcing classifiers", 1996).
+
+    `"two"` means, one inside the other (`"ring"`), or two of one class around the other (`"three"`).
+    """
+    labels, noise, a = rng.integers(2, size=n), rng.normal(size=(n, 20)), 2.0 / np.sqrt(20.0)
+    sign = rng.choice([-1.0, 1.0], size=(n, 1))
+    ones, first = np.ones(20), labels[:, None] == 0
+    if kind == "two":
+        return noise + np.where(first, a, -a) * ones, labels
+    if kind == "ring":
+        return np.where(first, 2.0 * noise, noise + a), labels
+    return noise + a * np.where(first, sign * ones, ones * (-1.0) ** np.arange(20)), labels
+
+
+def make_spirals(n: int, rng: np.random.Generator) -> Labelled:
+    """Two spirals of one and a half turns in the plane, with noise."""
+    labels, turn = rng.integers(2, size=n), 3.0 * np.pi * np.sqrt(rng.uniform(size=n))
+    angle = turn + np.pi * labels
+    points = turn[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return points + 0.5 * rng.normal(size=(n, 2)), labels
+
+
+def make_friedman(n: int) -> Labelled:
+    """Whether Friedman's first function, with noise, is above its median."""
+    samples, outputs = toy.make_friedman1(n, noise=1.0, random_state=0)
+    return samples, (outputs > np.median(outputs)).astype(np.int64)
+
+
+def _generated(make: Callable[..., Labelled], *more: Any) -> Callable[[], Labelled]:
+    return lambda: make(N_SAMPLES, np.random.default_rng(0), *more)
+
+
+def _toy(make: Callable[..., Any], *more: Any, **options: Any) -> Callable[[], Labelled]:
+    return lambda: make(*more, **options)
+
+
+def _hastie() -> Labelled:
+    samples, labels = toy.make_hastie_10_2(N_SAMPLES, random_state=0)
+    return samples, (labels > 0.0).astype(np.int64)
+
+
+# At hand while the defaults were chosen.
+KNOWN: dict[str, Callable[[], Labelled] | str] = {
+    "breast cancer": _toy(toy.load_breast_cancer, return_X_y=True),
+    "digits": _toy(toy.load_digits, return_X_y=True),
+    "wine": _toy(toy.load_wine, return_X_y=True),
+    "iris": _toy(toy.load_iris, return_X_y=True),
+    "moons": _toy(toy.make_moons, 500, noise=0.1, random_state=0),
+    "circles": _toy(toy.make_circles, 500, noise=0.05, factor=0.5, random_state=0),
+    "Gaussians": _toy(datasets.make_gaussian_classes, N_SAMPLES),
+    "Pima": "pima*.csv",
+    "Adult": "adult*.csv",
+    "credit card": "creditcard*.csv",
+}
+# First looked at when the defaults were what they are.
+UNTOUCHED: dict[str, Callable[[], Labelled] | str] = {
+    "waveform": _generated(make_waveform),
+    "LED": _generated(make_led),
+    "twonorm": _generated(make_norms, "two"),
+    "ringnorm": _generated(make_norms, "ring"),
+    "threenorm": _generated(make_norms, "three"),
+    "spirals": _generated(make_spirals),
+    "Friedman": lambda: make_friedman(N_SAMPLES),
+    "Hastie 10.2": _hastie,
+    "quantiles": _toy(
+        toy.make_gaussian_quantiles, n_samples=N_SAMPLES, n_features=5, n_classes=3, random_state=0
+    ),
+    "clusters": _toy(
+        *(toy.make_classification, N_SAMPLES, 20),
+        **{"n_informative": 8, "n_classes": 4, "random_state": 0},
+    ),
+}
+SETS = KNOWN | UNTOUCHED
+
+
+def load(name: str, data_dir: Path | None, most: int) -> Labelled:
+    """A data set, of which `most` samples are drawn if there are more; an OSError without its file."""
+    make = SETS[name]
+    if callable(make):
+        samples, labels = make()
+    else:
+        found = sorted(data_dir.glob(make)) if data_dir is not None else []
+        if not found:
+            raise OSError(f"{name} is not at hand: no {make} in {data_dir}; see --data-dir.")
+        samples, labels = datasets.read_csv(found[0])
+    if len(labels) > most:
+        options = {"train_size": most, "stratify": labels, "random_state": 0}
+        samples, _, labels, _ = train_test_split(samples, labels, **options)
+    return samples, labels
