@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import oda_rl.envs
+from oda_rl import MultiResolutionODA, ODAClassifier
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.explain.page import play_episode, readability, write_report
+from oda_rl.inspect.estimator_page import write_estimator_report
 from oda_rl.inspect.page import SIZE
 
 assert oda_rl.envs
@@ -80,6 +82,30 @@ def browser():
     started = webdriver.Chrome(options=options, service=webdriver.ChromeService(found[1]))
     yield started
     started.quit()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ODAClassifier(max_codevectors=5, random_state=0),
+        MultiResolutionODA(ODAClassifier(), max_children=2, random_state=0),
+    ],
+    ids=["classifier", "tree"],
+)
+def test_a_browser_shows_an_estimator_on_a_telephone(model, browser, tmp_path):
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    path = write_estimator_report(model.fit(X, X[:, 0] > 0.0), tmp_path / "page.html", X[:9])
+    size = {"width": 420, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(path.as_uri())
+    browser.execute_script("go(3)")
+    assert "sample 3 of 8" in browser.find_element("css selector", "#frametext").text
+    browser.find_element("css selector", "#map").click()
+    assert browser.find_elements("css selector", "#table tr.on")
+    width = browser.execute_script("return document.documentElement.scrollWidth")
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert width <= 420
+    assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
 
 
 def test_a_browser_shows_it(page, browser):
