@@ -9,7 +9,7 @@ from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes as ArraySizes
 from oda_rl.agents.schema import rows_schema, scale_schema, shared_schema
-from oda_rl.codebook.annealer import ANNEALER
+from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 
 # Figures that begin at minus infinity

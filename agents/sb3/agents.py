@@ -3,7 +3,7 @@
 The code of a learner is imported when an agent is made.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium import spaces
 
@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
     from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
     from oda_rl.agents.learner import Learner
+
+
+# Hyperparameters of `TwoTimescaleQ.papers`.
+AS_PRINTED: dict[str, Any] = {
+    "codebook": "per_action",
+    "local_model": "constant",
+    "softness": 0.0,
+    "trace_decay": 0.0,
+    "flattening": 0.0,
+    "growth_steps": 20_000,
+    "growth_cells": 250,
+    "max_cells": 250,
+    "learning_rate_min": 0.03,
+    "hold": 10,
+}
 
 
 class CodebookAlgorithm(OnlineAlgorithm):
@@ -68,7 +83,7 @@ class TwoTimescaleQ(CodebookAlgorithm):
     ----------
     Mavridis and Baras, "Annealing Optimization for Progressive Learning with Stochastic Approximation",
     Section IV, Algorithm 2 and Theorem 6; with rewards and a maximum in place of costs and a minimum.
-    `codebook="per_action"`, `softness=0` and `growth_steps=0` are nearest to the paper. The tree is that
+    `TwoTimescaleQ.papers` makes the agent as it is printed. The tree is that
     of "Multi-Resolution Online Deterministic Annealing", Section V and Algorithm 5, as
     `oda_rl.agents.codebook_rl.branches.BranchTree` explains.
 
@@ -85,6 +100,30 @@ class TwoTimescaleQ(CodebookAlgorithm):
     config_class = TwoTimescaleConfig
     knows_tables = True
     learner: "TwoTimescaleLearner"
+
+    @classmethod
+    def papers(cls, env: Any, **options: Any) -> Self:
+        """The agent as the paper prints it: nearest cells, one number for each, no traces.
+
+        Codevectors are pairs of an observation and an action, a codebook for each action. They follow
+        the visits (no flattening), and Q(h) moves towards r + gamma max Q(h') by alpha alone. The paper
+        leaves open alpha, how actions are tried, the cost and the first temperature. Here alpha falls
+        to 0.03; random actions are held for up to ten steps; Q begins at the value of a reward for ever,
+        which is a cost of failure alone and Q = 0; and in the place of a uniform first codebook, which
+        would fall together at a high temperature, it is annealed first, under random actions.
+
+        Parameters
+        ----------
+        env : environment, vectorised environment or str
+            With numbered actions.
+        **options
+            All other arguments, which come before these.
+
+        Returns
+        -------
+        TwoTimescaleQ
+        """
+        return cls(env=env, **(AS_PRINTED | options))
 
     @classmethod
     def _learner_class(cls, config: Any) -> "type[Learner]":

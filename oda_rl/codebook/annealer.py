@@ -7,67 +7,34 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._schema import GENERATOR
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.codebook import bifurcation as bifurcations
+from oda_rl.codebook.annealer_state import StoredAnnealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import Identities
-from oda_rl.codebook.learning import Models, Pace, anneal
+from oda_rl.codebook.learning import Pace, anneal
+from oda_rl.codebook.model_learning import Models
 from oda_rl.codebook.schedule import Cooling, Level, Stepsize
 
 BIFURCATIONS = ("perturb", "critical", "literal")
 # Above temperature zero a cell moves only for so many times what it serves: where data have jumped.
 MISSING_MARGIN = 10.0
-# What `Annealer.get_state` gives, of a codebook with the sizes n and K.
-_LEVEL = (*("float in (0, inf)", "count", "float in [0, inf)"), *["count"] * 4, ["float in [0, inf)"])
-ANNEALER = {
-    "t_max": "float in (0, inf)",
-    "t_min": "float in (0, inf)",
-    "max_codevectors": "count in [1, inf)",
-    "tol_converge": "float in [0, inf)",
-    "tol_merge": "float in [0, inf)",
-    "min_weight": "float in [0, inf)",
-    "perturbation": "float in (0, inf)",
-    "check_every": "count in [1, inf)",
-    "max_samples": "count in [1, inf)",
-    "memory": "count",
-    "min_samples": "count in [1, inf)",
-    "harden": "bool",
-    "only_effective": "bool",
-    "phase": "float[2]",
-    "temperature": "float in (0, inf)",
-    "done": "bool",
-    "n": "count in [1, inf)",
-    "distortion": "float in [0, inf)",
-    "n_samples_seen": "count",
-    "n_splits": "count",
-    "n_merges": "count",
-    "level_begun": "count in [1, inf)",
-    "check_interval": "count in [1, inf)",
-    "level_length": "count in [1, inf)",
-    "history": [_LEVEL],
-    "pairs": bifurcations.PAIRS,
-    "rng": GENERATOR,
-    "reference": "float[n, K]",
-}
 
 
 @dataclass(eq=False, repr=False)
-class Annealer:
+class Annealer(StoredAnnealer):
     """Flat progressive partitioning: the state machine around the learning rule.
 
     At each temperature the codevectors follow the learning rule (eqs. 12 and 13) until they stand still.
     Then those that coincide are merged and idle ones pruned, the temperature falls, and cells for which
-    it is now critical split in two. (Algorithm 1 of Mavridis and Baras, "Multi-Resolution Online
-    Deterministic Annealing", with the weights rho in the association probabilities.)
+    it is now critical split (Algorithm 1 of "Multi-Resolution Online Deterministic Annealing").
 
     Parameters
     ----------
     codebook : Codebook
         With at least one cell of each label that will be seen. It is changed in place.
     t_max, t_min : float
-        The first temperature and the last, in the units of the divergence. Above twice the largest
-        variance a codebook with the squared Euclidean distance stays at one cell.
+        The first temperature and the last, in the units of the divergence.
     cooling : Cooling, default=Cooling(0.9)
         The step from one temperature to the next.
     stepsize : Stepsize, default=Stepsize(1, 1)
@@ -84,21 +51,18 @@ class Annealer:
     perturbation : float, default=0.1
         Half the way between the children of a split, in standard deviations of the cell (delta).
     bifurcation : {"critical", "perturb", "literal"}, default="critical"
-        `"critical"` splits a cell along its leading axis when the temperature falls below the critical
-        one (Theorem 5); `"perturb"` doubles every cell at every temperature and merges the pairs that
-        do not grow apart; `"literal"` is Algorithm 1 as printed: twins a step of `perturbation` times
-        the root of the temperature off, merged if they come within `tol_merge`, and nothing else.
+        As for `ODAPartition`; the twins of `"literal"` begin `perturbation` times the root of the
+        temperature off.
     check_every, max_samples : int, default=50 and 500
         Samples per cell between two checks for convergence, and at most at one temperature.
     memory : int, default=0
-        Samples per cell, at most, that the stepsizes remember of the temperature before: with 0 they
-        start anew, with more the averages (the critical temperatures too) are less noisy. A single cell,
-        which is the same at every temperature, then remembers everything.
+        Samples per cell, at most, that the stepsizes remember of the temperature before; if any, a
+        single cell, which is the same at every temperature, remembers everything.
     min_samples : int, default=1
-        `check_every`, `max_samples` and `memory` count so many samples in all, however few the cells.
+        They count so many samples in all, however few the cells.
     harden : bool, default=False
-        Whether, once done, samples are learned from in the limit of temperature zero instead of at the
-        last temperature: that is stochastic vector quantization, which lowers the distortion further.
+        Whether, once done, samples are learned from in the limit of temperature zero, which is
+        stochastic vector quantization, instead of at the last temperature.
     only_effective : bool, default=False
         Whether close codevectors merge unless one in their place would be critical: then K is the number
         of effective codevectors (section II-D).
@@ -110,8 +74,7 @@ class Annealer:
     temperature : float
         The present temperature.
     done : bool
-        Whether t_min or K_max has been reached. Samples are still learned from, at the last
-        temperature (see `harden`), but nothing splits any more.
+        Whether t_min or K_max has been reached. Samples are still learned from, but nothing splits.
     n_samples_seen, n_splits, n_merges : int
         Totals so far.
     history : list of Level
@@ -394,28 +357,3 @@ class Annealer:
         self.reference = book.location.copy()
         self.check_interval = max(self.min_samples, self.check_every * len(book))
         self.level_length = self.n + max(self.min_samples, self.max_samples * len(book))
-
-    # -- storing ---------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        """All that has been learned but the codebook itself, as nested plain values and arrays."""
-        numbers = {name: n for name, n in vars(self).items() if isinstance(n, bool | int | float)}
-        return numbers | {
-            "history": [list(level) for level in self.history],
-            "pairs": self._pairs.get_state(),
-            "rng": self.rng.bit_generator.state,
-            "reference": self.reference[:, : len(self.codebook)].copy(),
-            "phase": self.phase.copy(),
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on where `get_state` was called; the codebook must have been restored before."""
-        for name, number in state.items():
-            if isinstance(number, bool | int | float):
-                setattr(self, name, number)
-        self._pairs.set_state(state["pairs"])
-        self.history = [Level._make([*record[:-1], tuple(record[-1])]) for record in state["history"]]
-        self.rng.bit_generator.state = state["rng"]
-        self.reference = self.codebook.location.copy()
-        self.reference[:, : len(self.codebook)] = state["reference"]
-        self.phase[:] = state["phase"]

@@ -174,21 +174,9 @@ class Codebook:
         self._hold(events.BookArrays._make([*padded, self.payload_kind]))
 
     def add(self, location: ArrayLike, weight: float = 1.0, label: int = 0) -> int:
-        """Append a cell with an empty payload.
+        """Append a cell at `location` (n_features,) with an empty payload, and return its index.
 
-        Parameters
-        ----------
-        location : array-like of shape (n_features,)
-            Its codevector.
-        weight : float, default=1
-            Its probability; those of the others are left alone.
-        label : int, default=0
-            Its label.
-
-        Returns
-        -------
-        int
-            The index of the new cell.
+        The weights of the others are left alone.
         """
         point = np.asarray(location, dtype=np.float64)
         if point.shape != (self.n_features,):
@@ -207,17 +195,7 @@ class Codebook:
     def split(self, i: int, offset: ArrayLike) -> int:
         """Split cell `i` into two at mu_i + offset and mu_i - offset, which share its weight.
 
-        Parameters
-        ----------
-        i : int
-            The cell; it stays where it is in the arrays and moves by `offset`.
-        offset : array-like of shape (n_features,)
-            Half of the way between the children.
-
-        Returns
-        -------
-        int
-            The index of the new cell, the last.
+        Cell `i` stays where it is in the arrays; returns the index of the new one, the last.
         """
         self._check_index(i)
         self.reserve(self.n_cells + 1)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._schema import Sizes, expect
 from oda_rl.codebook.book import Codebook
 
 # The field of the payload that holds them; `oda_rl.codebook.events` says what becomes of it.
@@ -12,6 +13,15 @@ FIELD = {"identity": (1, "identity")}
 
 # What `Identities.get_state` gives.
 IDENTITIES = {"limit": "count in [1, inf)", "next": "count", "living": ["count"], "free": ["count"]}
+
+
+def are_numbered(run: Any, sizes: Sizes) -> None:
+    """Cells have whole numbers below the limit, or the marks of those that have just split."""
+    if run["codebook"] is not None:
+        numbers, limit = run["codebook"]["payload"][-1], run["identities"]["limit"]
+        own = np.maximum(numbers, -1.0 - numbers)
+        right = np.all((own == np.round(own)) & (own < limit))
+        expect(right, "codebook/payload", f"has the numbers {own}", f"whole numbers below {limit}")
 
 
 class Birth(NamedTuple):

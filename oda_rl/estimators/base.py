@@ -1,40 +1,21 @@
-"""What the estimators have in common: checks, model files, and a fitted codebook's uses."""
+"""What the estimators have in common: checks, fits and streams, model files."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
-from oda_rl._schema import Rules, Schema, some
+from oda_rl._schema import Schema
 from oda_rl._types import Array
-from oda_rl._validation import RESCALE, warn_of_scales
-from oda_rl.codebook.association import assign
 from oda_rl.codebook.divergences import Divergence, get_divergence
-from oda_rl.codebook.lloyd import cell_moments, mean_divergence
-from oda_rl.density import box_around, histogram, log_density
 from oda_rl.estimators.constraints import Checked
-from oda_rl.estimators.parameters import FORM, declared, restored, stored
-from oda_rl.estimators.targets import check_data, check_samples
+from oda_rl.estimators.parameters import declared, restored, stored
+from oda_rl.estimators.targets import check_samples
 from oda_rl.inspect.model import InspectMixin
-
-# What `CodebookEstimator._get_state` calls "fitted".
-FITTED = {
-    "codevectors_": Rules("float[K, d]", some),
-    "weights_": "float[K] in [0, inf)",
-    "spreads_": "float[K, d] in [0, inf)",
-    "labels_?": "int[samples] in [0, K)",
-    "n_codevectors_": "count in [K, K]",
-    "n_samples_seen_": "count",
-}
 
 
 class Estimator(InspectMixin, Checked):
@@ -203,182 +184,3 @@ class StreamEstimator(Estimator):
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         raise NotImplementedError
-
-
-class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):
-    """A clusterer with `codevectors_`, `weights_`, `spreads_` and a parameter `divergence`."""
-
-    codevectors_: Array
-    weights_: Array
-    spreads_: Array
-    scale_: Array | None = None
-
-    # -- using a fitted codebook -----------------------------------------------------------------
-
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The cell of every sample: the index of the nearest codevector.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples, in the units of the data that were learned from.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-        """
-        return self._cells(self._check_again(X))
-
-    def transform(self, X: ArrayLike) -> Array:
-        """The divergence of every sample from every codevector.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_codevectors)
-            d(x, mu): squared distances for `"squared_euclidean"`. For an estimator with a scale, that of
-            x / scale from mu / scale.
-        """
-        return self._divergence(self._scaled(self._check_again(X)), self._scaled(self.codevectors_))
-
-    def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Minus the distortion: the mean divergence of the samples from their codevectors.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : ignored
-            Not used.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the mean.
-
-        Returns
-        -------
-        float
-            At most 0, in the units of the divergence; higher is better.
-        """
-        samples = self._check_again(X)
-        weight = _check_sample_weight(sample_weight, samples, dtype=np.float64)
-        return -float(mean_divergence(weight, self._assign(samples)[1]))
-
-    def score_samples(self, X: ArrayLike) -> Array:
-        """Logarithm of the density at every sample, by the histogram over the cells.
-
-        The estimate of Theorem 4 of Mavridis and Baras ("Multi-Resolution Online Deterministic
-        Annealing"): p(x) = p(mu_i) / Vol(S_i) for x in the cell S_i. The volume is that of the
-        axis-parallel ellipsoid which, filled uniformly, has the variances of the samples in the cell
-        (exact in one dimension; Voronoi cells proper have no volume that could be computed in many
-        dimensions, and infinite ones at the border). Beyond the ellipsoid the density falls like a
-        Gaussian with those variances, so that it is finite everywhere and tells outliers apart. It
-        becomes sharper with more codevectors, and needs many samples per cell.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Where to evaluate.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Natural logarithms of a density in the units of the features.
-        """
-        samples = self._check_again(X)
-        nearest = self._cells(samples)
-        return log_density(samples, nearest, self.codevectors_, self.spreads_, self.weights_)
-
-    def histogram_density(
-        self, X: ArrayLike, box: ArrayLike | None = None, n_draws: int = 100_000, seed: int = 0
-    ) -> tuple[Array, Array]:
-        """The density at every sample by Theorem 4 as it stands, with Voronoi cells cut off by a box.
-
-        p(x) = p(mu_i) / Vol(S_i) for x in the cell S_i, and 0 outside the box; the integral over the box
-        is one. `score_samples` has ellipsoids for cells, which need no box and no draws.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Where to evaluate.
-        box : array-like of shape (2, n_features) or None, default=None
-            Lower and upper ends; by default the box that the cells fill, by their variances.
-        n_draws : int, default=100_000
-            Points that measure the volumes, uniform in the box.
-        seed : int, default=0
-            Draws them.
-
-        Returns
-        -------
-        tuple of two ndarrays of shape (n_samples,)
-            Densities in the units of the features, and their relative standard errors of the draws.
-
-        Raises
-        ------
-        ValueError
-            If the box is not one, or there are no draws.
-        """
-        samples = self._check_again(X)
-        ends = box_around(self.codevectors_, self.spreads_) if box is None else box
-        return histogram(samples, ends, self._cells, self.weights_, n_draws, seed)
-
-    # -- for the estimators ----------------------------------------------------------------------
-
-    def _get_state(self) -> dict[str, Any]:
-        fitted = {
-            name: value
-            for name, value in vars(self).items()
-            if name.endswith("_") and name not in FORM and isinstance(value, np.ndarray | int | float)
-        }
-        return {"fitted": fitted, "history": [list(point) for point in vars(self).get("history_", [])]}
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        for name, value in state["fitted"].items():
-            setattr(self, name, value)
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.codevectors_)
-
-    def _geometry(self) -> Any:
-        return self._divergence, self._scaled
-
-    def _assign(self, samples: Array) -> tuple[NDArray[np.int64], Array]:
-        n = len(samples)
-        nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
-        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
-        points = self._scaled(samples)
-        kind, k = self._divergence.kind, len(self.codevectors_)
-        assign(kind, points, None, False, location, None, k, nearest, closest, second)
-        return nearest, closest
-
-    def _cells(self, samples: Array) -> NDArray[np.int64]:
-        return self._assign(samples)[0]
-
-    def _scaled(self, points: Array) -> Array:
-        """Samples or codevectors in the units in which divergences are taken."""
-        return points if self.scale_ is None else np.asarray(points / self.scale_)
-
-    def _unscaled(self, codevectors: Array) -> Array:
-        return codevectors if self.scale_ is None else np.asarray(codevectors * self.scale_)
-
-    def _check_weighted(
-        self, X: ArrayLike, sample_weight: ArrayLike | None, reset: bool
-    ) -> tuple[Array, Array]:
-        """Validated samples and weights; samples of weight zero are left out."""
-        data = check_data(self, self._divergence, X, None, sample_weight, reset=reset, targets="none")
-        if reset and getattr(self, "scale", None) is None:
-            warn_of_scales(data.samples, RESCALE)
-        return data.samples, data.weight
-
-    def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:
-        """Publish codevectors, with the weights and variances of their cells among the samples."""
-        self.codevectors_ = codevectors
-        nearest, _ = self._assign(samples)
-        location = np.ascontiguousarray(codevectors.T)
-        mass, spread = np.empty(len(codevectors)), np.empty_like(location)
-        cell_moments(samples, sample_weight, nearest, len(codevectors), location, mass, spread)
-        self.weights_, self.spreads_ = mass, np.ascontiguousarray(spread.T)
-        self.labels_ = nearest

@@ -1,9 +1,12 @@
 """How many clusters there are: the number of codevectors that lasts longest."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from oda_rl._types import Array
 from oda_rl.codebook.schedule import PathPoint
 
 
@@ -48,3 +51,40 @@ def choose_clusters(
     if not score.max() > 0.0:
         return 1
     return int(counts[score.argmax()])
+
+
+class ClustersMixin:
+    """Clusters along the path of an `ODAPartition`."""
+
+    n_clusters_: int
+    n_codevectors_: int
+    _run: Any
+    _divergence: Any
+    _scaled: Any
+    _check_again: Any
+
+    def predict_clusters(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The cluster of every sample: the nearest codevector when there were `n_clusters_` of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), int64
+            Numbers below `n_clusters_`; the order is that of the codevectors in the `history_`.
+        """
+        return self._find_clusters(self._check_again(X))
+
+    def _find_clusters(self, samples: Array) -> NDArray[np.int64]:
+        if self.n_clusters_ == 1:
+            return np.zeros(len(samples), dtype=np.int64)
+        path = self._run.history
+        found = next(point for point in path if point.n_codevectors == self.n_clusters_)
+        return np.asarray(self._divergence(self._scaled(samples), found.codevectors).argmin(axis=1))
+
+    def _count_clusters(self, n_samples: int) -> int:
+        critical = float(self._run.annealer.codebook.critical_temperatures.max())
+        return choose_clusters(self._run.history, critical, n_samples, self.n_codevectors_)

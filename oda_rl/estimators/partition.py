@@ -4,19 +4,20 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl._schema import Rules, Schema, Sized
 from oda_rl._types import Array
 from oda_rl._validation import check_scale, numbers_of
 from oda_rl.codebook.annealer import BIFURCATIONS
 from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.codebook.identities import IDENTITIES
+from oda_rl.codebook.identities import IDENTITIES, are_numbered
 from oda_rl.codebook.schedule import PathPoint
-from oda_rl.estimators.base import FITTED, CodebookEstimator, StreamEstimator
-from oda_rl.estimators.clusters import choose_clusters
+from oda_rl.estimators.base import StreamEstimator
+from oda_rl.estimators.clusters import ClustersMixin
+from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator
 from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.parameters import declared
@@ -25,17 +26,8 @@ from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
 
-def _are_numbered(run: Any, sizes: Sizes) -> None:
-    """Cells have whole numbers below the limit, or the marks of those that have just split."""
-    if run["codebook"] is not None:
-        numbers, limit = run["codebook"]["payload"][-1], run["identities"]["limit"]
-        own = np.maximum(numbers, -1.0 - numbers)
-        right = np.all((own == np.round(own)) & (own < limit))
-        expect(right, "codebook/payload", f"has the numbers {own}", f"whole numbers below {limit}")
-
-
 @dataclass(eq=False, repr=False)
-class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
+class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator):
     """Progressive partitioning by online deterministic annealing.
 
     A codebook that begins with one codevector and grows as the temperature falls: cells split at their
@@ -61,9 +53,8 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         How splits are found. `"critical"` follows the covariance of every cell along its leading
         direction, and splits it there when T falls below the critical temperature (Theorem 5).
         `"perturb"` gives every codevector a twin at every temperature and merges the pairs that do not
-        separate (Algorithm 1), with twice as many codevectors while it learns. `"literal"` is Algorithm
-        1 as the paper prints it: twins are merged if they come within `tol_merge` (0.1, say), whatever
-        theory and other samples tell; with `finish=False` that is all there is.
+        separate. `"literal"` is Algorithm 1 as the paper prints it: twins are merged if they come within
+        `tol_merge` (0.1, say), whatever theory tells; with `finish=False` that is all there is.
     init : array-like of shape (n, n_features) or None, default=None
         Codevectors to begin with, of equal weight, in the units of the data; the mean of the data if not
         given.
@@ -85,9 +76,8 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         (a, b) of the stepsizes 1 / (a + b n) of the learning rule, n the samples at this temperature.
     samples_per_cell : int, default=50
         Samples presented at one temperature, at most, times the codevectors (and no fewer than 200, or
-        8000 with `bifurcation="perturb"`, which has to tell growth from noise). Half as many lie between
-        two checks whether the temperature is finished. More make the estimates of critical temperatures
-        less noisy.
+        8000 with twins, whose growth is to be told from noise). Half as many lie between two checks
+        whether the temperature is finished.
     tol_converge : float, default=1e-3
         A temperature is finished when no codevector moves by a divergence of more than so many times
         the temperature between two checks (eps_c).
@@ -126,9 +116,8 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
     codevector_labels_ : ndarray of shape (n_codevectors,), int64
         Zeros: there are no classes here.
     n_clusters_ : int
-        Clusters that the data fall into: the number of codevectors, up to K, that lasts longest while
-        the temperature falls (`oda_rl.estimators.clusters.choose_clusters`). Anneal to a larger K than
-        there may be clusters.
+        Clusters that the data fall into, of K at most: see `oda_rl.estimators.clusters`. Anneal to a
+        larger K than there may be clusters.
     labels_ : ndarray of shape (n_samples,), int64
         Clusters of the samples of `fit`, below `n_clusters_`, as `predict_clusters` finds them. Not
         there after `partial_fit`. Their cells are `predict(X)`.
@@ -155,9 +144,8 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
 
     Notes
     -----
-    Temperatures and distortions are in the units of the divergence: scale the features to like variances
-    if no one of them should dominate. Zero-weight samples count as absent. `partial_fit` uses weights as
-    they are, `fit` relative to their mean.
+    Scale the features to like variances if no one of them should dominate. Zero-weight samples count as
+    absent. `partial_fit` uses weights as they are, `fit` relative to their mean.
 
     References
     ----------
@@ -280,21 +268,6 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         all_associations(kind, samples, location, self.weights_, k, temperature, result)
         return result
 
-    def predict_clusters(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The cluster of every sample: the nearest codevector when there were `n_clusters_` of them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-            Numbers below `n_clusters_`; the order is that of the codevectors in the `history_`.
-        """
-        return self._find_clusters(self._check_again(X))
-
     @property
     def history_(self) -> list[PathPoint]:
         """One record per finished temperature."""
@@ -305,18 +278,6 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
         return [point._replace(codevectors=self._unscaled(point.codevectors)) for point in path]
 
     # -- inside ----------------------------------------------------------------------------------
-
-    def _find_clusters(self, samples: Array) -> NDArray[np.int64]:
-        if self.n_clusters_ == 1:
-            return np.zeros(len(samples), dtype=np.int64)
-        path = self._run.history
-        found = next(point for point in path if point.n_codevectors == self.n_clusters_)
-        return np.asarray(self._divergence(self._scaled(samples), found.codevectors).argmin(axis=1))
-
-    def _count_clusters(self, n_samples: int) -> int:
-        assert self._run.annealer is not None
-        critical = float(self._run.annealer.codebook.critical_temperatures.max())
-        return choose_clusters(self._run.history, critical, n_samples, self.n_codevectors_)
 
     def _read_parameters(self) -> Settings:
         return Settings.of(self)
@@ -332,7 +293,7 @@ class ODAPartition(Forgetful, CodebookEstimator, StreamEstimator):
             "converged_": "bool",
             "n_clusters_": "count in [1, K]",
         }
-        run = Rules(run_schema("d", "1", identities=IDENTITIES), _are_numbered)
+        run = Rules(run_schema("d", "1", identities=IDENTITIES), are_numbered)
         watch = Sized(watch_schema("clusterer"), C=1)
         return declared(cls) | {"fitted": fitted, "history": (), "run": run, "watch": watch}
 

@@ -14,7 +14,8 @@ from oda_rl.codebook.batch_annealing import anneal_batch
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import quantize
 from oda_rl.codebook.schedule import Cooling, PathPoint, Stepsize
-from oda_rl.estimators.base import FITTED, CodebookEstimator, StreamEstimator
+from oda_rl.estimators.base import StreamEstimator
+from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator
 from oda_rl.estimators.lvq import LVQ
 from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.settings import check_order

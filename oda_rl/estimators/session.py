@@ -9,23 +9,14 @@ from numpy.typing import NDArray
 
 from oda_rl._schema import GENERATOR, Rules, Schema, Sized, Sizes, expect, maybe
 from oda_rl._types import Array
-from oda_rl.codebook.annealer import ANNEALER, Annealer
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK, Codebook
 from oda_rl.codebook.identities import FIELD, Identities
-from oda_rl.codebook.lloyd import Quench
 from oda_rl.codebook.schedule import PathPoint
-from oda_rl.codebook.settling import measure_phase, settle
+from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.settings import Settings
 
-# Codebooks along the path are quenched on so many samples per codevector, and no fewer than that many.
-PATH_SAMPLES = 200
-MIN_PATH_SAMPLES = 20_000
-# Turns towards equilibrium at a temperature, at most: so many, but with more than `MANY_CELLS` fewer.
-MOST_TURNS, LEAST_TURNS, MANY_CELLS = 40, 3, 12
-# It has come when no codevector moves by more than this part of the temperature.
-SETTLED = 1e-6
-# Samples that such a turn takes, per codevector; and of few codevectors samples times codevectors.
-SETTLE_SAMPLES, SETTLE_WORK = 100, 40_000
 # Samples presented between two checks, however few the cells. Whether a pair grows can be told from a
 # random walk only after many; a covariance is averaged over all temperatures of a single cell.
 MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000, "literal": 4000}
@@ -303,92 +294,3 @@ class Run:
         if self.identities is not None:
             self.identities.set_state(state["identities"])
         self.rng.bit_generator.state = state["rng"]
-
-
-class HardPath:
-    """Hard codebooks for the path of a run, from the samples at hand, in the units of its codebook.
-
-    Of many samples a part serves.
-    """
-
-    def __init__(self, run: Run, samples: Array, weight: Array) -> None:
-        self._run = run
-        self._samples, self._weight = samples, weight
-        n = max(MIN_PATH_SAMPLES, PATH_SAMPLES * run.settings.max_codevectors)
-        chosen = slice(None) if len(samples) <= n else run.rng.choice(len(samples), n, replace=False)
-        if run.only_effective:  # in random order: the first so many are then as good as any
-            chosen = run.rng.permutation(len(samples))[:n]
-        divergence = run.settings.divergence
-        self._part = samples[chosen], weight[chosen]
-        self._quench = Quench(*self._part, divergence, run.rng)
-        self._best: dict[int, tuple[Array, float]] = {}
-        self._settled: tuple[Any, ...] = (0.0, 0, [])
-
-    @property
-    def _soft(self) -> Array:
-        assert self._run.annealer is not None
-        return self._run.annealer.codebook.codevectors
-
-    def settle(self, temperature: float) -> None:
-        """Take the cells to their equilibrium at a temperature.
-
-        The more cells, the fewer turns: where K is large all of them are nearly critical all the time.
-        Where nothing has split since, the equilibrium is known.
-        """
-        annealer = self._run.annealer
-        assert annealer is not None
-        book, k = annealer.codebook, len(annealer.codebook)
-        known = (book.location[:, :k], book.weight[:k], book.axis[:, :k])
-        if self._settled[:2] == (temperature, k):
-            for array, value in zip(known, self._settled[2], strict=True):
-                array[:] = value
-            return
-        part = min(1.0, MANY_CELLS / len(book)) ** 2
-        settle(
-            book.divergence.kind,
-            *self._sample(len(book)),
-            temperature,
-            SETTLED * temperature,
-            max(LEAST_TURNS, int(MOST_TURNS * part)),
-            book.n_cells,
-            book.arrays,
-        )
-        self._settled = temperature, k, [array.copy() for array in known]
-
-    def _sample(self, k: int) -> tuple[Array, Array]:
-        n = max(SETTLE_WORK // k, SETTLE_SAMPLES * k)
-        samples, weight = self._part
-        return samples[:n], weight[:n]
-
-    def _measure(self) -> None:
-        annealer = self._run.annealer
-        assert annealer is not None
-        book = annealer.codebook
-        kind, temperature = book.divergence.kind, annealer.temperature
-        samples, weight = self._sample(len(book))
-        annealer.phase[:] = measure_phase(kind, samples, weight, temperature, book.n_cells, book.arrays)
-
-    def end_level(self) -> bool:
-        """Remember the codebook of this temperature; returns whether the target has been reached."""
-        soft = self._soft
-        if self._run.only_effective:
-            self._measure()
-        if not self._run.settings.finish:
-            codevectors, distortion = soft, self._quench.distortion(soft)
-        else:
-            if len(soft) not in self._best:
-                self._best[len(soft)] = self._quench(soft)
-            codevectors, distortion = self._best[len(soft)]
-        self._run.remember(distortion, codevectors)
-        return self._run.is_good(distortion)
-
-    def final(self) -> Array:
-        """The final codevectors."""
-        run, soft = self._run, self._soft
-        if not run.settings.finish:
-            return soft
-        start = self._best[len(soft)][0] if len(soft) in self._best else self._quench(soft)[0]
-        if len(self._samples) > self._quench.n_samples:
-            quench = Quench(self._samples, self._weight, run.settings.divergence, run.rng, 0)
-            return quench(start)[0]
-        return start

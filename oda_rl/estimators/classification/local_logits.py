@@ -14,7 +14,7 @@ from oda_rl._schema import Schema, Sizes, maybe
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
-from oda_rl.codebook.learning import INPUT_DISTORTION
+from oda_rl.codebook.model_learning import INPUT_DISTORTION
 from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.association import add_distances
-from oda_rl.codebook.learning import ERROR, FORGETTING, INPUT_DISTORTION, N_FIGURES, Models
+from oda_rl.codebook.model_learning import ERROR, FORGETTING, INPUT_DISTORTION, N_FIGURES, Models
 from oda_rl.estimators.regression.mixture import associate_inputs
 
 KNOWN = ("constant", "linear")

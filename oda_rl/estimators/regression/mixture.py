@@ -14,7 +14,7 @@ import numpy as np
 from oda_rl._jit import kernel
 from oda_rl._types import Array
 from oda_rl.codebook.association import EXACT, add_distances, associate
-from oda_rl.codebook.learning import predict_output
+from oda_rl.codebook.model_learning import predict_output
 
 # Ridges tried by generalised cross-validation, and what a degree of freedom counts there.
 RIDGES = np.geomspace(1e-8, 1e3, 34)

@@ -7,9 +7,11 @@ import numpy as np
 
 from oda_rl._schema import Rules, Schema, Sizes, expect, maybe
 from oda_rl._types import Array
-from oda_rl.codebook.annealer import ANNEALER, Annealer
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
-from oda_rl.codebook.learning import ERROR, INPUT_DISTORTION, N_FIGURES
+from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION, N_FIGURES
+from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
     KNOWN,
@@ -20,7 +22,7 @@ from oda_rl.estimators.regression.local_models import (
     ModelAnnealer,
 )
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
-from oda_rl.estimators.session import HardPath, Run, run_schema
+from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
 
 # Cells overlap by this where no cross-validation can tell.

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from oda_rl._schema import Sized
-from oda_rl.codebook.annealer import ANNEALER, Annealer
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK, Codebook
 from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import begin, to_means
