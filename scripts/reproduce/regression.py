@@ -3,9 +3,10 @@
 python scripts/reproduce/regression.py
 
 Writes pictures and a table into `--out`: a function of one input and one of two approximated by constant
-and by linear local models as the number of cells grows (Figs. 9 and 10 of "Multi-Resolution Online
-Deterministic Annealing", there with constant models), and the mean squared error against K and against
-the samples observed, beside that of a regression tree with as many leaves.
+and by linear local models as the number of cells grows, beside Algorithm 3 of the paper as it is printed
+and a tree of cells with constant models, piecewise both (Figs. 9 and 10 of "Multi-Resolution Online
+Deterministic Annealing"), and the mean squared error against K and against the samples observed, beside
+that of scikit-learn's regression tree with as many leaves.
 """
 
 import sys
@@ -25,13 +26,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from common.ending import run_and_exit
 from common.measuring import passes_over, timed
-from common.pictures import BLUE, GREY, ORANGE, draw_codevectors, light_frame, write_down
+from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_codevectors, light_frame, write_down
 from common.tables import to_markdown
-from oda_rl import ODARegressor, datasets
-from oda_rl._types import Array
+from oda_rl import MultiResolutionODA, ODARegressor, datasets
+from oda_rl._types import Array, Labels
+from oda_rl.papers import LiteralRegressor
 
 MODELS = {"constant": BLUE, "linear": ORANGE}
-TREE = GREY
+PRINTED, OWN_TREE, TREE = "as printed", "ODA tree, constant", "tree"
+COLOURS = MODELS | {PRINTED: GREEN, OWN_TREE: "#aa3377", TREE: GREY}
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {"1-D": datasets.curve, "2-D": datasets.surface}
 
 
@@ -91,7 +94,22 @@ def makers(args: Args) -> dict[str, Callable[[int], Any]]:
     """What makes a model of each kind, and a tree, from a number of cells or leaves."""
     options: dict[str, Any] = {"softness": args.softness, "random_state": args.seed}
     ours = {name: partial(ODARegressor, local_model=name, **options) for name in MODELS}
-    return ours | {"tree": lambda k: DecisionTreeRegressor(max_leaf_nodes=k, random_state=args.seed)}
+    constant, seed = ODARegressor(local_model="constant", softness=0.0), args.seed
+    return ours | {
+        PRINTED: lambda k: LiteralRegressor(k, random_state=seed),
+        OWN_TREE: lambda k: MultiResolutionODA(constant, max_leaves=k, random_state=seed),
+        TREE: lambda k: DecisionTreeRegressor(max_leaf_nodes=k, random_state=seed),
+    }
+
+
+def cells_of(model: Any, X: Array) -> Labels:
+    """Numbers of the cells that speak at X."""
+    if hasattr(model, "apply"):
+        return np.asarray(model.apply(X))
+    if hasattr(model, "association"):
+        return np.asarray(model.association(X).argmax(axis=1))
+    distance = ((X[:, None, :] - model.codevectors_[None]) ** 2).sum(axis=2)
+    return np.asarray(distance.argmin(axis=1))
 
 
 def run_stream(
@@ -108,13 +126,13 @@ def run_stream(
     return steps
 
 
-def draw_curve(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
+def draw_curve(fitted: dict[str, list[Any]], args: Args) -> Figure:
     """The function of one input and its approximations: one column per K, one row per model."""
     shown = list(range(1, len(args.counts), 2)) or [0]
     figure, panels = plt.subplots(
-        2,
+        len(fitted),
         len(shown),
-        figsize=(3.6 * len(shown), 5.2),
+        figsize=(3.6 * len(shown), 2.6 * len(fitted)),
         sharex=True,
         sharey=True,
         squeeze=False,
@@ -126,10 +144,10 @@ def draw_curve(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
         for axes, i in zip(row, shown, strict=True):
             model = models[i]
             axes.plot(grid, truth, color="#bbbbbb", lw=3, label="function")
-            axes.plot(grid, model.predict(grid), color=MODELS[name], lw=1.2, label="approximation")
+            axes.plot(grid, model.predict(grid), color=COLOURS[name], lw=1.2, label="approximation")
             codevectors = model.codevectors_
             points = np.column_stack([codevectors, model.predict(codevectors)])
-            look = {"color": MODELS[name], "ms": 4, "mew": 0.5}
+            look = {"color": COLOURS[name], "ms": 4, "mew": 0.5}
             draw_codevectors(axes, points, label="codevectors", **look)
             axes.set_title(f"{name}, K = {model.n_codevectors_}", fontsize=10)
             light_frame(axes)
@@ -140,11 +158,14 @@ def draw_curve(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
     return figure
 
 
-def draw_surface(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
+def draw_surface(fitted: dict[str, list[Any]], args: Args) -> Figure:
     """The function of two inputs, and its approximations with cells: one row per model."""
     shown = list(range(1, len(args.counts), 2)) or [0]
     figure, panels = plt.subplots(
-        2, len(shown) + 1, figsize=(3.1 * (len(shown) + 1), 6.0), squeeze=False, layout="constrained"
+        *(len(fitted), len(shown) + 1),
+        figsize=(3.1 * (len(shown) + 1), 3.0 * len(fitted)),
+        squeeze=False,
+        layout="constrained",
     )
     x, y = np.meshgrid(np.linspace(0.0, 1.0, 200), np.linspace(0.0, 1.0, 200))
     grid = np.column_stack([x.ravel(), y.ravel()])
@@ -153,7 +174,7 @@ def draw_surface(fitted: dict[str, list[ODARegressor]], args: Args) -> Figure:
         for axes, i in zip(row, shown, strict=False):
             model = models[i]
             axes.contourf(x, y, model.predict(grid).reshape(x.shape), **options)
-            cells = model.association(grid).argmax(axis=1).reshape(x.shape)
+            cells = cells_of(model, grid).reshape(x.shape)
             for cell in range(model.n_codevectors_):
                 axes.contour(x, y, cells == cell, [0.5], colors="black", linewidths=0.4)
             axes.plot(*model.codevectors_.T, "o", color="black", ms=3)
@@ -178,22 +199,26 @@ def draw_errors(
     for column, (name, methods) in enumerate(results.items()):
         above, below = panels[0, column], panels[1, column]
         for method, steps in methods.items():
-            colour = MODELS.get(method, TREE)
+            colour = COLOURS[method]
             k, errors = [s.k for s in steps], [s.error for s in steps]
             above.plot(k, errors, "o-", color=colour, ms=4, label=method)
         for method, steps in streams[name].items():
             seen, errors = [s.samples / 1000 for s in steps], [s.error for s in steps]
             below.plot(seen, errors, color=MODELS[method], label=method)
-        leaves = methods["tree"][-1]
+        leaves = methods[TREE][-1]
         below.axhline(
-            leaves.error, color=TREE, lw=1, ls="--", label=f"tree, {leaves.k} leaves, all samples"
+            leaves.error,
+            color=COLOURS[TREE],
+            lw=1,
+            ls="--",
+            label=f"tree, {leaves.k} leaves, all samples",
         )
         above.set_title(f"{name}: fit", fontsize=10)
         below.set_title(f"{name}: stream, K up to {leaves.k}", fontsize=10)
         above.set_xlabel("cells K, or leaves")
         below.set_xlabel("samples observed, thousands")
         above.set_xscale("log", base=2)
-        above.set_xticks([s.k for s in methods["tree"]], [str(s.k) for s in methods["tree"]])
+        above.set_xticks([s.k for s in methods[TREE]], [str(s.k) for s in methods[TREE]])
         for axes in (above, below):
             axes.set_yscale("log")
             axes.set_ylabel("mean squared error")
@@ -232,7 +257,7 @@ def main(args: Args) -> None:
         test = make(name, args.n_samples, args.seed + 1)
         variances[name] = float(test[1].var())
         found = {model: run_models(name, made, args, test) for model, made in makers(args).items()}
-        fitted[name] = {model: found[model][1] for model in MODELS}
+        fitted[name] = {model: found[model][1] for model in found if model != TREE}
         results[name] = {model: steps for model, (steps, _) in found.items()}
         streams[name] = {model: run_stream(name, model, args, test) for model in MODELS}
     pictures = {

@@ -23,6 +23,7 @@ PACKAGES = (
     "oda_rl.explain",
     "oda_rl.multiresolution",
     "oda_rl.plotting",
+    "oda_rl.papers",
     "oda_rl.quantization",
     "oda_rl.resolutions",
 )

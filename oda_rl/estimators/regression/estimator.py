@@ -35,8 +35,8 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
 
     Cells split as the temperature falls, in the space of inputs and outputs together, so that they
     follow the function and not only the inputs. Every cell has a model of its own, constant or linear
-    or one of the user's, that learns by recursive least squares as the cells move (two timescales, as the
-    paper has it: `oda_rl.papers.LiteralRegressor`). Predictions are those of the models, weighted by
+    or one of the user's, that learns by recursive least squares as the cells move (on two timescales, as
+    printed: `oda_rl.papers.LiteralRegressor`). Predictions are those of the models, weighted by
     association probabilities of the inputs alone.
 
     Parameters
