@@ -167,9 +167,9 @@ class _AnnealedConfig(Config):
     slow_a: float = setting(
         5.0,
         "The slow stepsize is 1 / (slow_a K + slow_b n) for K cells at update n of a temperature.",
-        "[1, inf]",
+        "[1, inf)",
     )
-    slow_b: float = setting(0.3, "See slow_a.", "[0, inf]")
+    slow_b: float = setting(0.3, "See slow_a.", "[0, inf)")
     flattening: float = setting(
         1.0,
         "The slow stepsize is divided by this power of the frequency of visits; 0 follows the visits.",

@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 import numpy as np
 
 T = TypeVar("T")
+# Whole numbers, at most: counters, and what is reckoned from them, stay far from 2^63
+MOST = 2**48
 INDENT = "    "
 # Arguments of an agent that are no part of the signature that users see
 HIDDEN = ("self", "_init_setup_model", "hyperparameters")
@@ -163,7 +165,7 @@ def _convert(kind: Any, value: Any, inside: Callable[[float], bool], may_be_empt
         return value
     if isinstance(value, str | bool | np.bool_) or not inside(float(value)):
         raise ValueError
-    if kind is int and value != int(value):
+    if kind is int and (value != int(value) or abs(value) > MOST):
         raise ValueError
     return kind(value)
 

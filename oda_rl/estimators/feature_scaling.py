@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._jit import lean_kernel
-from oda_rl._schema import Either
+from oda_rl._schema import Either, Rules, expect
 from oda_rl._types import Array, Labels
 from oda_rl._validation import SMALLEST_DEVIATION
 from oda_rl.codebook.divergences import Divergence
@@ -25,7 +25,10 @@ BETTER, N_TRIED = 2.0, 1000
 # A `Scaling` of d features in a file, and what `Moments` keep of C classes.
 SCALING = Either(
     {"shift": "float[0]", "matrix": "float[0, 0]", "inverse": "float[0, 0]"},
-    {"shift": "float[d]", "matrix": "float[d, d]", "inverse": "float[d, d]"},
+    Rules(
+        {"shift": "float[d]", "matrix": "float[d, d]", "inverse": "float[d, d]"},
+        lambda scaling, sizes: _keeps_samples_small(scaling["shift"], np.abs(scaling["matrix"])),
+    ),
 )
 MOMENTS = {
     "count": "float[C] in [0, inf)",
@@ -33,6 +36,13 @@ MOMENTS = {
     "scatter": "float[d, d]",
     "bounds": "float[2, d] in [-inf, inf]",
 }
+
+
+def _keeps_samples_small(shift: Array, matrix: Array) -> None:
+    """Ordinary samples stay within what is accepted of samples, as they do of any data."""
+    steep, far = matrix.max(initial=0.0), (np.abs(shift) @ matrix).max(initial=0.0)
+    expect(steep * SMALLEST_DEVIATION <= 1e3, "matrix", f"has {steep:.2g}", "what data can ask for")
+    expect(far <= 1e30, "shift", f"moves samples by {far:.2g}", "what floats can tell apart")
 
 
 class Scaling(NamedTuple):

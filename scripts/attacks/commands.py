@@ -12,14 +12,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from attacks.models import model_bytes
-from attacks.trials import Attack, Begin, Found, Verdict
+from attacks.trials import FORK, Attack, Begin, Found, Verdict
 
 SCRIPTS = Path(__file__).parents[1]
 SECONDS = 120
@@ -75,7 +74,7 @@ class Command:
 
     def __init__(self, words: Sequence[str], prepare: Callable[[], object] = lambda: None) -> None:
         self._reading, writing = os.pipe()
-        self._process = get_context("fork").Process(target=_run, args=(words, prepare, writing))
+        self._process = FORK.Process(target=_run, args=(words, prepare, writing))
         self._process.start()
         self.pid: int = self._process.pid  # type: ignore[assignment]
         os.close(writing)

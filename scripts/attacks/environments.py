@@ -98,11 +98,6 @@ def _like(seen: Any, value: float) -> Any:
     return changed
 
 
-def where_from(error: BaseException) -> str:
-    """The file that an error was raised in."""
-    return traceback.extract_tb(error.__traceback__)[-1].filename
-
-
 class Liar(gym.Env):
     """A walk that pays for one action; once, or from then on, it lies."""
 
@@ -166,7 +161,8 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
             return Found(Verdict.WRONG, f"no step is named: {error}")
     except Exception as error:  # the environment's own, or that of a wrapper of SB3's
         found = Found(Verdict.REFUSED, describe(error))
-        own = isinstance(error, OwnError) or "stable_baselines3" in where_from(error)
+        where = traceback.extract_tb(error.__traceback__)[-1].filename
+        own = isinstance(error, OwnError) or "stable_baselines3" in where
         if not own or "step" not in "".join(getattr(error, "__notes__", ())):
             return found._replace(verdict=Verdict.RAW)
     try:

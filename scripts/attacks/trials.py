@@ -1,20 +1,20 @@
 """Trials: what may crash runs in a forked child, one trial after the other, and comes to verdicts."""
 
-import json
 import os
-import select
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import StrEnum
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from types import FrameType
 from typing import NamedTuple
 
 import numpy as np
 from numba.core.caching import IndexDataCacheFile
 
+FORK = get_context("fork")
 SECONDS = 180
 # Events of the interpreter that a model file must not lead to.
 FORBIDDEN = ("pickle.", "os.system", "os.exec", "os.posix_spawn", "subprocess.", "socket.", "shutil.")
@@ -89,50 +89,34 @@ def run_trials(
     """
     number = numbers.start
     while number < numbers.stop:
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(reading)
-            _child(attack, range(number, numbers.stop), seed, writing, forbidden)
-        os.close(writing)
+        receiving, sending = FORK.Pipe(duplex=False)
+        work = (attack, range(number, numbers.stop), seed, sending, forbidden)
+        child = FORK.Process(target=_make_trials, args=work)
+        child.start()
+        sending.close()
         at, timely = ("", ""), True
-        for message in _messages(reading):
-            if message is None:
-                timely = False
-                os.kill(pid, signal.SIGKILL)
-            elif len(message) == 2:
-                at = message
-            else:
-                verdict, detail, memory = message
-                yield Outcome(number, at[0], verdict, f"{at[1]}: {detail}"[:600], memory)
-                number += 1
-        os.close(reading)
-        _, status = os.waitpid(pid, 0)
+        with suppress(EOFError):  # the child has ended, one way or another
+            while timely := receiving.poll(SECONDS):
+                message = receiving.recv()
+                if isinstance(message, Found):
+                    told = f"{at[1]}: {message.detail}"[:600]
+                    yield Outcome(number, at[0], message.verdict, told, message.memory)
+                    number += 1
+                else:
+                    at = message
+        if not timely:
+            child.kill()
+        child.join()
         if number < numbers.stop:
-            died = f"signal {status & 127}" if status & 127 else f"exit {status >> 8}"
+            died = f"signal {-child.exitcode}" if child.exitcode < 0 else f"exit {child.exitcode}"
             verdict, how = (Verdict.CRASH, died) if timely else (Verdict.HANG, f"{SECONDS} s")
             yield Outcome(number, at[0], verdict, f"{at[1]}: {how}")
             number += 1
 
 
-def _messages(reading: int) -> Iterator[list | None]:
-    """Lines of JSON from a child; None if it takes too long, after which there are no more."""
-    text = b""
-    while True:
-        if not select.select([reading], [], [], SECONDS)[0]:
-            yield None
-            return
-        part = os.read(reading, 2**16)
-        if not part:
-            return
-        *lines, text = (text + part).split(b"\n")
-        yield from map(json.loads, lines)
-
-
-def _child(
-    attack: Attack, numbers: range, seed: list[int], writing: int, forbidden: tuple[str, ...]
+def _make_trials(
+    attack: Attack, numbers: range, seed: list[int], sending: Connection, forbidden: tuple[str, ...]
 ) -> None:
-    """The child: never returns."""
     ran: set[str] = set()
 
     def watch(event: str, _: object) -> None:
@@ -143,20 +127,15 @@ def _child(
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
-
-    def send(*message: object) -> None:
-        os.write(writing, json.dumps(message).encode() + b"\n")
-
     for number in numbers:
         try:
-            outcome = attack(number, np.random.default_rng([*seed, number]), send)
+            found = attack(number, np.random.default_rng([*seed, number]), lambda *at: sending.send(at))
         except BaseException as error:
-            outcome = Found(Verdict.RAW, describe(error))
+            found = Found(Verdict.RAW, describe(error))
         if ran:
-            outcome = Found(Verdict.RAN, ", ".join(sorted(ran)))
+            found = Found(Verdict.RAN, ", ".join(sorted(ran)))
             ran.clear()
-        send(*outcome)
-    os._exit(0)
+        sending.send(found)
 
 
 def _numba_reads() -> bool:

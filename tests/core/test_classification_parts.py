@@ -6,11 +6,13 @@ from scipy.special import logsumexp
 from sklearn.datasets import load_digits, load_wine
 
 from oda_rl import ODAClassifier
+from oda_rl._schema import check
+from oda_rl._schema_texts import RefusedError
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.classification.annealing import capacities
 from oda_rl.estimators.classification.book import probabilities
-from oda_rl.estimators.feature_scaling import NO_SCALING, Moments
+from oda_rl.estimators.feature_scaling import NO_SCALING, SCALING, Moments
 
 SQUARED = get_divergence("squared_euclidean")
 
@@ -93,3 +95,15 @@ def test_units_do_not_matter():
     two = ODAClassifier(scale="within", random_state=0).fit(X * factors, y)
     np.testing.assert_allclose(two.predict_proba(X * factors), one.predict_proba(X), atol=1e-6)
     np.testing.assert_allclose(two.relevances_, one.relevances_, rtol=1e-6)
+
+
+def test_a_file_cannot_have_scalings_that_no_data_ask_for():
+    def check_scaling(shift, matrix):
+        check(SCALING, {"shift": shift, "matrix": matrix, "inverse": np.eye(2)}, {"d": 2})
+
+    check_scaling(np.full(2, 1e74), 1e-58 * np.eye(2))
+    check_scaling(np.zeros(2), 1e60 * np.eye(2))
+    with pytest.raises(RefusedError, match="'shift' .* what floats can tell apart"):
+        check_scaling(np.full(2, 1e100), np.eye(2))
+    with pytest.raises(RefusedError, match="'matrix' .* what data can ask for"):
+        check_scaling(np.zeros(2), 1e100 * np.eye(2))
