@@ -103,7 +103,6 @@ def test_a_file_cannot_have_scalings_that_no_data_ask_for():
 
     check_scaling(np.full(2, 1e74), 1e-58 * np.eye(2))
     check_scaling(np.zeros(2), 1e60 * np.eye(2))
-    with pytest.raises(RefusedError, match="'shift' .* what floats can tell apart"):
-        check_scaling(np.full(2, 1e100), np.eye(2))
-    with pytest.raises(RefusedError, match="'matrix' .* what data can ask for"):
-        check_scaling(np.zeros(2), 1e100 * np.eye(2))
+    for shift, matrix in [(1e100, 1.0), (0.0, 1e100)]:
+        with pytest.raises(RefusedError, match="an array float64 of the shape"):
+            check_scaling(np.full(2, shift), matrix * np.eye(2))
