@@ -80,21 +80,19 @@ class Annealer(StoredAnnealer):
     history : list of Level
         One record per finished temperature.
     at_level_end : callable or None
-        Called without arguments when the cells of a temperature are final, before any of them split; if
-        it returns True, the annealing is done.
+        Called when the cells of a temperature are final, before any split; True ends the annealing.
     settle : callable or None
-        Called with a temperature; takes the cells to their equilibrium there, by all samples at hand. It
-        is called when a temperature is finished, and at the next one before cells split.
+        Called with a temperature; takes the cells to their equilibrium there, by all samples at hand,
+        when a temperature is finished, and at the next one before cells split.
     phase : ndarray of shape (2,)
-        Averages over the samples of the present temperature: the expected distortion (eq. 2), and the
-        logarithm of the sum in eq. 13.
+        Averages at the present temperature: the expected distortion (eq. 2), and the logarithm of the
+        sum in eq. 13.
     identities : Identities or None
         Numbers the cells; the codebook's payload then has its field.
 
     Notes
     -----
-    If the codebook's payload has a field `"spread"` with one column per feature, it follows the variance
-    along every feature of the samples that are nearest to the cell.
+    A field `"spread"` of the payload, with one column per feature, follows the variances of the cells.
 
     Raises
     ------
@@ -253,7 +251,7 @@ class Annealer(StoredAnnealer):
     def end_level(self) -> None:
         """Finish the present temperature: merge, prune, cool, split.
 
-        Whoever runs the learning rule in a loop of their own calls this when a temperature is finished.
+        To be called by whoever runs the learning rule in a loop of their own.
         """
         book = self.codebook
         if self.done:
@@ -300,11 +298,7 @@ class Annealer(StoredAnnealer):
         return bifurcations.relocate(self.codebook, MISSING_MARGIN, self.temperature)
 
     def use_stepsize(self, stepsize: Stepsize) -> None:
-        """Take other stepsizes, at the beginning of a temperature.
-
-        Whoever runs the learning rule in a loop of their own, with stepsizes that depend on the number
-        of cells, tells them here: pairs are judged by their growth in the time of the rule.
-        """
+        """Take other stepsizes, at the beginning of a temperature; pairs are judged by them."""
         self.stepsize = stepsize
         if self._pairs.waiting:
             self._pairs.begin(self.codebook, self.stepsize.time(self.n))

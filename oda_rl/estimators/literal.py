@@ -120,22 +120,7 @@ class _Literal(Checked):
         for name, value in options.items():
             setattr(annealer, name, value)
         self.history_: list[LiteralPoint] = []
-
-        def remember() -> bool:
-            theta = book.payload[book.rows("theta"), : len(book)]
-            own = book.labels if n_parameters == 0 else theta.copy()
-            self.history_.append(
-                LiteralPoint(
-                    annealer.temperature,
-                    annealer.n_samples_seen,
-                    book.codevectors,
-                    book.weights / book.weights.sum(),
-                    own,
-                )
-            )
-            return False
-
-        annealer.at_level_end = remember
+        annealer.at_level_end = lambda: self._remember(annealer)
         while not annealer.done:
             part = rng.permutation(len(samples))
             targets = None if outputs is None else outputs[part]
@@ -144,6 +129,14 @@ class _Literal(Checked):
         self.codevectors_, self.weights_ = last.codevectors, last.weights
         self.n_codevectors_, self.temperature_ = len(last.codevectors), last.temperature
         self.n_samples_seen_ = annealer.n_samples_seen
+
+    def _remember(self, annealer: Annealer) -> bool:
+        """Keep the codebook of a temperature; annealing goes on."""
+        book = annealer.codebook
+        weights, theta = book.weights / book.weights.sum(), book["theta"].copy()
+        place = annealer.temperature, annealer.n_samples_seen, book.codevectors
+        self.history_.append(LiteralPoint(*place, weights, theta if len(theta) else book.labels))
+        return False
 
     def _checked(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "codevectors_")

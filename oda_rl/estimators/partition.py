@@ -56,14 +56,12 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         separate. `"literal"` is Algorithm 1 as the paper prints it: twins are merged if they come within
         `tol_merge` (0.1, say), whatever theory tells; with `finish=False` that is all there is.
     init : array-like of shape (n, n_features) or None, default=None
-        Codevectors to begin with, of equal weight, in the units of the data; the mean of the data if not
-        given.
+        Codevectors to begin with, of equal weight, in the units of the data; by default their mean.
     divergence : {"squared_euclidean", "kl", "itakura_saito"} or Divergence, default="squared_euclidean"
         A Bregman divergence; for one of your own see `oda_rl.divergences.Divergence.from_functions`.
     scale : array-like of shape (n_features,) or None, default=None
         What counts as a large difference of each feature, in its own units: divergences, distortions and
-        temperatures are those of X / scale. Codevectors and variances are in the units of X all the
-        same.
+        temperatures are those of X / scale, codevectors and variances in the units of X.
     finish : bool, default=True
         Whether codebooks are taken to the limit of temperature zero, K fixed: by `fit` at the end and
         for every record of `history_` (the annealing itself goes on from the soft ones), by
@@ -93,9 +91,9 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         Samples of a stream that are gathered before the annealing begins. Until then there is one
         codevector, their mean.
     forgetting : {"adwin", None}, default="adwin"
-        Whether a stream is watched: one sample in four is measured before it is learned from, and where
-        ADWIN finds that they are further from the codevectors than before, learning begins anew from the
-        latest samples. `drifts_` tells when. None never forgets: for streams that are ordered.
+        Whether a stream is watched: where ADWIN finds that samples, one in four, are further from the
+        codevectors than before, learning begins anew from the latest. `drifts_` tells when. None never
+        forgets: for streams that are ordered.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
 
@@ -108,9 +106,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     spreads_ : ndarray of shape (n_codevectors, n_features)
         Variances of the samples of every cell about its codevector.
     cell_ids_ : ndarray of shape (n_codevectors,), int64
-        Numbers below `max_codevectors` that stay with their cells while a stream changes the codebook:
-        of two children one keeps the number, of two cells that merge the heavier. `predict` gives
-        indices of `codevectors_`, in which cells may change their places.
+        Numbers below `max_codevectors` that stay with their cells while a stream changes the codebook;
+        `predict` gives indices of `codevectors_`, in which cells may change their places.
     scale_ : ndarray of shape (n_features,) or None
         The scale as an array.
     codevector_labels_ : ndarray of shape (n_codevectors,), int64

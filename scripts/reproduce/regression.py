@@ -94,7 +94,7 @@ def makers(args: Args) -> dict[str, Callable[[int], Any]]:
     """What makes a model of each kind, and a tree, from a number of cells or leaves."""
     options: dict[str, Any] = {"softness": args.softness, "random_state": args.seed}
     ours = {name: partial(ODARegressor, local_model=name, **options) for name in MODELS}
-    constant, seed = ODARegressor(local_model="constant", softness=0.0), args.seed
+    constant, seed = ODARegressor(local_model="constant"), args.seed
     return ours | {
         PRINTED: lambda k: LiteralRegressor(k, random_state=seed),
         OWN_TREE: lambda k: MultiResolutionODA(constant, max_leaves=k, random_state=seed),
