@@ -68,6 +68,7 @@ def write_estimator_report(
         numbers=list(names) if len(names) == len(view.codevectors) else None,
         about=[repr(model)],
         margins=margins,
+        locate=getattr(model, "apply", None),
         levels=model.views(),
         frames=[_frame(model, view, x) for x in samples],
     )

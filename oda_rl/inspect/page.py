@@ -4,6 +4,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,7 @@ def write_page(
     numbers: Sequence[Any] | None = None,
     about: Sequence[str] = (),
     margins: Callable[[Array], Array] | None = None,
+    locate: Callable[[Array], Array] | None = None,
     levels: Sequence[View] = (),
     frames: Sequence[Frame] = (),
     frames_title: str = "Samples",
@@ -72,6 +74,9 @@ def write_page(
         Lines below the title.
     margins : callable, optional
         From points (n, d) to how clear the decision is (n,): the map is pale where that is little.
+    locate : callable, optional
+        From points (n, d) to the index of the codevector in whose cell each lies (n,); by default the
+        one that is nearest by the view.
     levels : sequence of View
         The codebook as it grew: for the slider.
     frames : sequence of Frame
@@ -88,7 +93,9 @@ def write_page(
     drawn = len(view.codevectors) > 0 and d > 1
     low, high = view.limits() if drawn else (np.zeros(d), np.ones(d))
     shown = _coordinates(view, low, high) if drawn else []
-    maps, span = _maps(view, shown, low, high, margins)
+    if locate is None and view.distance is not None:
+        locate = partial(_nearest, view.distance)
+    maps, span = _maps(view, shown, low, high, margins, locate)
     named = view.label_names if view.has_classes else None
     table = table.head(MOST_CELLS)
     own = list(numbers) if numbers is not None else list(range(len(view.codevectors)))
@@ -110,6 +117,7 @@ def write_page(
         "labels": named,
         "range": span,
         "hasmargin": margins is not None,
+        "placed": locate is not None,
         "levels": [_level(one) for one in _thinned(levels)] if drawn else [],
         "frames": [_frame(one, own) for one in frames],
         "framestitle": frames_title,
@@ -130,7 +138,7 @@ def _coordinates(view: View, low: Array, high: Array) -> list[int]:
 
 
 def _maps(
-    view: View, shown: list[int], low: Array, high: Array, margins: Callable[[Array], Array] | None
+    view: View, shown: list[int], low: Array, high: Array, margins: Any, locate: Any
 ) -> tuple[list[dict[str, Any]], str]:
     """Labels, margins and cells over every two coordinates; of labels that are numbers their range."""
     found = []
@@ -143,9 +151,7 @@ def _maps(
         decide = view.decisions or (None if view.has_classes else view.values)
         labels = None if decide is None else np.asarray(decide(asked), dtype=float)
         clear = None if margins is None else margins(asked)
-        cells = np.zeros(len(points), dtype=int)
-        if view.distance is not None:
-            cells = view.distance(points).argmin(axis=1)
+        cells = np.zeros(len(points), dtype=int) if locate is None else locate(points)
         found.append((x, y, labels, clear, cells))
     known = [labels for _, _, labels, _, _ in found if labels is not None]
     ends = (min(map(np.min, known)), max(map(np.max, known))) if known else (0.0, 1.0)
@@ -165,6 +171,10 @@ def _maps(
         }
         for x, y, labels, clear, cells in found
     ], f"from {ends[0]:.4g} (blue) to {ends[1]:.4g} (orange)" if known else ""
+
+
+def _nearest(distance: Callable[[Array], Array], points: Array) -> NDArray[np.int64]:
+    return distance(points).argmin(axis=1)
 
 
 def _most_telling(maps: list[dict[str, Any]], classes: bool) -> int:

@@ -84,6 +84,12 @@ def browser():
     started.quit()
 
 
+def own_cells(model, points):
+    """The names of the cells of points in the table."""
+    at = model.apply(points) if hasattr(model, "apply") else model.view().distance(points).argmin(axis=1)
+    return [str(model.cells()["cell"][i]) for i in at]
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -94,14 +100,18 @@ def browser():
 )
 def test_a_browser_shows_an_estimator_on_a_telephone(model, browser, tmp_path):
     X = np.random.default_rng(0).normal(size=(120, 2))
-    path = write_estimator_report(model.fit(X, X[:, 0] > 0.0), tmp_path / "page.html", X[:9])
+    path = write_estimator_report(model.fit(X, X[:, 0] > 0.7), tmp_path / "page.html", X[:9])
     size = {"width": 420, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(path.as_uri())
     browser.execute_script("go(3)")
     assert "sample 3 of 8" in browser.find_element("css selector", "#frametext").text
+    # the cell in the middle of the map
     browser.find_element("css selector", "#map").click()
-    assert browser.find_elements("css selector", "#table tr.on")
+    shown = browser.find_element("css selector", "#table tr.on td").text
+    ends = np.array(browser.execute_script("return D.limits"))
+    about = (np.array(list(np.ndindex(2, 2))) + SIZE / 2 - 0.5) / SIZE  # four points of the map
+    assert shown in own_cells(model, ends[:, 0] + about * (ends[:, 1] - ends[:, 0]))
     width = browser.execute_script("return document.documentElement.scrollWidth")
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert width <= 420
