@@ -78,12 +78,42 @@ class ClustersMixin:
         """
         return self._find_clusters(self._check_again(X))
 
+    def predict_at(self, X: ArrayLike, temperature: float) -> NDArray[np.int64]:
+        """The cell of every sample when the annealing had come down to a temperature.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        temperature : float
+            The codebook is that of the last record of `history_` that is not colder.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), int64
+            Rows of that record's `codevectors`.
+
+        Raises
+        ------
+        ValueError
+            If the path begins below the temperature.
+        """
+        samples, path = self._check_again(X), self._run.history
+        hot = [point for point in path if point.temperature >= temperature]
+        if not hot:
+            highest = max((point.temperature for point in path), default=-np.inf)
+            raise ValueError(f"temperature must be at most {highest:g}, got {temperature!r}.")
+        return self._nearest(samples, hot[-1])
+
     def _find_clusters(self, samples: Array) -> NDArray[np.int64]:
         if self.n_clusters_ == 1:
             return np.zeros(len(samples), dtype=np.int64)
         path = self._run.history
         found = next(point for point in path if point.n_codevectors == self.n_clusters_)
-        return np.asarray(self._divergence(self._scaled(samples), found.codevectors).argmin(axis=1))
+        return self._nearest(samples, found)
+
+    def _nearest(self, samples: Array, point: PathPoint) -> NDArray[np.int64]:
+        return np.asarray(self._divergence(self._scaled(samples), point.codevectors).argmin(axis=1))
 
     def _count_clusters(self, n_samples: int) -> int:
         critical = float(self._run.annealer.codebook.critical_temperatures.max())

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl._schema import Rules, some
 from oda_rl._types import Array
-from oda_rl._validation import RESCALE, warn_of_scales
+from oda_rl._validation import RESCALE, numbers_of, warn_of_scales
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
 from oda_rl.density import box_around, histogram, log_density
@@ -23,6 +23,7 @@ FITTED = {
     "weights_": "float[K] in [0, inf)",
     "spreads_": "float[K, d] in [0, inf)",
     "labels_?": "int[samples] in [0, K)",
+    "inertia_?": "float in [0, inf)",
     "n_codevectors_": "count in [K, K]",
     "n_samples_seen_": "count",
 }
@@ -35,8 +36,14 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     weights_: Array
     spreads_: Array
     scale_: Array | None = None
+    inertia_: float
 
     # -- using a fitted codebook -----------------------------------------------------------------
+
+    @property
+    def cluster_centers_(self) -> Array:
+        """The codevectors, under the name that scikit-learn's clusterers have for them."""
+        return self.codevectors_
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """The cell of every sample: the index of the nearest codevector.
@@ -67,6 +74,29 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             x / scale from mu / scale.
         """
         return self._divergence(self._scaled(self._check_again(X)), self._scaled(self.codevectors_))
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """The codevectors with the least divergences: samples as the codebook tells them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_codevectors)
+            Divergences, as `transform` gives them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+
+        Raises
+        ------
+        ValueError
+            If there is not one divergence for each codevector.
+        """
+        check_is_fitted(self, "codevectors_")
+        found, k = numbers_of(X, "X"), len(self.codevectors_)
+        if found.ndim != 2 or found.shape[1] != k:
+            raise ValueError(f"X must have a divergence for each of {k} codevectors, got {found.shape}.")
+        return np.asarray(self.codevectors_[found.argmin(axis=1)])
 
     def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the distortion: the mean divergence of the samples from their codevectors.
@@ -199,7 +229,8 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:
         """Publish codevectors, with the weights and variances of their cells among the samples."""
         self.codevectors_ = codevectors
-        nearest, _ = self._assign(samples)
+        nearest, closest = self._assign(samples)
+        self.inertia_ = float(sample_weight @ closest)
         location = np.ascontiguousarray(codevectors.T)
         mass, spread = np.empty(len(codevectors)), np.empty_like(location)
         cell_moments(samples, sample_weight, nearest, len(codevectors), location, mass, spread)

@@ -118,6 +118,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     labels_ : ndarray of shape (n_samples,), int64
         Clusters of the samples of `fit`, below `n_clusters_`, as `predict_clusters` finds them. Not
         there after `partial_fit`. Their cells are `predict(X)`.
+    cluster_centers_, inertia_ : ndarray and float
+        `codevectors_` as scikit-learn names them; the sum of the divergences of the samples of `fit`.
     n_codevectors_ : int
         K.
     temperature_ : float
@@ -331,8 +333,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         codevectors, self.weights_, variances = self._run.codebook()
         self.codevectors_ = self._unscaled(codevectors)
         self.spreads_ = variances if self.scale_ is None else variances * self.scale_**2
-        if hasattr(self, "labels_"):
-            del self.labels_
+        for name in ("labels_", "inertia_"):  # of the samples of a fit
+            self.__dict__.pop(name, None)
         self._publish()
         levels, annealer = len(self._run.path), self._run.annealer
         if annealer is None:

@@ -63,6 +63,8 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         Probabilities of the cells, and variances of their samples.
     labels_ : ndarray of shape (n_samples,)
         Cells of the samples of `fit`. Not there after `partial_fit`.
+    inertia_ : float
+        The sum of their divergences from the codevectors.
     n_codevectors_, n_samples_seen_ : int
         K, and the samples presented.
     history_ : list of Pass
@@ -129,8 +131,8 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         self.n_codevectors_ = len(self.codevectors_)
         self.weights_ = self._count / self._count.sum() if self._count.sum() > 0 else self._count + 1.0
         self.spreads_ = self._spread.T.copy()
-        if hasattr(self, "labels_"):
-            del self.labels_
+        for name in ("labels_", "inertia_"):  # of the samples of a fit
+            self.__dict__.pop(name, None)
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:

@@ -427,3 +427,12 @@ def test_training_twice_gives_the_same_tree_and_leaves_the_data_alone():
     trees = [made("bayes").fit(X, y).codevectors_ for _ in range(2)]
     np.testing.assert_array_equal(*trees)
     np.testing.assert_array_equal(X, kept)
+
+
+def test_leaves_as_features():
+    X, y = load_iris(return_X_y=True)
+    model = MultiResolutionODA(ODAClassifier(), random_state=0).set_output(transform="pandas")
+    found = model.fit_transform(X, y)
+    assert list(found.columns) == list(model.get_feature_names_out())
+    np.testing.assert_array_equal(found.to_numpy().argmax(axis=1), model.apply(X))
+    np.testing.assert_array_equal(found.to_numpy().sum(axis=1), np.ones(len(X)))

@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from oda_rl import ODAPartition
+from oda_rl.datasets import make_gaussians
 
 CENTRES = [(0.0, 0.0), (4.0, 0.0), (0.0, 3.0), (4.0, 4.0)]
 
@@ -376,3 +377,26 @@ def test_a_scale_is_as_if_the_data_were_divided_by_it(tmp_path):
 def test_a_bad_scale_is_refused(scale):
     with pytest.raises(ValueError, match="scale must be 2 positive numbers"):
         ODAPartition(3, scale=scale).fit(blobs())
+
+
+def test_what_users_of_k_means_look_for():
+    X = make_gaussians(300, seed=1)[0]
+    model = ODAPartition(max_codevectors=6, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.cluster_centers_, model.codevectors_)
+    assert model.inertia_ == pytest.approx(-300 * model.score(X))
+    again = model.inverse_transform(model.transform(X))
+    np.testing.assert_array_equal(again, model.codevectors_[model.predict(X)])
+    with pytest.raises(ValueError, match="each of 6 codevectors"):
+        model.inverse_transform(X)
+    model.partial_fit(X)
+    assert not hasattr(model, "inertia_")
+
+
+def test_cells_at_any_temperature_of_the_path():
+    X = make_gaussians(300, seed=1)[0]
+    model = ODAPartition(max_codevectors=6, random_state=0).fit(X)
+    for point in model.history_:
+        nearest = ((X[:, None] - point.codevectors) ** 2).sum(axis=2).argmin(axis=1)
+        np.testing.assert_array_equal(model.predict_at(X, point.temperature), nearest)
+    with pytest.raises(ValueError, match="temperature must be at most"):
+        model.predict_at(X, 1e6)

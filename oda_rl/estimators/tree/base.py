@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import TransformerTags, check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -34,7 +39,7 @@ def _only(kind: str) -> Any:
     return available_if(lambda self: kind_of(self._template) == kind)
 
 
-class TreeEstimator(TreeDensities, Estimator):
+class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TreeDensities, Estimator):
     """A meta-estimator with a tree; the parameters are those of `MultiResolutionODA`."""
 
     estimator: Any
@@ -107,6 +112,25 @@ class TreeEstimator(TreeDensities, Estimator):
             Rows of `codevectors_`.
         """
         return self.tree_.leaf_numbers(self._check_again(X))
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Which leaf every sample is in, as ones among zeros.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_codevectors)
+            Columns as the rows of `codevectors_`; `get_feature_names_out` names them.
+        """
+        return np.eye(self.n_codevectors_)[self.apply(X)]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_codevectors_
 
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -337,4 +361,5 @@ class TreeEstimator(TreeDensities, Estimator):
         tags.regressor_tags = own.regressor_tags
         tags.target_tags = own.target_tags
         tags.input_tags = own.input_tags
+        tags.transformer_tags = TransformerTags()
         return tags
