@@ -53,11 +53,28 @@ def choose_clusters(
     return int(counts[score.argmax()])
 
 
+def _joined(flow: Array, size: Array, n_clusters: int) -> NDArray[np.int64]:
+    """Numbers of clusters of cells (n,), by the flows (n, n) between them and their sizes (n,)."""
+    cluster = np.arange(len(size))
+    for _ in range(len(size) - n_clusters):
+        strength = flow / np.multiply.outer(size, size) ** 0.75
+        np.fill_diagonal(strength, -1.0)
+        i, j = sorted(np.unravel_index(strength.argmax(), strength.shape))
+        flow[i] += flow[j]
+        flow[:, i] += flow[:, j]
+        size[i] += size[j]
+        flow, size = np.delete(np.delete(flow, j, 0), j, 1), np.delete(size, j)
+        cluster[cluster == j] = i
+        cluster -= cluster > j
+    return cluster
+
+
 class ClustersMixin:
     """Clusters along the path of an `ODAPartition`."""
 
     n_clusters_: int
     n_codevectors_: int
+    codevectors_: Array
     _run: Any
     _divergence: Any
     _scaled: Any
@@ -104,6 +121,53 @@ class ClustersMixin:
             highest = max((point.temperature for point in path), default=-np.inf)
             raise ValueError(f"temperature must be at most {highest:g}, got {temperature!r}.")
         return self._nearest(samples, hot[-1])
+
+    def merge_cells(self, X: ArrayLike, n_clusters: int) -> NDArray[np.int64]:
+        """Clusters of any shape, out of cells between which samples lie as densely as in them.
+
+        The flow between two cells are the samples of either that have the other's codevector for their
+        second nearest, and are more than a quarter of the way there. The two with the most flow over
+        (n_i n_j)^(3/4), n_i the samples of a cell, become one, until `n_clusters` are left.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, as a rule those of `fit`; some thirty for each codevector.
+        n_clusters : int
+            How many there are to be, from 1 to the number of codevectors.
+
+        Returns
+        -------
+        ndarray of shape (n_codevectors,), int64
+            The cluster of each cell: that of a sample is `merge_cells(X, n)[predict(X)]`.
+
+        Raises
+        ------
+        ValueError
+            If there cannot be so many.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from oda_rl import ODAPartition
+        >>> X, moon = make_moons(500, noise=0.05, random_state=0)
+        >>> model = ODAPartition(max_codevectors=20, random_state=0).fit(X)
+        >>> found = model.merge_cells(X, 2)[model.predict(X)]
+        >>> bool((found == moon).all() or (found != moon).all())
+        True
+        """
+        samples = self._scaled(self._check_again(X))
+        codevectors, k = self._scaled(self.codevectors_), len(self.codevectors_)
+        if not 1 <= n_clusters <= k:
+            raise ValueError(f"n_clusters must be from 1 to the {k} codevectors, got {n_clusters!r}.")
+        nearest = np.argsort(self._divergence(samples, codevectors), axis=1)
+        own, other = nearest[:, 0], nearest[:, min(1, k - 1)]
+        way = codevectors[other] - codevectors[own]
+        along = ((samples - codevectors[own]) * way).sum(axis=1)
+        between = along > 0.25 * (way**2).sum(axis=1)
+        flow, size = np.zeros((k, k)), np.maximum(np.bincount(own, minlength=k), 1.0)
+        np.add.at(flow, (own[between], other[between]), 1.0)
+        return _joined(flow + flow.T, size, n_clusters)
 
     def _find_clusters(self, samples: Array) -> NDArray[np.int64]:
         if self.n_clusters_ == 1:

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs
+from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 from oda_rl import ODAPartition
@@ -62,3 +62,18 @@ def test_of_a_stream():
     model = ODAPartition(12, random_state=0).partial_fit(np.tile(samples, (4, 1)))
     assert model.n_clusters_ == 4
     assert adjusted_rand_score(labels, model.predict_clusters(samples)) > 0.95
+
+
+def test_cells_merge_to_clusters_of_any_shape():
+    for make in (make_moons, make_circles):
+        options = {"factor": 0.5} if make is make_circles else {}
+        X, kind = make(500, noise=0.05, random_state=100, **options)
+        model = ODAPartition(max_codevectors=20, random_state=100).fit(X)
+        cluster = model.merge_cells(X, 2)
+        assert adjusted_rand_score(kind, cluster[model.predict(X)]) == 1.0
+        assert adjusted_rand_score(kind, model.predict_clusters(X)) < 0.9  # round ones are others
+        assert set(model.merge_cells(X, 5).tolist()) == set(range(5))
+        assert set(model.merge_cells(X, 1).tolist()) == {0}
+        np.testing.assert_array_equal(model.merge_cells(X, 20), np.arange(20))
+    with pytest.raises(ValueError, match="n_clusters must be from 1 to the 20"):
+        model.merge_cells(X, 21)
