@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from sklearn.cluster import HDBSCAN, KMeans
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_blobs,
+    make_circles,
+    make_moons,
+)
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
@@ -84,6 +92,30 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
+def show_shapes(args: Clusters, console: Console) -> None:
+    """Twenty cells merged to as many clusters as there are, of shapes that are not round."""
+    stretch = np.array([[0.6, -0.6], [-0.4, 0.8]])
+    shapes: dict[str, Callable[[int], tuple[Array, Labels]]] = {
+        "moons": lambda seed: make_moons(500, noise=0.05, random_state=seed),
+        "circles": lambda seed: make_circles(500, noise=0.05, factor=0.5, random_state=seed),
+        "anisotropic": lambda seed: make_blobs(500, random_state=170),
+    }
+    table = make_table("Adjusted Rand index of 20 cells merged", "data", "median", "least", "HDBSCAN")
+    for name, make in shapes.items():
+        scores = []
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            samples, labels = make(seed)
+            samples = samples @ stretch if name == "anisotropic" else samples
+            model = ODAPartition(20, random_state=seed).fit(samples)
+            merged = model.merge_cells(samples, len(np.unique(labels)))[model.predict(samples)]
+            density = adjusted_rand_score(labels, by_density(samples, args.max_clusters, seed))
+            scores.append((adjusted_rand_score(labels, merged), density))
+        ours, density = np.array(scores).T
+        median, least = f"{np.median(ours):.3f}", f"{ours.min():.3f}"
+        table.add_row(name, median, least, f"{np.median(density):.3f}")
+    console.print(table)
+
+
 def run_clusters(args: Clusters, console: Console) -> None:
     """The table of `benchmark.py clusters`."""
     table = make_table(
@@ -114,3 +146,4 @@ def run_clusters(args: Clusters, console: Console) -> None:
         table.add_row(name, str(len(np.unique(labels))), *cells)
     console.print(table)
     console.print(f"annealing: best or level on {best} of {len(names)}, quicker than BIC on {quicker}")
+    show_shapes(args, console)
