@@ -52,7 +52,7 @@ def write_page(
     numbers: Sequence[Any] | None = None,
     about: Sequence[str] = (),
     margins: Callable[[Array], Array] | None = None,
-    locate: Callable[[Array], Array] | None = None,
+    locate: Callable[[Array], NDArray[Any]] | None = None,
     levels: Sequence[View] = (),
     frames: Sequence[Frame] = (),
     frames_title: str = "Samples",
