@@ -27,6 +27,8 @@ LEAN: Any = {**OPTIONS, "_nrt": False}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 # Bytes of a line of the processor's cache, and of its longest vectors
 CACHE_LINE = 64
+# What decides of all machine code: the options here, and how groups of arrays are read
+COMPILING = (__file__, str(Path(__file__).with_name("_structs.py")))
 # Where compiled code was found broken: one warning in a process is enough
 BROKEN: list[str] = []
 
@@ -81,7 +83,7 @@ class _KernelCache(FunctionCache):
         self._function = function
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        files = sorted(_files(self._function, {self._function.__code__.co_filename}))
+        files = sorted(_files(self._function, {self._function.__code__.co_filename, *COMPILING}))
         return (*super()._index_key(sig, codegen), *(_digest(path) for path in files))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

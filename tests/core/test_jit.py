@@ -1,5 +1,6 @@
 """Compiled code on disk is made anew where it is broken, with a warning; arrays for compiled loops."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from oda_rl import _jit
 from oda_rl._jit import CACHE_LINE, aligned_zeros, vector_kernel
 
 BROKEN = [
@@ -44,6 +46,27 @@ def test_a_broken_cache_is_compiled_anew_and_a_full_disk_goes_without(tmp_path):
         path.write_bytes(content)
     assert run(tmp_path).count("it is compiled anew") == 1
     assert run(tmp_path) == ""
+
+
+def test_a_change_of_how_code_is_compiled_compiles_anew(tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text("def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    double = importlib.import_module("own").double
+
+    def hits():
+        again = _jit.kernel(double)
+        assert again(2) == 4
+        return sum(again.stats.cache_hits.values())
+
+    assert [hits(), hits()] == [0, 1]
+    digest = _jit._digest
+    for changed in ("_jit.py", "_structs.py"):
+
+        def other(path, changed=changed):
+            return digest(path) + changed.encode() * path.endswith(changed)
+
+        monkeypatch.setattr(_jit, "_digest", other)
+        assert [hits(), hits()] == [0, 1]
 
 
 @pytest.mark.parametrize("shape", [3, (2, 8), (0, 8), (3, 2, 16)])
