@@ -238,9 +238,11 @@ def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Fo
 
 
 def prepare() -> None:
-    """Have all modules imported before a child is forked."""
-    for words in COMMANDS.values():
-        runpy.run_path(str(SCRIPTS / f"{words[0]}.py"), run_name="imported")
+    """Have all modules imported before a child is forked, and all code compiled: it cannot be kept."""
+    for name, (script, *_) in COMMANDS.items():
+        runpy.run_path(str(SCRIPTS / f"{script}.py"), run_name="imported")
+        with desk(name) as (words, _, _):
+            Command(words).wait(10 * SECONDS)
 
 
 ATTACKS: dict[str, Attack] = {

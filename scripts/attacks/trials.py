@@ -95,7 +95,7 @@ def run_trials(
         child.start()
         sending.close()
         at, timely = ("", ""), True
-        with suppress(EOFError):  # the child has ended, one way or another
+        try:
             while timely := receiving.poll(SECONDS):
                 message = receiving.recv()
                 if isinstance(message, Found):
@@ -104,9 +104,11 @@ def run_trials(
                     number += 1
                 else:
                     at = message
-        if not timely:
-            child.kill()
-        child.join()
+        except EOFError:  # the child has ended, one way or another
+            child.join()
+        finally:
+            child.kill()  # it hangs, or nobody asks for more
+            child.join()
         if number < numbers.stop:
             died = f"signal {-child.exitcode}" if child.exitcode < 0 else f"exit {child.exitcode}"
             verdict, how = (Verdict.CRASH, died) if timely else (Verdict.HANG, f"{SECONDS} s")

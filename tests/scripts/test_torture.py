@@ -1,8 +1,10 @@
 """Attacks as `scripts/torture.py` makes them, on small models, and that each verdict can come about."""
 
+import multiprocessing
 import os
 import pickle
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +65,17 @@ def test_the_compiled_code_that_numba_reads_is_no_code_of_a_file(module, monkeyp
     assert verdicts(module, trial, 1) == ["equal"]
     monkeypatch.setattr(module("attacks.trials"), "OWN_READING", ())
     assert verdicts(module, trial, 1) == ["ran code"]
+
+
+def test_trials_that_nobody_asks_for_any_more_end(module):
+    def trial(number, rng, begin):
+        time.sleep(1e6 * number)
+        return module("attacks.trials").Found("equal")
+
+    trials = module("attacks.trials").run_trials(trial, range(3), [0])
+    assert next(trials).verdict == "equal"
+    trials.close()
+    assert multiprocessing.active_children() == []
 
 
 def test_trials_are_the_same_again(module):
