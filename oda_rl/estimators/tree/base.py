@@ -21,15 +21,12 @@ from oda_rl._types import Array
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
-from oda_rl.estimators.drift import Watch
-from oda_rl.estimators.parameters import stored
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples
 from oda_rl.estimators.tree.densities import TreeDensities
-from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
-from oda_rl.estimators.tree.settings import TARGETS, Layer, TreeSettings, kind_of
+from oda_rl.estimators.tree.settings import TARGETS, TreeSettings, kind_of
 from oda_rl.estimators.tree.tree import Tree
 from oda_rl.inspect.table import Table
 from oda_rl.inspect.trees import tree_table
@@ -297,48 +294,6 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TreeDensi
             outputs = settings.kind == "regressor"
             self._units = OutputUnits.of(data, self._flat) if outputs else None
         return data if self._units is None else self._units(data)
-
-    def _stored(self) -> dict[str, Any]:
-        layers = self.layers
-        if not isinstance(layers, int):
-            layers = [Layer.of(layer)._asdict() for layer in layers]
-        self._settings(begin=False)
-        return stored(self, estimator=None, layers=layers, resolutions=None) | {
-            "estimator": [self._session.settings.kind, stored(self._template)["parameters"]],
-            "has_resolutions": self.resolutions is not None,
-        }
-
-    def _get_state(self) -> dict[str, Any]:
-        waiting = None
-        if self._waiting is not None:
-            waiting = {"data": self._waiting._asdict(), "rng": self._rng.bit_generator.state}
-        return {
-            "n_samples_seen": self.n_samples_seen_,
-            "labels": getattr(self, "labels_", None),
-            "units": None if self._units is None else self._units._asdict(),
-            "waiting": waiting,
-            "session": self._fitted.get_state(),
-            "watch": self._watch.get_state(),
-        }
-
-    def _set_state(self, state: dict[str, Any], features: Features) -> None:  # type: ignore[override]
-        self.n_samples_seen_ = state["n_samples_seen"]
-        if state["labels"] is not None:
-            self.labels_ = state["labels"]
-        if state["units"] is not None:
-            self._units = OutputUnits(**state["units"])
-            self._flat = self._units.flat
-        self._waiting = None
-        if state["waiting"] is not None:
-            self._waiting = Data(**state["waiting"]["data"])
-            self._rng = np.random.default_rng()
-            self._rng.bit_generator.state = state["waiting"]["rng"]
-        n_outputs = 1 if self._units is None else len(self._units.mean)
-        sizes = self._n_classes, n_outputs
-        settings = self._settings(begin=True)
-        self._session = TreeSession(settings, features, *sizes, np.random.default_rng())
-        self._session.set_state(state["session"])
-        self._watch = Watch.restored(state["watch"])
 
     def _values(self) -> list[Any]:
         template = self._template

@@ -14,10 +14,14 @@ from oda_rl.estimators.tree.tree import Tree
 class TreeDensities:
     """Densities from the leaves, for a `MultiResolutionODA`."""
 
-    tree_: Tree | property
     weights_: Any
     _template: Any
     _check_again: Any
+
+    @property
+    def tree_(self) -> Tree:
+        """The cells, layer by layer."""
+        raise NotImplementedError
 
     def histogram_density(
         self, X: ArrayLike, box: ArrayLike, n_draws: int = 100_000, seed: int = 0

@@ -7,28 +7,23 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oda_rl import storage
-from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
 from oda_rl._types import Array
 from oda_rl._validation import check_at_least, check_non_negative
-from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
-from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored
+from oda_rl.estimators.drift import Forgetful, Watch
 from oda_rl.estimators.targets import (
     Data,
-    data_schema,
     make_place,
     number_classes,
     number_known_classes,
     number_next_classes,
 )
-from oda_rl.estimators.tree.base import TreeEstimator
-from oda_rl.estimators.tree.features import Features
-from oda_rl.estimators.tree.session import Refinement, TreeSession, session_schema
-from oda_rl.estimators.tree.settings import KINDS, Layer
+from oda_rl.estimators.tree.model_file import StoredTree
+from oda_rl.estimators.tree.session import Refinement, TreeSession
+from oda_rl.estimators.tree.settings import Layer
 
 
 @dataclass(eq=False, repr=False)
-class MultiResolutionODA(Forgetful, TreeEstimator):
+class MultiResolutionODA(Forgetful, StoredTree):
     """Tree-structured progressive learning, each layer of the tree at a resolution of its own.
 
     The cells of a first, small codebook are split again, each by itself, with the samples that fall into
@@ -339,81 +334,3 @@ class MultiResolutionODA(Forgetful, TreeEstimator):
         told = session.refine(found, data, target_error / unit, layer, max_splits)
         self.__dict__.pop("labels_", None)
         return told._replace(error_before=told.error_before * unit, error=told.error * unit)
-
-    # -- storing ---------------------------------------------------------------------------------
-
-    @classmethod
-    def load(  # type: ignore[override]
-        cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None
-    ) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-        resolutions : list, optional
-            Needed if it was saved with functions or transformers of the user's own: the same again,
-            fitted. They are not stored.
-
-        Returns
-        -------
-        MultiResolutionODA
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or holds something else, or resolutions are missing.
-        """
-        state = storage.load(path, cls.__name__, cls._schema())
-        with storage.restoring(path):
-            features = Features.restored(state["session"]["features"], resolutions)
-            specs = [None if one is None else one.spec for one in features.maps]
-            given = specs if state["has_resolutions"] else None
-            model: Self = restored(cls, state, estimator=_template_of(state), resolutions=given)
-            model._set_state(state, features)
-        return model
-
-    @classmethod
-    def _schema(cls) -> dict[str, Schema]:
-        """What a model file holds."""
-        schema = declared(cls)
-        form = schema.pop("form") | {"classes_?": CLASSES}
-
-        def estimator(around: Any, sizes: Sizes) -> Schema:
-            return (set(KINDS), declared(KINDS[around["estimator"][0]])["parameters"])
-
-        def units(around: Any, sizes: Sizes) -> Schema:
-            sizes.setdefault("C", 1)
-            if around["estimator"][0] == "regressor":
-                return {"mean": "float[m]", "deviation": "float[m] in (0, inf)", "flat": may_be_flat}
-            sizes["m"] = 1
-            return None
-
-        def waiting(around: Any, sizes: Sizes) -> Schema:
-            return maybe({"data": data_schema(around["estimator"][0]), "rng": GENERATOR})
-
-        def watch(around: Any, sizes: Sizes) -> Schema:
-            return watch_schema(around["estimator"][0])
-
-        def session(around: Any, sizes: Sizes) -> Schema:
-            model = restored(cls, {**around, "form": {}}, estimator=_template_of(around))
-            return session_schema(model._settings(begin=True))
-
-        return schema | {
-            "form": form,
-            "estimator": estimator,
-            "has_resolutions": "bool",
-            "n_samples_seen": "count",
-            "labels": maybe("count[samples]"),
-            "units": units,
-            "waiting": waiting,
-            "session": session,
-            "watch": watch,
-        }
-
-
-def _template_of(state: dict[str, Any]) -> Any:
-    """The estimator that a tree was built over."""
-    kind, parameters = state["estimator"]
-    return restored(KINDS[kind], {"parameters": parameters, "form": {}})

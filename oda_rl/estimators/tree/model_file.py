@@ -1,0 +1,138 @@
+"""What the model file of a tree holds, and how a tree is made of it."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from oda_rl import storage
+from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
+from oda_rl.estimators.drift import Watch, watch_schema
+from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored, stored
+from oda_rl.estimators.targets import Data, OutputUnits, data_schema
+from oda_rl.estimators.tree.base import TreeEstimator
+from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.session import TreeSession, session_schema
+from oda_rl.estimators.tree.settings import KINDS, Layer
+
+
+class StoredTree(TreeEstimator):
+    """A `MultiResolutionODA` that is written to a file, and read."""
+
+    @classmethod
+    def load(  # type: ignore[override]
+        cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None
+    ) -> Self:
+        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+        resolutions : list, optional
+            Needed if it was saved with functions or transformers of the user's own: the same again,
+            fitted. They are not stored.
+
+        Returns
+        -------
+        MultiResolutionODA
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else, or resolutions are missing.
+        """
+        state = storage.load(path, cls.__name__, cls._schema())
+        with storage.restoring(path):
+            features = Features.restored(state["session"]["features"], resolutions)
+            specs = [None if one is None else one.spec for one in features.maps]
+            given = specs if state["has_resolutions"] else None
+            model: Self = restored(cls, state, estimator=_template_of(state), resolutions=given)
+            model._set_state(state, features)
+        return model
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        """What a model file holds."""
+        schema = declared(cls)
+        form = schema.pop("form") | {"classes_?": CLASSES}
+
+        def estimator(around: Any, sizes: Sizes) -> Schema:
+            return (set(KINDS), declared(KINDS[around["estimator"][0]])["parameters"])
+
+        def units(around: Any, sizes: Sizes) -> Schema:
+            sizes.setdefault("C", 1)
+            if around["estimator"][0] == "regressor":
+                return {"mean": "float[m]", "deviation": "float[m] in (0, inf)", "flat": may_be_flat}
+            sizes["m"] = 1
+            return None
+
+        def waiting(around: Any, sizes: Sizes) -> Schema:
+            return maybe({"data": data_schema(around["estimator"][0]), "rng": GENERATOR})
+
+        def watch(around: Any, sizes: Sizes) -> Schema:
+            return watch_schema(around["estimator"][0])
+
+        def session(around: Any, sizes: Sizes) -> Schema:
+            model = restored(cls, {**around, "form": {}}, estimator=_template_of(around))
+            return session_schema(model._settings(begin=True))
+
+        return schema | {
+            "form": form,
+            "estimator": estimator,
+            "has_resolutions": "bool",
+            "n_samples_seen": "count",
+            "labels": maybe("count[samples]"),
+            "units": units,
+            "waiting": waiting,
+            "session": session,
+            "watch": watch,
+        }
+
+    def _stored(self) -> dict[str, Any]:
+        layers = self.layers
+        if not isinstance(layers, int):
+            layers = [Layer.of(layer)._asdict() for layer in layers]
+        self._settings(begin=False)
+        return stored(self, estimator=None, layers=layers, resolutions=None) | {
+            "estimator": [self._session.settings.kind, stored(self._template)["parameters"]],
+            "has_resolutions": self.resolutions is not None,
+        }
+
+    def _get_state(self) -> dict[str, Any]:
+        waiting = None
+        if self._waiting is not None:
+            waiting = {"data": self._waiting._asdict(), "rng": self._rng.bit_generator.state}
+        return {
+            "n_samples_seen": self.n_samples_seen_,
+            "labels": getattr(self, "labels_", None),
+            "units": None if self._units is None else self._units._asdict(),
+            "waiting": waiting,
+            "session": self._fitted.get_state(),
+            "watch": self._watch.get_state(),
+        }
+
+    def _set_state(self, state: dict[str, Any], features: Features) -> None:  # type: ignore[override]
+        self.n_samples_seen_ = state["n_samples_seen"]
+        if state["labels"] is not None:
+            self.labels_ = state["labels"]
+        if state["units"] is not None:
+            self._units = OutputUnits(**state["units"])
+            self._flat = self._units.flat
+        self._waiting = None
+        if state["waiting"] is not None:
+            self._waiting = Data(**state["waiting"]["data"])
+            self._rng = np.random.default_rng()
+            self._rng.bit_generator.state = state["waiting"]["rng"]
+        n_outputs = 1 if self._units is None else len(self._units.mean)
+        sizes = self._n_classes, n_outputs
+        settings = self._settings(begin=True)
+        self._session = TreeSession(settings, features, *sizes, np.random.default_rng())
+        self._session.set_state(state["session"])
+        self._watch = Watch.restored(state["watch"])
+
+
+def _template_of(state: dict[str, Any]) -> Any:
+    """The estimator that a tree was built over."""
+    kind, parameters = state["estimator"]
+    return restored(KINDS[kind], {"parameters": parameters, "form": {}})
