@@ -1,7 +1,6 @@
 """The interface of Stable-Baselines3 around a learner that is given one transition at a time."""
 
 import inspect
-import time
 from collections import deque
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -10,7 +9,6 @@ import gymnasium as gym
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
-from stable_baselines3.common.utils import safe_mean
 
 from oda_rl._validation import whole_number
 from oda_rl.agents.actions import ActionCodec
@@ -179,16 +177,11 @@ class OnlineAlgorithm(Saving):
         """
         if self.env is None:
             raise ValueError("there is no environment to learn from: call set_env first.")
-        # With numba, which the learner has imported by now; the name of an agent does without.
-        from oda_rl.agents.learner import BadTransitionError
-        from oda_rl.agents.sb3.training_loops import train
-
         total_timesteps = whole_number("total_timesteps", total_timesteps, 0)
         callback_every = whole_number("callback_every", callback_every, 1)
-        if log_interval is not None:
-            log_interval = whole_number("log_interval", log_interval, 1)
-        if planned_timesteps is not None:
-            planned_timesteps = whole_number("planned_timesteps", planned_timesteps, 1)
+        for name, given in (("log_interval", log_interval), ("planned_timesteps", planned_timesteps)):
+            if given is not None:
+                whole_number(name, given, 1)
         fresh = reset_num_timesteps or self._last_obs is None
         total_timesteps, callback = self._setup_learn(
             total_timesteps,
@@ -204,26 +197,25 @@ class OnlineAlgorithm(Saving):
             callback.on_training_start(locals(), globals())
             if fresh:
                 self._begin()
-            try:
-                train(self, total_timesteps, callback, log_interval, callback_every)
-            except NotOneHotError:
-                self._begin_without_states()
-                train(self, total_timesteps, callback, log_interval, callback_every)
+            self._train(total_timesteps, callback, log_interval, callback_every)
         except BaseException as error:
-            self._last_obs = None  # where the environment stands is unknown
             self._end_after(error, callback)
-            where = (
-                f"This was at step {self.num_timesteps} of the training; what was learned before is "
-                "kept and can be saved."
-            )
-            if isinstance(error, BadTransitionError):
-                raise BadTransitionError(f"{error} {where}") from None
-            error.add_note(where)  # of the environment, or of what wraps it
             raise
         finally:
             self.stopping = False
         callback.on_training_end()
         return self
+
+    def _train(self, *arguments: Any) -> None:
+        """Train, and begin anew where one-hot observations turn out to be no states."""
+        # With numba, which the learner has imported by now; the name of an agent does without.
+        from oda_rl.agents.sb3.training_loops import train
+
+        try:
+            train(self, *arguments)
+        except NotOneHotError:
+            self._begin_without_states()
+            train(self, *arguments)
 
     def _begin(self) -> None:
         """Choose the first actions of episodes that have begun."""
@@ -260,32 +252,26 @@ class OnlineAlgorithm(Saving):
         return max(0, self._total_timesteps - self.num_timesteps)
 
     def _end_after(self, error: BaseException, callback: BaseCallback) -> None:
-        """Let callbacks end a training that has failed; what they have to say comes after the error."""
+        """Let callbacks end a training that has failed; the error then says what there is to say."""
+        from oda_rl.agents.learner import BadTransitionError  # with numba, as above
+
+        self._last_obs = None  # where the environment stands is unknown
         try:
             callback.on_training_end()
         except Exception as another:
             error.add_note(f"After it a callback failed, too: {type(another).__name__}: {another}")
+        where = (
+            f"This was at step {self.num_timesteps} of the training; what was learned before is "
+            "kept and can be saved."
+        )
+        if isinstance(error, BadTransitionError):
+            error.args, error.__cause__ = (f"{error} {where}",), None
+        else:
+            error.add_note(where)  # of the environment, or of what wraps it
 
     def decode(self, env: int, action: int) -> Any:
         """What environment `env` takes for the learner's `action`."""
         return self.actions.decode(action)
-
-    def dump_logs(self) -> None:
-        """Write what has been recorded to the log, under SB3's own tags."""
-        elapsed = max((time.time_ns() - self.start_time) / 1e9, 1e-9)
-        steps = self.num_timesteps - self._num_timesteps_at_start
-        if self.ep_info_buffer:
-            self.logger.record("rollout/ep_rew_mean", safe_mean([i["r"] for i in self.ep_info_buffer]))
-            self.logger.record("rollout/ep_len_mean", safe_mean([i["l"] for i in self.ep_info_buffer]))
-        if self.ep_success_buffer:
-            self.logger.record("rollout/success_rate", safe_mean(self.ep_success_buffer))
-        for name, value in self.learner.figures().items():
-            self.logger.record(name, value)
-        self.logger.record("time/episodes", self._episode_num, exclude="tensorboard")
-        self.logger.record("time/fps", int(steps / elapsed))
-        self.logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
-        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
-        self.logger.dump(step=self.num_timesteps)
 
     # -- setting up ------------------------------------------------------------------------------
 

@@ -1,11 +1,13 @@
 """What an agent tells of itself, and its hyperparameters as something that can be changed."""
 
+import time
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.utils import safe_mean
 
 from oda_rl.agents.hyperparameters import Config, override
 
@@ -80,6 +82,23 @@ class Readable(BaseAlgorithm):
             if getattr(config, one.name) != getattr(plain, one.name):
                 told[one.name] = getattr(config, one.name)
         return f"{name}({', '.join(f'{key}={value!r}' for key, value in told.items())})"
+
+    def dump_logs(self) -> None:
+        """Write what has been recorded to the log, under SB3's own tags."""
+        elapsed = max((time.time_ns() - self.start_time) / 1e9, 1e-9)
+        steps = self.num_timesteps - self._num_timesteps_at_start
+        if self.ep_info_buffer:
+            self.logger.record("rollout/ep_rew_mean", safe_mean([i["r"] for i in self.ep_info_buffer]))
+            self.logger.record("rollout/ep_len_mean", safe_mean([i["l"] for i in self.ep_info_buffer]))
+        if self.ep_success_buffer:
+            self.logger.record("rollout/success_rate", safe_mean(self.ep_success_buffer))
+        for name, value in self.learner.figures().items():
+            self.logger.record(name, value)
+        self.logger.record("time/episodes", self._episode_num, exclude="tensorboard")
+        self.logger.record("time/fps", int(steps / elapsed))
+        self.logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
+        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
+        self.logger.dump(step=self.num_timesteps)
 
     def set_hyperparameters(self, **given: Any) -> None:
         """Go on with other values of some hyperparameters, as `model.gamma = 0.995` does with one.

@@ -15,7 +15,7 @@ from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import SOMQ, BadTransitionError, FourierSarsa, TileCodingSarsa, UniformGridQ
-from oda_rl.agents.sb3.callbacks import CodebookCallback, KeepBestCallback
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 
 ALL = [UniformGridQ, SOMQ, TileCodingSarsa, FourierSarsa]
 each = pytest.mark.parametrize("kind", ALL)

@@ -12,8 +12,8 @@ from stable_baselines3.common.callbacks import (
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents.callbacks import CodebookCallback, SnapshotCallback
 from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_due, count_calls
-from oda_rl.agents.sb3.callbacks import CodebookCallback, SnapshotCallback
 
 QUICK = {"warmup_steps": 200, "growth_steps": 1000, "growth_cells": 10, "max_cells": 20}
 

@@ -26,9 +26,9 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import FourierSarsa, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback, SnapshotCallback
 from oda_rl.agents.sb3 import callback_schedule, callbacks
 from oda_rl.agents.sb3.callback_schedule import ProgressBar
-from oda_rl.agents.sb3.callbacks import CodebookCallback, KeepBestCallback, SnapshotCallback
 from oda_rl.agents.sb3.tensorboard import Board
 from oda_rl.plotting import animate_codebook
 

@@ -14,7 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TileCodingSarsa, TwoTimescaleAC, TwoTimescaleQ
-from oda_rl.agents.sb3.callbacks import CodebookCallback, SnapshotCallback
+from oda_rl.agents.callbacks import CodebookCallback, SnapshotCallback
 
 QUICK = {
     "warmup_steps": 200,

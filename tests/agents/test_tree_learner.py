@@ -15,10 +15,10 @@ from tree_learners import HIGH, LOW, make_points
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH
 from oda_rl.agents.explain import explain_observation
-from oda_rl.agents.sb3.callbacks import CodebookCallback, KeepBestCallback
 
 QUICK = {
     "tree": True,

@@ -1,0 +1,174 @@
+"""Callbacks in SB3's style that keep what has been learned: every so often, or at its best."""
+
+import io
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from oda_rl._validation import check_at_least
+from oda_rl.agents.sb3.callback_schedule import NEVER
+from oda_rl.storage import written_whole
+
+if TYPE_CHECKING:
+    from oda_rl.inspect.model import View
+
+
+class SnapshotCallback(BaseCallback):
+    """Keeps what an agent has learned every so often, to draw or animate it when the training is over.
+
+    The warm-up, in which there is no codebook yet, is left out.
+
+    Parameters
+    ----------
+    every : int, default=2000
+        Environment steps between two snapshots. On an environment with compiled dynamics it is called
+        when it is due.
+    stretch : float, default=1.0
+        The interval is multiplied by this after each: with 1.05, say, the beginning, in which the
+        codebook grows, is seen in more detail.
+    verbose : int, default=0
+        Not used.
+
+    Attributes
+    ----------
+    snapshots : list of (int, dict)
+        Environment steps, and the state of the learner then.
+
+    Examples
+    --------
+    >>> from oda_rl.agents import TwoTimescaleQ
+    >>> from oda_rl.agents.callbacks import SnapshotCallback
+    >>> snapshots = SnapshotCallback(every=1000)
+    >>> model = TwoTimescaleQ(env="CartPole-v1", seed=0).learn(4_000, callback=snapshots)
+    >>> [steps for steps, _ in snapshots.snapshots]
+    [2000, 3000, 4000]
+    """
+
+    def __init__(self, every: int = 2000, stretch: float = 1.0, verbose: int = 0) -> None:
+        check_at_least(1, every=every)
+        if not 1.0 <= stretch < 2.0:
+            raise ValueError(f"stretch must be in [1, 2), got {stretch}.")
+        super().__init__(verbose)
+        self.every, self.stretch = every, stretch
+        self.snapshots: list[tuple[int, Any]] = []
+        self._interval = float(every)
+        self._next = every
+
+    def due_at(self, num_timesteps: int) -> int:
+        """Steps at which something may happen next."""
+        return self._next
+
+    def _on_training_start(self) -> None:
+        if self.num_timesteps == 0:
+            self.snapshots.clear()
+            self._interval = float(self.every)
+        self._next = self.num_timesteps + math.ceil(self._interval)
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps >= self._next:
+            self._interval *= self.stretch
+            self._next = self.num_timesteps + math.ceil(self._interval)
+            self._keep()
+        return True
+
+    def _on_training_end(self) -> None:
+        self.num_timesteps = self.model.num_timesteps
+        if not self.snapshots or self.snapshots[-1][0] != self.num_timesteps:
+            self._keep()
+
+    def _keep(self) -> None:
+        learner: Any = self.model.learner  # type: ignore[attr-defined]
+        if learner.is_scaled:
+            self.snapshots.append((self.num_timesteps, learner.get_state(under_way=False)))
+
+    def views(self) -> "list[View]":
+        """What there is to be drawn at each snapshot, for `oda_rl.plotting.animate_codebook`."""
+        from oda_rl.agents.explain.agent_view import restore, view_of_agent
+
+        model: Any = self.model
+        return [view_of_agent(model, restore(model, state), steps) for steps, state in self.snapshots]
+
+
+class KeepBestCallback(EvalCallback):
+    """SB3's `EvalCallback` that gives the model its best greedy policy back at the end of the training.
+
+    Of equally good policies the latest is kept. The steps of the evaluation are not counted as steps of
+    the training. What is given back is all that had been learned at that time; learning can go on from
+    there.
+
+    Parameters
+    ----------
+    eval_env : gymnasium.Env or VecEnv
+        Another environment than the one that is learned from.
+    n_eval_episodes : int, default=20
+        Episodes of each evaluation.
+    eval_freq : int, default=10_000
+        Calls of the callback (steps of every environment) between evaluations.
+    restore : bool, default=True
+        Whether to give the best policy back at the end; otherwise `give_back` does, when it is called.
+    **options
+        As for `EvalCallback`.
+
+    Attributes
+    ----------
+    best_timesteps : int
+        Steps of the training after which the policy that is kept had been reached.
+    best : dict or None
+        The state of the learner then.
+    """
+
+    def __init__(
+        self,
+        eval_env: gym.Env | VecEnv,
+        n_eval_episodes: int = 20,
+        eval_freq: int = 10_000,
+        restore: bool = True,
+        **options: Any,
+    ) -> None:
+        options.setdefault("verbose", 0)
+        super().__init__(eval_env, n_eval_episodes=n_eval_episodes, eval_freq=eval_freq, **options)
+        self.restore = restore
+        self.best_timesteps = 0
+        self.best: dict[str, Any] | None = None
+
+    def _init_callback(self) -> None:
+        with warnings.catch_warnings():  # several episodes at once need other environments than training
+            warnings.filterwarnings("ignore", "Training and eval env are not of the same type")
+            super()._init_callback()
+
+    @property
+    def due_every(self) -> int:
+        """Calls between two at which something may happen."""
+        return self.eval_freq if self.eval_freq > 0 else NEVER
+
+    def _on_step(self) -> bool:
+        place, file = self.log_path, io.BytesIO()
+        self.log_path = file if place else None  # type: ignore[assignment]
+        try:
+            go_on = super()._on_step()
+        finally:
+            self.log_path = place
+        if file.tell():  # SB3 itself would leave half a file when it is killed
+            with written_whole(f"{place}.npz") as path:
+                path.write_bytes(file.getvalue())
+        evaluated = self.eval_freq > 0 and self.n_calls % self.eval_freq == 0
+        if evaluated and self.last_mean_reward >= self.best_mean_reward > -np.inf:
+            self.best = self.model.learner.get_state(under_way=False)  # type: ignore[attr-defined]
+            self.best_timesteps = self.num_timesteps
+        return go_on
+
+    def _on_training_end(self) -> None:
+        super()._on_training_end()
+        if self.restore:
+            self.give_back()
+
+    def give_back(self) -> None:
+        """Give the model its best policy so far, if there is one."""
+        if self.best is not None:
+            self.model.learner.set_state(self.best)  # type: ignore[attr-defined]
+            self.model._last_obs = None  # the episode under way is none of this policy's
