@@ -11,8 +11,8 @@ Every run is kept when it ends; interrupted, the same command makes only the run
 import shlex
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import tyro
 from joblib import effective_n_jobs
@@ -30,19 +30,20 @@ from benchmarks.comparison import (
     pooled_rows,
 )
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
-from benchmarks.runs import Made, carry_out, connect, find_kept, replace_file, tell_run, write_csv
+from benchmarks.runs import Made, carry_out, find_kept, replace_file, tell_run, write_csv
 from benchmarks.tasks import find_threshold
-from common.arguments import Count, Jobs, Positive
+from common.arguments import Count, Positive
 from common.ending import run_and_exit
 from common.pictures import save
 from common.tables import make_console, show_close_table, to_markdown
+from common.workers import Where
 
 # By default
 BESIDE_OURS: tuple[Algorithm, ...] = ("UniformGridQ", "PPO")
 
 
 @dataclass
-class Args:
+class Args(Where):
     """Compare agents on the same environments, seeds and evaluation; draw learning curves.
 
     Ours has its defaults, the baselines their presets for the environment, SB3's agents what RL Zoo
@@ -64,10 +65,6 @@ class Args:
     """Steps between evaluations of 20 greedy episodes."""
     eval_episodes: Positive = 100
     """Greedy episodes at the end."""
-    n_jobs: Jobs = -1
-    """Processes here; -1 for one on each core."""
-    dask: str | None = None
-    """Scheduler of a Dask cluster: use its workers (with oda_rl[agents], one thread each) instead."""
     output: Path = Path("logs/compare")
     """Where the table, the picture and every run are written."""
     fresh: bool = False
@@ -120,7 +117,8 @@ def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Cons
     for line in left_out_of(fields):
         say(line)
     count = len(plans) * len(args.seeds)
-    where = f"on the workers of {args.dask}" if args.dask else f"{at_once(args, count)} at once"
+    here = f"{min(effective_n_jobs(args.n_jobs), count)} at once"
+    where = f"on the workers of {args.dask}" if args.dask else here
     say(f"{count} runs of {args.total_timesteps:,} steps, {where}.")
     for plan in [] if args.fresh else plans:
         kept = find_kept(plan.folder(args.output / "runs"), args.seeds)
@@ -128,25 +126,6 @@ def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Cons
             seeds = "seed" if len(kept) == 1 else "seeds"
             numbers = ", ".join(map(str, kept))
             say(f"  {plan.algorithm} on {plan.env_id}, {seeds} {numbers}: kept from before")
-
-
-def at_once(args: Args, count: int) -> int:
-    """Processes to use here."""
-    return max(1, min(effective_n_jobs(args.n_jobs), count))
-
-
-def run_all(plans: list[Plan], args: Args, client: Any, console: Console) -> Made:
-    """Make all runs that are not kept."""
-    return carry_out(
-        plans,
-        args.seeds,
-        args.output / "runs",
-        console,
-        at_once(args, len(plans) * len(args.seeds)),
-        args.fresh,
-        client,
-        lambda plan, run: tell_run(plan, run, console),
-    )
 
 
 def write_results(fields: list[Field], output: Path) -> None:
@@ -226,23 +205,14 @@ def main(args: Args) -> int:
     """Run, tell, write, draw."""
     console = make_console()
     trouble = complain(args)
-    client = None
-    if trouble is None and args.dask is not None:
-        try:
-            client = connect(args.dask)
-        except ValueError as error:
-            trouble = str(error)
     if trouble is not None:
         console.print(trouble, highlight=False, markup=False)
         return 2
     args.output.mkdir(parents=True, exist_ok=True)
-    try:
-        fields, plans = make_plans(args)
-        tell_plans(fields, plans, args, console)
-        made = run_all(plans, args, client, console) if plans else Made([])
-    finally:
-        if client is not None:
-            client.close()
+    fields, plans = make_plans(args)
+    tell_plans(fields, plans, args, console)
+    told = partial(tell_run, console=console)
+    made = carry_out(plans, args.seeds, args.output / "runs", console, args, args.fresh, told)
     by_env = {field.env_id: field for field in fields}
     for plan, runs in zip(plans, made.runs, strict=True):
         if runs:

@@ -18,7 +18,6 @@ from typing import Any, Literal
 import gymnasium as gym
 import optuna
 import tyro
-from joblib import effective_n_jobs
 from optuna.pruners import HyperbandPruner
 from optuna.samplers import RandomSampler, TPESampler
 from rich.console import Console
@@ -26,19 +25,20 @@ from rich.console import Console
 import oda_rl.agents
 from benchmarks.comparison import Entry
 from benchmarks.plans import Plan
-from benchmarks.runs import carry_out, connect, make_progress, replace_file
+from benchmarks.runs import carry_out, make_progress, replace_file
 from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
-from benchmarks.tuning import Task, find_done, importances, open_storage, processes, search, take_back
-from common.arguments import Count, Jobs, Positive
+from benchmarks.tuning import Task, find_done, importances, open_storage, search, take_back
+from common.arguments import Count, Positive
 from common.choosing import find_algorithm
 from common.ending import run_and_exit
 from common.search_spaces import defaults_of, to_hyperparameters
 from common.tables import make_console, show_table
+from common.workers import Where, WorkersLostError, open_workers
 
 
 @dataclass
-class Args:
+class Args(Where):
     """Look for hyperparameters with Optuna: TPE, and Hyperband that ends what is not promising.
 
     A trial is a training with several seeds, evaluated on the way; its value is the mean return of the
@@ -70,10 +70,6 @@ class Args:
     """Where the study is kept, as Optuna knows it."""
     study_name: str | None = None
     """Name of the study; by default it tells agent, environment, steps and seeds."""
-    n_jobs: Jobs = -1
-    """Trials at a time, each in a process here; -1 for one on each core."""
-    dask: str | None = None
-    """Scheduler of a Dask cluster: use its workers (with oda_rl[agents,tune], one thread each)."""
     log_dir: Path = Path("logs/tune")
     """Where the runs of the comparison and what was found are written."""
 
@@ -116,35 +112,33 @@ def complain(args: Args) -> str | None:
     return None
 
 
-def run_trials(study: optuna.Study, task: Task, args: Args, client: Any, console: Console) -> str | None:
+def run_trials(study: optuna.Study, task: Task, args: Args, console: Console) -> str | None:
     """Make the trials; returns why it ended early, if it did."""
     try:
-        if client is None:  # compiled once, not by every process
+        if args.dask is None:  # compiled once, not by every process
             warm_up(Plan(task.agent, task.env_id, task.total_timesteps))
-        with (
-            processes(effective_n_jobs(args.n_jobs), client) as (submit, jobs),
-            make_progress(console) as progress,
-        ):
+        with open_workers(args) as workers, make_progress(console) as progress:
             bar = progress.add_task("trials", total=args.n_trials, completed=len(find_done(study)))
-            for trial in search(study, task, args.n_trials, submit, jobs):
+            for trial in search(study, task, args.n_trials, workers):
                 progress.advance(bar)
                 ended = f"{trial.value:.1f}" if trial.value is not None else "pruned"
                 console.print(f"  trial {trial.number}: {ended}", highlight=False)
     except KeyboardInterrupt:
         return "Interrupted"
+    except WorkersLostError as error:
+        return f"Ended early: {error}"
     except Exception as error:  # a process was killed, say
         return f"Ended early ({type(error).__name__}: {str(error).strip().partition(chr(10))[0]})"
     return None
 
 
-def compare(options: dict[str, Any], task: Task, args: Args, client: Any, console: Console) -> None:
+def compare(options: dict[str, Any], task: Task, args: Args, console: Console) -> None:
     """The defaults and what was found, on the seeds by which nothing was chosen."""
     every = max(1, task.total_timesteps // 10)
     plans = [
         Plan(task.agent, task.env_id, task.total_timesteps, every, options=one) for one in ({}, options)
     ]
-    jobs = effective_n_jobs(args.n_jobs)
-    made = carry_out(plans, args.report_seeds, args.log_dir / "runs", console, jobs, client=client)
+    made = carry_out(plans, args.report_seeds, args.log_dir / "runs", console, args)
     rows = []
     for name, plan, runs in zip(("defaults", "found"), plans, made.runs, strict=True):
         if runs:
@@ -193,36 +187,30 @@ def main(args: Args) -> int:
     """Search, compare, tell."""
     console = make_console()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    trouble, client = complain(args), None
+    trouble = complain(args)
     try:
         agent = args.algorithm or find_algorithm(["--env-id", args.env_id], args.env_id)
         if trouble is None:
             gym.make(args.env_id).close()
-        if trouble is None and args.dask is not None:
-            client = connect(args.dask)
     except (ValueError, gym.error.Error) as error:
         trouble = str(error)
     if trouble is not None:
         console.print(trouble, highlight=False, markup=False)
         return 2
     task = Task(agent, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes)
-    try:
-        study = make_study(args, task)
-        again = take_back(study)
-        if again:
-            console.print(f"{again} trials of a process that is no more are made again.")
-        early = run_trials(study, task, args, client, console)
-        if early:
-            console.print(f"{early}. What has ended is kept; the same command goes on.", markup=False)
-        if not any(trial.value is not None for trial in find_done(study)):
-            return 1
-        options = show(study, task, args, console)
-        if args.report_seeds and not early:
-            compare(options, task, args, client, console)
-        tell_next(options, task, args, console)
-    finally:
-        if client is not None:
-            client.close()
+    study = make_study(args, task)
+    again = take_back(study)
+    if again:
+        console.print(f"{again} trials of a process that is no more are made again.")
+    early = run_trials(study, task, args, console)
+    if early:
+        console.print(f"{early}. What has ended is kept; the same command goes on.", markup=False)
+    if not any(trial.value is not None for trial in find_done(study)):
+        return 1
+    options = show(study, task, args, console)
+    if args.report_seeds and not early:
+        compare(options, task, args, console)
+    tell_next(options, task, args, console)
     return 1 if early and early != "Interrupted" else 0
 
 

@@ -28,11 +28,11 @@ BRIEFLY = ("--total-timesteps", "2000", "--eval-freq", "1000", "--eval-episodes"
 COMPARED = (
     *("--env-ids", ENV_ID, "--algorithms", "TwoTimescaleAC", "UniformGridQ", "--seeds", "0", "1"),
 )
-BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--jobs", "1", *SMALL)
+BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--n-jobs", "1", *SMALL)
 COMPARED = (
     *("--env-ids", ENV_ID, "--algorithms", "TwoTimescaleAC", "UniformGridQ", "--seeds", "0", "1"),
 )
-BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--jobs", "1", *SMALL)
+BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--n-jobs", "1", *SMALL)
 STUDENT = ("--rounds", "1", "--steps-per-round", "400", "--episodes", "2")
 # What commands read and write stands for itself until they are called.
 MODEL, OUT = "MODEL", "OUT"

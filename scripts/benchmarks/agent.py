@@ -19,11 +19,12 @@ from common.arguments import Count, Positive
 from common.measuring import interval
 from common.pictures import make_panels, number_axis, save
 from common.tables import make_table, show_table, steps_text, yes
+from common.workers import Where
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
 
 
 @dataclass
-class Agent:
+class Agent(Where):
     """Train with several seeds, on all tasks or one; evaluate the last greedy policy, not the best."""
 
     env_id: str | None = None
@@ -41,8 +42,6 @@ class Agent:
     """Steps between evaluations of 20 greedy episodes."""
     eval_episodes: Positive = 100
     """Greedy episodes at the end."""
-    jobs: Positive = 2
-    """Processes."""
     log_dir: Path = Path("logs/benchmark")
     """Every run is kept here when it ends, and not made again by the same code with the same options."""
     fresh: bool = False
@@ -243,7 +242,7 @@ def run_agent(args: Agent, console: Console) -> int:
             skipped.append(f"{short_name(env_id)} is left out: {reason}")
         else:
             plans.append(plan)
-    made = carry_out(plans, args.seeds, args.log_dir, console, args.jobs, args.fresh)
+    made = carry_out(plans, args.seeds, args.log_dir, console, args, args.fresh)
     entries = []
     for plan, runs in zip(plans, made.runs, strict=True):
         threshold = find_threshold(plan.env_id) if args.threshold is None else args.threshold

@@ -15,6 +15,7 @@ from benchmarks.runs import carry_out, tell_run
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, Positive
 from common.tables import show_table
+from common.workers import Where
 from oda_rl.envs import StateAggregation
 from oda_rl.envs.encoding import Encoding
 from sb3_zoo import find_zoo_options
@@ -102,7 +103,7 @@ def run_encodings(args: Encodings, console: Console) -> None:
         args.seeds,
         args.log_dir,
         console,
-        1,
+        Where(n_jobs=1),
         on_run=lambda plan, run: tell_run(plan, run, console),
     )
     titles = {env_id: title for title, env_id in shown.items()}

@@ -1,13 +1,8 @@
-"""Training runs that are kept as they end, so that a long table can be interrupted and resumed.
-
-They are made here, in processes, or on the workers of a Dask cluster.
-"""
+"""Training runs that are kept as they end, so that a long table can be interrupted and resumed."""
 
 import csv
-import importlib
 import io
 import json
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
@@ -17,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-from joblib import Parallel, delayed, parallel_config, wrap_non_picklable_objects
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -32,17 +25,11 @@ from rich.progress import (
 from benchmarks.plans import SB3, Plan, code_version
 from benchmarks.tasks import short_name
 from benchmarks.training import Run, Trained, try_to_train, warm_up
-from common.processes import begin_worker
+from common.workers import Where, WorkersLostError, open_workers
 from oda_rl.storage import written_whole
 
-# Modules of this folder and its neighbours, which the workers of a cluster need not have.
-OWN = ("benchmarks", "common", "sb3_zoo")
 Job = tuple[int, int]
 """Number of the plan, and seed."""
-
-
-class WorkersLostError(RuntimeError):
-    """Not a run has failed, but the processes that make them: killed, or without the package."""
 
 
 @dataclass
@@ -120,15 +107,14 @@ def carry_out(
     seeds: Sequence[int],
     log_dir: Path,
     console: Console,
-    jobs: int = 2,
+    where: Where,
     fresh: bool = False,
-    client: Any = None,
     on_run: Callable[[Plan, Run], None] | None = None,
 ) -> Made:
     """Make the runs of all plans with all seeds that are not kept under `log_dir`, with a progress bar.
 
-    In `jobs` processes here, or on the workers of a Dask `client`; with `fresh` all of them, whatever is
-    kept. Each is kept when it ends, and `on_run` called with its plan.
+    With `fresh` all of them, whatever is kept. Each is kept when it ends, and `on_run` called with its
+    plan.
     """
     folders = [plan.folder(log_dir) for plan in plans]
     found = [{} if fresh else find_kept(folder, seeds) for folder in folders]
@@ -140,7 +126,7 @@ def carry_out(
     try:
         with (
             make_progress(console) as progress,
-            closing(_make(plans, missing, jobs, client)) as results,
+            closing(_make(plans, missing, where)) as results,
         ):
             bar = progress.add_task(
                 first if len(plans) == 1 else "runs",
@@ -159,7 +145,7 @@ def carry_out(
     except KeyboardInterrupt:
         made.interrupted = True
     except WorkersLostError as error:
-        made.failures.append(f"The processes that train were lost: {error}")
+        made.failures.append(f"There is nobody to train: {error}")
         console.print(made.failures[-1], style="red", highlight=False, markup=False)
     made.runs = [[own[seed] for seed in seeds if seed in own] for own in found]
     return made
@@ -205,43 +191,21 @@ def _note(plan: Plan, folder: Path, seed: int, error: str, console: Console) -> 
 
 
 def _make(
-    plans: Sequence[Plan], missing: list[Job], jobs: int, client: Any
+    plans: Sequence[Plan], missing: list[Job], where: Where
 ) -> Generator[tuple[Job, Trained], None, None]:
     """The runs, as they end."""
-    if client is None:
+    if where.dask is None:
         _compile(plans, missing)
-    if client is None and min(jobs, len(missing)) <= 1:
-        for i, seed in missing:
-            yield (i, seed), try_to_train(plans[i], seed)
-        return
-    work = [partial(_run, job, partial(try_to_train, plans[job[0]], job[1])) for job in missing]
-    try:
-        yield from _train_elsewhere(work, jobs, client)
-    except Exception as error:
-        raise WorkersLostError(str(error).strip().partition("\n")[0]) from error
-
-
-def _train_elsewhere(
-    work: list[partial[tuple[Job, Trained]]], jobs: int, client: Any
-) -> Generator[tuple[Job, Trained], None, None]:
-    """Do the work in processes here, or on the workers of a cluster."""
-    if client is not None:
-        with parallel_config(backend="dask", client=client):
-            yield from Parallel(return_as="generator_unordered", batch_size=1)(
-                delayed(by_value(one))() for one in work
-            )
-        return
-    yield from Parallel(
-        n_jobs=min(jobs, len(work)),
-        return_as="generator_unordered",
-        batch_size=1,
-        initializer=begin_worker,
-        initargs=(os.getpid(),),
-    )(delayed(one)() for one in work)
-
-
-def _run(job: Job, train: Callable[[], Trained]) -> tuple[Job, Trained]:
-    return job, train()
+    work = {(i, seed): partial(try_to_train, plans[i], seed) for i, seed in missing}
+    with open_workers(where, len(work)) as workers, closing(workers.results(work)) as results:
+        for job, future in results:
+            error = future.exception()  # not of the run, which is told
+            if error is None:
+                yield job, future.result()
+            elif type(error).__name__ == "KilledWorker":
+                yield job, (None, {}, f"several workers were lost while they made it: {error}")
+            else:
+                raise WorkersLostError(str(error).strip().partition("\n")[0]) from error
 
 
 def _compile(plans: Sequence[Plan], missing: list[Job]) -> None:
@@ -263,34 +227,3 @@ def write_csv(path: Path, rows: Sequence[tuple[Plan, Run]]) -> None:
         writer.writerow([*names, *numbers])
         for plan, run in rows:
             writer.writerow([*(getattr(plan, n) for n in names), *(run[n] for n in numbers)])
-
-
-# -- a cluster ---------------------------------------------------------------------------------------
-
-
-def by_value(function: Callable[[], Any]) -> Callable[[], Any]:
-    """A function that takes the code of these scripts along: workers need only the installed package."""
-    for name in OWN:
-        cloudpickle.register_pickle_by_value(importlib.import_module(name))
-    return wrap_non_picklable_objects(function, keep_wrapper=False)
-
-
-def connect(address: str, timeout: float = 10.0) -> Any:
-    """A client of the Dask scheduler at an address, tcp://host:8786 say; waits so many seconds for it.
-
-    ValueError if `distributed` is not installed, there is no scheduler there, or it has no workers.
-    """
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError("--dask needs distributed: pip install 'oda_rl[dask]'.") from None
-    try:
-        client = Client(address, timeout=timeout)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"there is no Dask scheduler at {address}: {error}") from None
-    try:
-        client.wait_for_workers(1, timeout=timeout)
-    except TimeoutError:
-        client.close()
-        raise ValueError(f"the Dask scheduler at {address} has no workers.") from None
-    return client

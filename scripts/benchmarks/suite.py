@@ -19,6 +19,7 @@ from benchmarks.runs import Made, carry_out, read_newest, replace_file, tell_run
 from benchmarks.tasks import SUITE, Task, find_task
 from common.pictures import save
 from common.tables import show_close_table, to_markdown
+from common.workers import Where
 from sb3_zoo import find_zoo_options
 
 Label = Literal["ours", "random", "PPO", "A2C", "DQN-SAC", "PPO-zoo", "A2C-zoo", "DQN-SAC-zoo"]
@@ -30,7 +31,7 @@ PICTURES = {"suite_steps": "steps", "suite_seconds": "curve_seconds"}
 
 
 @dataclass
-class Suite:
+class Suite(Where):
     """Our default agent, a random policy, and SB3's agents on tasks of many kinds."""
 
     tasks: tuple[str, ...] = ()
@@ -48,8 +49,6 @@ class Suite:
     """Greedy episodes of each of these."""
     eval_episodes: int = 50
     """Greedy episodes at the end."""
-    jobs: int = 2
-    """Processes."""
     log_dir: Path = Path("logs/suite")
     """Every run is kept here when it ends, and not made again by the same code with the same options."""
     only_kept: bool = False
@@ -236,7 +235,7 @@ def run_suite(args: Suite, console: Console) -> int:
         made = Made([next((runs for told, runs, _ in kept if told == plan), []) for plan in plans])
     else:
         told = partial(tell_run, console=console)
-        made = carry_out(plans, args.seeds, args.log_dir, console, args.jobs, on_run=told)
+        made = carry_out(plans, args.seeds, args.log_dir, console, args, on_run=told)
     by_task = {task: Field(task.env_id, float("inf"), task.best) for task in tasks}
     for (label, task, plan), runs in zip(labelled, made.runs, strict=True):
         if runs:

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple, Self
@@ -24,9 +25,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.classification_sets import KNOWN, SETS, UNTOUCHED, load
 from benchmarks.regression import show_regression, show_regression_stream
-from common.arguments import Count, Positive
+from common.arguments import Count, Jobs, Positive
 from common.measuring import timed
 from common.tables import show_table
+from common.workers import Where, open_workers
 from oda_rl import MultiResolutionODA, ODAClassifier
 from oda_rl._types import Array, Labels
 
@@ -35,9 +37,11 @@ TIE = 0.5
 
 
 @dataclass
-class Supervised:
+class Supervised(Where):
     """Measure ODAClassifier and a tree of it, always with their defaults, on twenty data sets."""
 
+    n_jobs: Jobs = 1
+    """Data sets at a time, each in a process here; -1 for one on each core."""
     data_dir: Path | None = None
     """Folder with pima*.csv, adult*.csv and creditcard*.csv (header, last column `label`)."""
     datasets: tuple[str, ...] = tuple(SETS)
@@ -99,24 +103,25 @@ def classifiers(seed: int) -> dict[str, Any]:
     }
 
 
-def measure(samples: Array, labels: Labels, seeds: Sequence[int]) -> dict[str, Result]:
+def measure(samples: Array, labels: Labels, seeds: Sequence[int], threads: int = 1) -> dict[str, Result]:
     """Fit all classifiers on all of five folds, one after the other on each."""
     results = {name: Result([], [], [], []) for name in classifiers(0)}
     some = slice(None, None, max(1, len(samples) // 200))
-    for model in classifiers(0).values():
-        model.fit(samples[some], labels[some])  # so that no seconds are the compiler's
-    for seed in seeds:
-        folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-        for train, test in folds.split(samples, labels):
-            for name, model in classifiers(seed).items():
-                result = results[name]
-                result.seconds.append(
-                    timed(model.fit, samples[train], labels[train], clock=process_time)[1]
-                )
-                predicted = model.predict(samples[test])
-                result.accuracy.append(100.0 * float(np.mean(predicted == labels[test])))
-                result.f1.append(100.0 * float(f1_score(labels[test], predicted, average="macro")))
-                result.size.append(len(pickle.dumps(model)))
+    with threadpool_limits(threads):
+        for model in classifiers(0).values():
+            model.fit(samples[some], labels[some])  # so that no seconds are the compiler's
+        for seed in seeds:
+            folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+            for train, test in folds.split(samples, labels):
+                for name, model in classifiers(seed).items():
+                    result = results[name]
+                    result.seconds.append(
+                        timed(model.fit, samples[train], labels[train], clock=process_time)[1]
+                    )
+                    predicted = model.predict(samples[test])
+                    result.accuracy.append(100.0 * float(np.mean(predicted == labels[test])))
+                    result.f1.append(100.0 * float(f1_score(labels[test], predicted, average="macro")))
+                    result.size.append(len(pickle.dumps(model)))
     return results
 
 
@@ -152,22 +157,25 @@ def rows_of(results: dict[str, dict[str, Result]]) -> list[list[str]]:
 
 def run_supervised(args: Supervised, console: Console) -> None:
     """The tables of `benchmark.py supervised`."""
-    results = {}
-    with threadpool_limits(args.threads):
-        for name in args.datasets:
-            try:
-                samples, labels = load(name, args.data_dir, args.samples)
-            except OSError as error:
-                console.print(error)
-                continue
-            results[name] = measure(samples, labels, args.seeds)
-        title = f"5-fold accuracy, %, seeds {args.seeds}, {args.samples:,} samples at most"
-        show_table(console, title, ("data", *classifiers(0)), rows_of(results))
-        console.print(
-            "ODA, ODA tree: ODAClassifier, and MultiResolutionODA over it, as they are. forest: 100 "
-            "trees. boosting: HistGradientBoostingClassifier. mixtures: three Gaussians per class. "
-            f"against: data sets on which ODA wins, ties (within {TIE} points) and loses."
-        )
-        if args.regression:
+    work = {}
+    for name in args.datasets:
+        try:
+            data = load(name, args.data_dir, args.samples)
+        except OSError as error:
+            console.print(error)
+            continue
+        work[name] = partial(measure, *data, args.seeds, args.threads)
+    with open_workers(args, len(work)) as workers:
+        found = {name: future.result() for name, future in workers.results(work)}
+    title = f"5-fold accuracy, %, seeds {args.seeds}, {args.samples:,} samples at most"
+    rows = rows_of({name: found[name] for name in work})
+    show_table(console, title, ("data", *classifiers(0)), rows)
+    console.print(
+        "ODA, ODA tree: ODAClassifier, and MultiResolutionODA over it, as they are. forest: 100 "
+        "trees. boosting: HistGradientBoostingClassifier. mixtures: three Gaussians per class. "
+        f"against: data sets on which ODA wins, ties (within {TIE} points) and loses."
+    )
+    if args.regression:
+        with threadpool_limits(args.threads):
             show_regression(console)
             show_regression_stream(console)

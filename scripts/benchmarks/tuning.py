@@ -9,9 +9,9 @@ import io
 import os
 import socket
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,22 +20,19 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import psutil
-from joblib.externals.loky import ProcessPoolExecutor
 from optuna import Study, Trial
 from optuna.importance import get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 import oda_rl.agents
 from benchmarks.plans import Plan, make_model
-from benchmarks.runs import by_value
 from benchmarks.training import EVALUATION_SEED, Evaluation
-from common.processes import begin_worker
 from common.search_spaces import suggest
+from common.workers import Workers
 
 OWNER = "process"
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 Models = list[bytes]
-Submit = Callable[[Callable[[], Any]], Future]
 
 
 @dataclass(frozen=True)
@@ -112,24 +109,22 @@ def take_back(study: Study) -> int:
     return lost
 
 
-def search(study: Study, task: Task, n_trials: int, submit: Submit, jobs: int) -> Iterator[FrozenTrial]:
-    """Make trials until the study has so many, `jobs` at a time; yields each as it ends.
-
-    `submit(function)` has a process or a worker of a cluster call the function.
-    """
+def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterator[FrozenTrial]:
+    """Make trials until the study has so many, one for each of the workers; yields each as it ends."""
     running: dict[Future, tuple[Trial, dict[str, Any], int]] = {}
 
     def go_on(trial: Trial, options: dict[str, Any], rung: int, models: Models) -> None:
-        running[submit(partial(train_rung, task, options, rung, models))] = trial, options, rung
+        rung_of = partial(train_rung, task, options, rung, models)
+        running[workers.submit(rung_of)] = trial, options, rung
 
     while True:
-        while len(running) < jobs and len(find_done(study)) + len(running) < n_trials:
+        while len(running) < workers.n and len(find_done(study)) + len(running) < n_trials:
             trial = study.ask()
             trial.set_user_attr(OWNER, f"{socket.gethostname()}:{os.getpid()}")
             go_on(trial, suggest(trial, task.agent), 1, [])
         if not running:
             return
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
+        for future in workers.wait(running):
             trial, options, rung = running.pop(future)
             value, models = future.result()
             diverged, last = not np.isfinite(value), rung == task.rungs
@@ -158,22 +153,3 @@ def importances(study: Study) -> dict[str, float]:
             return get_param_importances(study)
         except (RuntimeError, ValueError, UserWarning):
             return {}
-
-
-@contextmanager
-def processes(jobs: int, client: Any) -> Iterator[tuple[Submit, int]]:
-    """Who is given functions to call, and how many at a time: a cluster, processes, or this one."""
-    if client is not None:
-        cluster = client.get_executor(pure=False)
-        yield lambda function: cluster.submit(by_value(function)), sum(client.nthreads().values())
-    elif jobs > 1:
-        with ProcessPoolExecutor(jobs, initializer=begin_worker, initargs=(os.getpid(),)) as pool:
-            yield lambda function: pool.submit(by_value(function)), jobs
-    else:
-        yield _call_here, 1
-
-
-def _call_here(function: Callable[[], Any]) -> Future:
-    future: Future = Future()
-    future.set_result(function())
-    return future

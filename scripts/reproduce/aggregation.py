@@ -34,6 +34,7 @@ from common.ending import run_and_exit
 from common.measuring import interquartile_mean, interval
 from common.pictures import number_axis, write_down
 from common.tables import to_markdown
+from common.workers import Where
 from oda_rl.agents.baselines import preset
 from oda_rl.agents.sb3.agents import AS_PRINTED
 
@@ -61,7 +62,7 @@ MARKERS = {"UniformGridQ": "s", "SOMQ": "D", OURS: "o", LIMITED: "^", PRINTED: "
 
 
 @dataclass
-class Args:
+class Args(Where):
     """Reproduce the paper's figure on state aggregation (Fig. 5): timesteps against aggregate states."""
 
     out: Path = Path("logs/aggregation")
@@ -86,8 +87,6 @@ class Args:
     """Series to compare."""
     eval_episodes: int = 50
     """Greedy episodes at the end."""
-    jobs: int = 2
-    """Processes."""
     fresh: bool = False
     """Make the runs again that the same code has made already."""
 
@@ -150,7 +149,7 @@ def run_all(args: Args, console: Console) -> list[Result]:
                 console.print(f"{TITLES.get(method, method)} is left out: {reason}", highlight=False)
                 break
             console.print(f"{TITLES.get(method, method)}, {setting}", highlight=False)
-            made = carry_out([plan], args.seeds, args.out / "runs", console, args.jobs, args.fresh)
+            made = carry_out([plan], args.seeds, args.out / "runs", console, args, args.fresh)
             if made.runs[0]:
                 results.append(to_result(method, setting, made.runs[0]))
             if made.interrupted:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 BRIEFLY = [
     *("--total-timesteps", 3000, "--seeds", 0, 1, "--eval-freq", 1000, "--eval-episodes", 2),
-    *("--jobs", 1, "--growth-cells", 10, "--max-cells", 20),
+    *("--n-jobs", 1, "--growth-cells", 10, "--max-cells", 20),
 ]
 
 

@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_is_told_before_the_training(run, tmp_path):
         ("evaluate", ("model.npz", "--episodes", 0), "--episodes"),
         ("compare", ("--n-jobs", 0), "--n-jobs: must be a whole number, 1 or more or -1; got 0"),
         ("compare", ("--seeds", -1), "--seeds"),
-        ("benchmark", ("agent", "--jobs", 0), "--jobs"),
+        ("benchmark", ("agent", "--n-jobs", 0), "--n-jobs"),
     ],
 )
 def test_numbers_out_of_range_are_refused_by_name(script, options, told, run):

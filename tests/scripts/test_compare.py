@@ -1,7 +1,6 @@
 """Comparing agents: the same evaluation for all, runs that are kept, tables."""
 
 import csv
-import importlib
 import json
 import re
 import signal
@@ -49,7 +48,8 @@ def compared(tmp_path_factory):
     """Two environments, on one of which two of four algorithms cannot be run."""
     output = tmp_path_factory.mktemp("compare")
     algorithms = ("TwoTimescaleQ", "UniformGridQ", "A2C", "DQN")
-    args = compare.Args(algorithms, ("CartPole-v1", "Pendulum-v1"), output=output, **BRIEFLY)
+    env_ids = ("CartPole-v1", "Pendulum-v1")
+    args = compare.Args(algorithms=algorithms, env_ids=env_ids, output=output, **BRIEFLY)
     assert compare.main(args) == 0
     return output
 
@@ -208,31 +208,6 @@ def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys, 
     assert f"{', '.join(map(str, kept))}: kept from before" in output
 
 
-def test_on_a_cluster_the_runs_are_the_same(tmp_path, compared, capsys):
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as workers:
-        code, output = run_compare(
-            tmp_path, capsys, algorithms=("UniformGridQ",), dask=workers.scheduler_address
-        )
-    assert code == 0, output
-    assert f"2 runs of 1,000 steps, on the workers of {workers.scheduler_address}" in output
-    here = read_runs(compared, "UniformGridQ", "CartPole-v1")
-    there = read_runs(tmp_path)
-    assert len(there) == 2
-    for path, run in there.items():
-        twin = here[compared / path.relative_to(tmp_path)]
-        for name in ("returns", "steps", "curve_returns", "numbers"):
-            assert run[name] == twin[name]
-
-
-def test_no_cluster():
-    pytest.importorskip("distributed")
-    with pytest.raises(ValueError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
-        runs.connect("tcp://127.0.0.1:9", timeout=0.2)
-
-
 class Push:
     """A policy that always does the same."""
 
@@ -321,12 +296,6 @@ def test_steps_and_seconds_to_the_threshold():
     entry = comparison.Entry(plan, [run, {**run, "curve": [1.0, 2.0, 3.0]}], threshold=5.0)
     assert entry.to_threshold("steps").tolist() == [20, np.inf]
     assert entry.to_threshold("curve_seconds").tolist() == [2.0, np.inf]
-
-
-def test_modules_that_travel_to_a_cluster_are_those_of_the_scripts():
-    for name in runs.OWN:
-        module = importlib.import_module(name)
-        assert ROOT / "scripts" in Path(module.__spec__.origin or next(iter(module.__path__))).parents
 
 
 def test_numbers_have_the_digits_that_say_something():

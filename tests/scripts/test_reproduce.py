@@ -80,7 +80,7 @@ def test_aggregation(tmp_path, run):
     code, output = run(
         "reproduce/aggregation",
         *("--out", tmp_path, "--methods", "TwoTimescaleQ", "--t-min", 0.3, 0.1, "--seeds", 0, 1),
-        *("--total-timesteps", 13_000, "--eval-episodes", 2, "--jobs", 1),
+        *("--total-timesteps", 13_000, "--eval-episodes", 2, "--n-jobs", 1),
     )
     assert code == 0, output
     assert str(tmp_path) in output

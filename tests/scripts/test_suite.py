@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture
 def suite(run, tmp_path):
     """Run the suite briefly, kept in the folder of the test."""
-    briefly = ("--jobs", 1, "--evaluations", 2, "--curve-episodes", 2, "--eval-episodes", 3)
+    briefly = ("--n-jobs", 1, "--evaluations", 2, "--curve-episodes", 2, "--eval-episodes", 3)
     return lambda *more: run("benchmark", "suite", "--log-dir", tmp_path, *briefly, *more)
 
 

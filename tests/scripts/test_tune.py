@@ -94,8 +94,7 @@ def test_what_does_not_get_better_is_pruned(tuning, task, monkeypatch):
     study = optuna.create_study(
         direction="maximize", pruner=optuna.pruners.SuccessiveHalvingPruner(1, reduction_factor=2)
     )
-    with tuning.processes(1, None) as (submit, jobs):
-        ended = list(tuning.search(study, task, 4, submit, jobs))
+    ended = list(tuning.search(study, task, 4, tuning.Workers()))
     assert [trial.state.name for trial in ended] == ["COMPLETE"] + ["PRUNED"] * 3
     assert rungs == [1, 2, 3, 1, 1, 1]
 

@@ -238,11 +238,8 @@ class Growth:
             k = min(rule.max_codevectors, len(labels) // samples_per_codevector)
             own = Data(samples, labels, data.weight[rows])
             regions.append((self.settings.annealing, rule._replace(max_codevectors=k), own, order))
-        if self.settings.n_jobs in (None, 1) or len(regions) == 1:
-            found = [anneal_region(*region) for region in regions]
-        else:
-            threads = Parallel(n_jobs=self.settings.n_jobs, prefer="threads")
-            found = threads(delayed(anneal_region)(*region) for region in regions)
+        threads = Parallel(n_jobs=self.settings.n_jobs, prefer="threads")
+        found = threads(delayed(anneal_region)(*region) for region in regions)
         return self.split(depth, chosen, found, layer, at, scaled, data, look_ahead)
 
     def split(

@@ -1,0 +1,170 @@
+"""Work is done the same wherever it is done, and whoever is lost costs only what it was doing."""
+
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import cloudpickle
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.datasets import load_iris
+from sklearn.model_selection import cross_val_score
+
+from oda_rl import MultiResolutionODA, ODAClassifier
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+ROOT = Path(__file__).parents[2]
+RUNS = ("--algorithms", "UniformGridQ", "--total-timesteps", 1000, "--eval-freq", 500)
+
+
+@pytest.fixture
+def workers(module):
+    return module("common.workers")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Four workers; a task that two of them have not survived is given up."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as made,
+    ):
+        yield made
+
+
+def square(number):
+    return number * number
+
+
+def fail():
+    raise ValueError("it cannot be done")
+
+
+def leave_a_note(folder, number):
+    """Say who begins this, and take a while."""
+    with (folder / "begun.txt").open("a") as notes:
+        notes.write(f"{number} {os.getpid()}\n")
+    time.sleep(0.2)
+    return number
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_every_piece_of_work_comes_back_under_its_key(workers, n_jobs):
+    work = {f"of {i}": partial(square, i) for i in range(5)} | {"none": fail}
+    with workers.open_workers(workers.Where(n_jobs)) as here:
+        found = dict(here.results(work))
+    assert {key: one.result() for key, one in found.items() if key != "none"} == {
+        f"of {i}": i * i for i in range(5)
+    }
+    assert str(found["none"].exception()) == "it cannot be done"
+
+
+def test_who_looks_at_no_more_results_has_no_more_made(workers):
+    made = []
+    with workers.open_workers(workers.Where(1)) as here:
+        results = here.results({i: partial(made.append, i) for i in range(5)})
+        next(results)
+        results.close()
+    assert made == [0]
+
+
+def test_processes_that_are_killed_are_told(workers):
+    with (
+        workers.open_workers(workers.Where(2)) as here,
+        pytest.raises(workers.WorkersLostError, match=r"killed|terminated"),
+    ):
+        list(here.results({i: partial(die, i) for i in range(3)}))
+
+
+def numbers_of(folder):
+    """What the runs in a folder have learned."""
+    kept = {path.name: json.loads(path.read_text())["run"] for path in folder.glob("runs/*/*/*.json")}
+    return {
+        name: [run[part] for part in ("returns", "steps", "curve_returns", "numbers")]
+        for name, run in kept.items()
+    }
+
+
+def test_runs_are_the_same_with_one_two_and_four(run, cluster, tmp_path):
+    told = {
+        "one": ("--n-jobs", 1),
+        "two": ("--n-jobs", 2),
+        "four": ("--dask", cluster.scheduler_address),
+    }
+    for name, where in told.items():
+        code, output = run("compare", *RUNS, "--eval-episodes", 2, "--output", tmp_path / name, *where)
+        assert code == 0, output
+    assert f"3 runs of 1,000 steps, on the workers of {cluster.scheduler_address}" in output
+    one, two, four = (numbers_of(tmp_path / name) for name in told)
+    assert len(one) == 3
+    assert one == two == four
+
+
+def test_estimators_are_the_same_with_one_and_four(cluster, module):
+    where, data = module("common.workers"), load_iris(return_X_y=True)
+    model = ODAClassifier(max_codevectors=9, random_state=0)
+    tree = MultiResolutionODA(ODAClassifier(max_codevectors=4), layers=2, random_state=0)
+    scores = cross_val_score(model, *data)
+    grown = tree.fit(*data).predict_proba(data[0])
+    with where.connect(cluster.scheduler_address), parallel_config("dask"):
+        np.testing.assert_array_equal(cross_val_score(model, *data), scores)
+        again = tree.set_params(n_jobs=4).fit(*data).predict_proba(data[0])
+    np.testing.assert_array_equal(again, grown)
+
+
+def test_a_worker_that_is_killed_costs_only_what_it_was_doing(workers, cluster, tmp_path):
+    work = {i: partial(leave_a_note, tmp_path, i) for i in range(40)}
+    with workers.open_workers(workers.Where(dask=cluster.scheduler_address)) as there:
+        results = there.results(work)
+        found = dict([next(results)])
+        victim = int((tmp_path / "begun.txt").read_text().splitlines()[-1].split()[1])
+        os.kill(victim, signal.SIGKILL)
+        found |= dict(results)
+    assert {key: one.result() for key, one in found.items()} == {i: i for i in range(40)}
+    begun = [line.split() for line in (tmp_path / "begun.txt").read_text().splitlines()]
+    twice = [number for number, times in Counter(number for number, _ in begun).items() if times > 1]
+    assert len(twice) <= 2  # under way, or done by a worker that had not told yet
+    for number in twice:
+        assert str(victim) in [pid for one, pid in begun if one == number]
+
+
+def test_work_that_kills_whoever_does_it_is_given_up_alone(workers, cluster):
+    work = {"bad": partial(die, 0)} | {i: partial(square, i) for i in range(6)}
+    with workers.open_workers(workers.Where(dask=cluster.scheduler_address)) as there:
+        found = dict(there.results(work))
+    assert type(found.pop("bad").exception()).__name__ == "KilledWorker"
+    assert {key: one.result() for key, one in found.items()} == {i: i * i for i in range(6)}
+
+
+def test_a_cluster_that_has_lost_all_workers_is_not_waited_for(workers, cluster, monkeypatch, tmp_path):
+    monkeypatch.setattr(workers, "PATIENCE", 0.5)
+    work = {i: partial(time.sleep, 4.0) for i in range(8)}
+    with workers.open_workers(workers.Where(dask=cluster.scheduler_address)) as there:
+        threading.Timer(0.5, cluster.scale, (0,)).start()
+        with pytest.raises(workers.WorkersLostError, match="no worker"):
+            list(there.results(work))
+
+
+def test_no_cluster(workers, run, tmp_path):
+    pytest.importorskip("distributed")
+    with pytest.raises(workers.WorkersLostError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
+        workers.connect("tcp://127.0.0.1:9", timeout=0.2)
+
+
+def test_modules_that_travel_to_a_cluster_are_those_of_the_scripts(workers):
+    for name in workers.OWN:
+        module = importlib.import_module(name)
+        assert ROOT / "scripts" in Path(module.__spec__.origin or next(iter(module.__path__))).parents
