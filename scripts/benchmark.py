@@ -28,10 +28,11 @@ from benchmarks.agent import Agent, QAgent, run_agent
 from benchmarks.clusters import Clusters, run_clusters
 from benchmarks.cold import Cold, run_cold
 from benchmarks.encodings import Encodings, run_encodings
+from benchmarks.envs import Envs, run_envs
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
 from benchmarks.programs import Programs, run_programs
-from benchmarks.speed import COMPILED, Envs, Speed, run_envs, run_speed
+from benchmarks.speed import COMPILED, Speed, run_speed
 from benchmarks.streams import Streams, run_streams
 from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
@@ -39,6 +40,7 @@ from benchmarks.trees import Trees, run_trees
 from common.choosing import find_algorithm
 from common.ending import run_and_exit
 from common.tables import make_console
+from common.workers import WorkersLostError
 
 COMMANDS = {
     "agent": (Agent, run_agent),
@@ -60,7 +62,10 @@ COMMANDS = {
 def main(args: Any) -> int:
     """Run one benchmark."""
     run: Any = next(run for kind, run in COMMANDS.values() if isinstance(args, kind))
-    return run(args, make_console()) or 0
+    try:
+        return run(args, make_console()) or 0
+    except WorkersLostError as error:
+        sys.exit(f"It cannot go on: {error}")
 
 
 def parse(arguments: Sequence[str] | None = None) -> Any:

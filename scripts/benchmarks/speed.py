@@ -1,4 +1,4 @@
-"""Speed: training, flat and on a tree, a decision, the import, the wrapper's share, environments."""
+"""Speed: training, flat and on a tree, a decision, the import, the share of the wrapper."""
 
 import os
 import subprocess
@@ -12,31 +12,33 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numba
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 
 import oda_rl.envs
+from benchmarks.envs import GYMNASIUM, environment_speed
 from benchmarks.plans import CURVE_EPISODES
 from benchmarks.training import EVALUATION_SEED, CurveCallback, Evaluation
 from common.arguments import Positive
 from common.measuring import repeated_seconds
-from common.tables import make_table, show_table
+from common.tables import make_table
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.sb3.callback_schedule import ProgressBar
-from oda_rl.envs import StartBlock, StateAggregation, find_dynamics
+from oda_rl.envs import StateAggregation
 
 # Turns in which training with and without logging take each other's place
 ALTERNATIONS = 7
-COMPILED, GYMNASIUM = "oda_rl/CartPole-v1", "CartPole-v1"
+COMPILED = "oda_rl/CartPole-v1"
 # What is timed in the compiled loop: title, options, steps per second to be reached.
 VARIANTS: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("compiled loop, soft, linear (default)", {}, 1.5e6),
     ("compiled loop, soft, constant", {"local_model": "constant"}, 1.5e6),
     ("compiled loop, nearest cell, linear", {"softness": 0.0}, 3e6),
+    ("compiled loop, four environments, soft, linear", {"n_envs": 4}, 1.5e6),
     ("compiled loop, nearest cell, constant", {"softness": 0.0, "local_model": "constant"}, 3e6),
 )
 SOLVED = 475.0
@@ -71,10 +73,10 @@ def import_seconds() -> float:
     return float(np.median(full) - np.median(empty))
 
 
-def make_agent(env_id: str, cells: int, seed: int = 0, **options: Any) -> TwoTimescaleQ:
+def make_agent(env_id: str, cells: int, n_envs: int = 1, **options: Any) -> TwoTimescaleQ:
     """An agent that soon has the wanted number of cells."""
-    environment = gym.make(env_id)
-    return TwoTimescaleQ(env=environment, seed=seed, growth_cells=cells, max_cells=cells, **options)
+    environment = make_vec_env(partial(gym.make, env_id), n_envs, seed=0)
+    return TwoTimescaleQ(env=environment, seed=0, growth_cells=cells, max_cells=cells, **options)
 
 
 def training_speed(
@@ -146,20 +148,6 @@ def bar_share(env_id: str, steps: int, cells: int) -> float:
             )
             times[turn % 2].append(time.process_time() - begun)
     return float(np.median(times[1][1:]) / np.median(times[0])) - 1.0
-
-
-def environment_speed(steps: int, environment: gym.Env | None = None) -> float:
-    """Steps per second of an environment, by default the task alone, under random actions."""
-    environment = environment or gym.make(GYMNASIUM)
-    environment.reset(seed=0)
-    environment.action_space.seed(0)
-    actions = [environment.action_space.sample() for _ in range(1024)]
-    begun = time.perf_counter()
-    for t in range(steps):
-        _, _, terminated, truncated, _ = environment.step(actions[t % 1024])
-        if terminated or truncated:
-            environment.reset()
-    return steps / (time.perf_counter() - begun)
 
 
 def wrapper_speeds(steps: int, cells: int, rounds: int = 5) -> dict[str, float]:
@@ -285,72 +273,3 @@ def run_speed(args: Speed, console: Console) -> None:
     console.print("Speeds are the best of three, after the compilation and the growth of the codebook.")
     if args.tree_cells:
         console.print("Distances: for each decision, comparisons with the planes of the tree included.")
-
-
-# -- environments alone -----------------------------------------------------------------------------
-
-# Rows of the table: ours, and Gymnasium's where there is one
-IDS = (
-    "CartPole-v1",
-    "MountainCar-v0",
-    "MountainCarContinuous-v0",
-    "Acrobot-v1",
-    "Pendulum-v1",
-    "CartPoleFriction-v0",
-)
-
-
-@dataclass
-class Envs:
-    """Time the environments under random actions, resets included."""
-
-    ids: tuple[str, ...] = IDS
-    """Which, without `oda_rl/`."""
-    steps: int = 3_000_000
-    """Steps of the compiled loop; from Python a hundredth of it."""
-    repeats: int = 3
-    """The best of these is told: the machine may be busy otherwise."""
-
-
-@numba.njit(cache=True, nogil=True)
-def spin(step, reset, parameters, starts, actions, time_limit, state, observation, n):  # type: ignore[no-untyped-def]
-    """Run the dynamics alone for `n` steps; returns the number of episodes."""
-    episodes, elapsed = 0, 0
-    reset(parameters, state, starts[0], observation)
-    for t in range(n):
-        _, terminated = step(parameters, state, actions[t % actions.shape[0]], observation)
-        elapsed += 1
-        if terminated or elapsed == time_limit:
-            episodes += 1
-            elapsed = 0
-            reset(parameters, state, starts[episodes % starts.shape[0]], observation)
-    return episodes
-
-
-def compiled_rate(env: gym.Env, args: Envs) -> float:
-    """Steps per second of the dynamics in a compiled loop."""
-    dynamics = find_dynamics(env)
-    if dynamics is None:
-        raise ValueError(f"{env} has no compiled dynamics")
-    env.reset(seed=0)
-    starts = StartBlock(dynamics.env, 1024).rows
-    actions = np.array([dynamics.env.encode_action(env.action_space.sample()) for _ in range(1024)])
-    state, observation = np.zeros(dynamics.state_size), np.zeros(dynamics.observation_size)
-    arrays = (dynamics.parameters, starts, actions, dynamics.time_limit or -1, state, observation)
-    run = partial(spin, dynamics.step, dynamics.reset, *arrays)
-    run(10)  # compile
-    return args.steps / min(repeated_seconds(run, args.steps, repeats=args.repeats))
-
-
-def run_envs(args: Envs, console: Console) -> None:
-    """The table of `benchmark.py envs`."""
-    rows = []
-    for name in args.ids:
-        ours = gym.make(f"oda_rl/{name}")
-        ours.action_space.seed(0)
-        rates = [compiled_rate(ours, args)]
-        for env in (ours, gym.make(name)) if name in gym.registry else (ours,):
-            rates.append(max(environment_speed(args.steps // 100, env) for _ in range(args.repeats)))
-        rows.append([name, *(f"{rate:,.0f}" for rate in rates), *["-"] * (3 - len(rates))])
-    columns = ("environment", "compiled loop", "oda_rl from Python", "Gymnasium")
-    show_table(console, "Steps per second", columns, rows)
