@@ -40,8 +40,7 @@ CHOICE_EPISODES, MOST_ENVS = 20, 100
 
 def find_training_id(args: Args) -> str:
     """The environment to train in: one with compiled dynamics that equals the one asked for, if any."""
-    twin = find_twin(args.env_id) if args.n_envs == 1 else None
-    return twin or args.env_id
+    return find_twin(args.env_id) or args.env_id
 
 
 def shown_dimensions(n: int) -> tuple[int, int] | None:
