@@ -59,13 +59,11 @@ class Annealer(StoredAnnealer):
         Samples per cell, at most, that the stepsizes remember of the temperature before; if any, a
         single cell, which is the same at every temperature, remembers everything.
     min_samples : int, default=1
-        They count so many samples in all, however few the cells.
+        They count so many in all, however few the cells.
     harden : bool, default=False
-        Whether, once done, samples are learned from in the limit of temperature zero, which is
-        stochastic vector quantization, instead of at the last temperature.
+        Whether, once done, it learns at temperature zero (stochastic VQ), not at the last temperature.
     only_effective : bool, default=False
-        Whether close codevectors merge unless one in their place would be critical: then K is the number
-        of effective codevectors (section II-D).
+        Whether close codevectors merge unless one in their place would be critical (section II-D).
     seed : int, Generator or None, default=None
         Draws the directions of the perturbations.
 
@@ -335,7 +333,7 @@ class Annealer(StoredAnnealer):
     # -- levels ----------------------------------------------------------------------------------
 
     def _begin_level(self) -> None:
-        # A cell that has never split does not depend on the temperature: nothing need be forgotten.
+        # A cell that has never split does not depend on the temperature.
         if self.memory == 0:
             self.n = 1
         elif len(self.codebook) > 1:
@@ -346,7 +344,6 @@ class Annealer(StoredAnnealer):
         self._begin_check()
 
     def _begin_check(self) -> None:
-        # At the last temperature only this is called: the stepsizes go on falling.
         book = self.codebook
         self.reference = book.location.copy()
         self.check_interval = max(self.min_samples, self.check_every * len(book))

@@ -44,7 +44,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         temperature of the data as a whole (for the squared Euclidean distance: 2.2 times the largest
         variance along any direction), estimated from the first `n_warmup` samples of a stream.
     t_min : float or "auto", default="auto"
-        Annealing stops below this temperature. `"auto"` is 1e-4 times `t_max`.
+        Annealing stops below it. `"auto"` is 1e-4 times `t_max`.
     cooling : float, default=0.9
         What the schedule multiplies by at each step (gamma), in (0, 1).
     schedule : {"temperature", "lambda"}, default="temperature"
@@ -63,9 +63,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         What counts as a large difference of each feature, in its own units: divergences, distortions and
         temperatures are those of X / scale, codevectors and variances in the units of X.
     finish : bool, default=True
-        Whether codebooks are taken to the limit of temperature zero, K fixed: by `fit` at the end and
-        for every record of `history_` (the annealing itself goes on from the soft ones), by
-        `partial_fit` with the samples that come when the annealing is done.
+        Whether codebooks are taken to temperature zero, K fixed: by `fit` at the end and for all records
+        of `history_`, by `partial_fit` with the samples that come when the annealing is done.
     target_distortion : float or None, default=None
         Annealing stops when the distortion is as low as this.
     max_samples : int or None, default=None
