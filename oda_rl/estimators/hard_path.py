@@ -10,7 +10,7 @@ from oda_rl.codebook.settling import measure_phase, settle
 PATH_SAMPLES = 200
 MIN_PATH_SAMPLES = 20_000
 # Turns towards equilibrium at a temperature, at most: so many, but with more than `MANY_CELLS` fewer.
-MOST_TURNS, LEAST_TURNS, MANY_CELLS = 40, 3, 12
+MOST_TURNS, MANY_CELLS = 40, 12
 # It has come when no codevector moves by more than this part of the temperature.
 SETTLED = 1e-6
 # Samples that such a turn takes, per codevector; and of few codevectors samples times codevectors.
@@ -44,8 +44,8 @@ class HardPath:
     def settle(self, temperature: float) -> None:
         """Take the cells to their equilibrium at a temperature.
 
-        The more cells, the fewer turns: where K is large all of them are nearly critical all the time.
-        Where nothing has split since, the equilibrium is known.
+        The more cells, the fewer turns, down to none: where K is large, all of them are nearly critical
+        all the time. Where nothing has split since, the equilibrium is known.
         """
         annealer = self._run.annealer
         assert annealer is not None
@@ -55,13 +55,15 @@ class HardPath:
             for array, value in zip(known, self._settled[2], strict=True):
                 array[:] = value
             return
-        part = min(1.0, MANY_CELLS / len(book)) ** 2
+        turns = int(MOST_TURNS * min(1.0, MANY_CELLS / k) ** 3)
+        if turns == 0:
+            return
         settle(
             book.divergence.kind,
-            *self._sample(len(book)),
+            *self._sample(k),
             temperature,
             SETTLED * temperature,
-            max(LEAST_TURNS, int(MOST_TURNS * part)),
+            turns,
             book.n_cells,
             book.arrays,
         )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from oda_rl import Codebook
 from oda_rl.codebook import learning
 from oda_rl.codebook.association import GENERALIZED_KL, ITAKURA_SAITO, SQUARED_EUCLIDEAN
+from oda_rl.codebook.model_learning import Models
 
 KINDS = {
     "squared_euclidean": SQUARED_EUCLIDEAN,
@@ -92,7 +93,7 @@ def test_cells_move_as_without_models():
         book.axis[:] = np.random.default_rng(2).normal(size=book.axis.shape)
         book["gain"][:] = np.eye(3).reshape(-1, 1)
         theta, gain, seen = (book.payload[book.rows(name)] for name in ("theta", "gain", "seen"))
-        models = learning.Models(
+        models = Models(
             samples[:, 2:].copy(), 2, np.ones(2), theta, gain, seen[0], 1.0, np.array([1.0, 0.0]), False
         )
         found = learning.anneal(
