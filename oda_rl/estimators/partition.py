@@ -76,19 +76,17 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         8000 with twins, whose growth is to be told from noise). Half as many lie between two checks
         whether the temperature is finished.
     tol_converge : float, default=1e-3
-        A temperature is finished when no codevector moves by a divergence of more than so many times
-        the temperature between two checks (eps_c).
+        A temperature is finished when no codevector moves by more than so many times it (eps_c).
     tol_merge : float, default=1e-3
         Codevectors within so many times the temperature are merged (eps_n). Those that are close are
         merged too unless one in their place would be critical, so that K is the number of effective
-        codevectors. `fit` takes the cells of each temperature to their equilibrium for all samples.
+        codevectors. `fit` takes the cells, if not many, to their equilibrium at each temperature.
     min_weight : float, default=1e-5
         Cells with less probability are pruned (eps_r).
     perturbation : float, default=0.1
         Least offset of children, in standard deviations of the cell (delta).
     n_warmup : int, default=100
-        Samples of a stream that are gathered before the annealing begins. Until then there is one
-        codevector, their mean.
+        Samples of a stream that are gathered first; until then there is one codevector, their mean.
     forgetting : {"adwin", None}, default="adwin"
         Whether a stream is watched: where ADWIN finds that samples, one in four, are further from the
         codevectors than before, learning begins anew from the latest. `drifts_` tells when. None never
@@ -142,8 +140,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
 
     Notes
     -----
-    Scale the features to like variances if no one of them should dominate. Zero-weight samples count as
-    absent. `partial_fit` uses weights as they are, `fit` relative to their mean.
+    Scale the features to like variances if no one of them should dominate. `partial_fit` uses weights as
+    they are, `fit` relative to their mean.
 
     References
     ----------
