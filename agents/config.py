@@ -1,63 +1,10 @@
-"""The hyperparameters of two-timescale learning, and those that the other learners share."""
+"""The hyperparameters of two-timescale learning."""
 
 import math
 from dataclasses import dataclass, replace
-from operator import ge
 from typing import ClassVar, Literal
 
 from oda_rl.agents.hyperparameters import Config, documented, setting, with_default
-
-
-@documented
-@dataclass(frozen=True)
-class RangeConfig(Config):
-    """Hyperparameters of the learners that take observations as parts of their ranges.
-
-    Raises
-    ------
-    ValueError
-        If a value is not accepted; the message names the field, the value and what is accepted.
-    """
-
-    fixed = frozenset(["observation_low", "observation_high", "warmup_steps"])
-    fixed_by_learning = frozenset(["warmup_hold"])
-
-    gamma: float = setting(0.99, "Discount factor.", "[0, 1)", group="What is maximised")
-    exploration_initial_eps: float = setting(
-        0.1, "Share of random actions when learning begins.", "[0, 1]", group="Exploration"
-    )
-    exploration_final_eps: float = setting(0.0, "Share of random actions at the end.", "[0, 1]")
-    exploration_fraction: float = setting(
-        0.5, "Fraction of the run over which the share of random actions falls.", "[0, 1]"
-    )
-    hold: int = setting(1, "A random action is held for 1 to this many steps.", "[1, inf)")
-    observation_low: tuple[float, ...] | None = setting(
-        None,
-        "Lower ends of what counts as the range of each coordinate of an observation, in its own "
-        "units; an infinite one, or all if not given, are the space's, or learned in the warm-up where "
-        "that has none.",
-        "[-inf, inf]",
-        group="Observations",
-    )
-    observation_high: tuple[float, ...] | None = setting(
-        None, "Upper ends; see observation_low.", "[-inf, inf]"
-    )
-    warmup_steps: int = setting(
-        1000,
-        "Steps under random actions that tell the rewards, and the range of coordinates without bounds.",
-        "[2, inf)",
-    )
-    warmup_hold: int = setting(
-        10, "In the warm-up a random action is held for 1 to this many steps.", "[1, inf)"
-    )
-
-    def _check_together(self) -> None:
-        low, high = self.observation_low or (), self.observation_high or ()
-        if len(low) == len(high) and any(map(ge, low, high)):
-            raise ValueError(
-                "observation_low must be below observation_high in each coordinate, "
-                f"got {low} and {high}."
-            )
 
 
 @dataclass(frozen=True)
@@ -216,10 +163,6 @@ class _AnnealedConfig(Config):
         """Lambda, if states are numbered or not."""
         return self.trace_decay
 
-    def find_exploration(self, table: bool) -> tuple[float, float]:
-        """How much is explored at the beginning and at the end, if states are numbered or not."""
-        return 0.0, 0.0
-
     def count_near_branches(self, joint: bool) -> int:
         """The branches that an observation is compared with on a tree."""
         return self.near_branches or (JOINT_NEAR_BRANCHES if joint else NEAR_BRANCHES)
@@ -282,15 +225,13 @@ class TwoTimescaleConfig(_AnnealedConfig):
         "[0, inf)",
         group="Exploration",
     )
-    exploration_initial_eps: float | None = setting(
-        None,
-        "Share of random actions when learning begins, by default 0.1. In a table of states, share of "
-        "the time in which the agent goes where it has been least; by default 1.",
+    exploration_initial_eps: float = setting(
+        0.1,
+        "Share of random actions when learning begins; a table of states goes where it has been least "
+        "instead.",
         "[0, 1]",
     )
-    exploration_final_eps: float | None = setting(
-        None, "That share at the end: by default 0.01, and 0.3 in a table of states.", "[0, 1]"
-    )
+    exploration_final_eps: float = setting(0.01, "Share of random actions at the end.", "[0, 1]")
     exploration_fraction: float = setting(0.1, "Fraction of the run over which it falls.", "[0, 1]")
     hold: int = setting(
         2, "While values are learned, a random action is held for 1 to this many steps.", "[1, inf)"
@@ -309,12 +250,6 @@ class TwoTimescaleConfig(_AnnealedConfig):
         """Lambda, if states are numbered or not."""
         usual = 0.0 if table else 0.9
         return usual if self.trace_decay is None else self.trace_decay
-
-    def find_exploration(self, table: bool) -> tuple[float, float]:
-        """How much is explored at the beginning and at the end, if states are numbered or not."""
-        start, end = (1.0, 0.3) if table else (0.1, 0.01)
-        given = self.exploration_initial_eps, self.exploration_final_eps
-        return start if given[0] is None else given[0], end if given[1] is None else given[1]
 
 
 @documented

@@ -92,30 +92,18 @@ class Learner(ABC):
     def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
         """The greedy actions for observations of shape (n, n_features); ties go to the first.
 
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
+        ValueError if an observation is not finite.
         """
 
     @abstractmethod
     def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """Q(x, a), of shape (n, n_actions); with continuous actions that of the greedy one, (n, 1).
 
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
+        ValueError if an observation is not finite.
         """
 
     def state_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """What observations of shape (n, n_features) are worth, of shape (n,): Q of the greedy action.
-
-        Raises
-        ------
-        ValueError
-            If an observation is not finite.
-        """
+        """Q of the greedy action, of shape (n,); as `action_values`."""
         return self.action_values(observations).max(axis=1)
 
     @abstractmethod
@@ -127,8 +115,7 @@ class Learner(ABC):
     def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
         """A learner of one coordinate and two actions, to have its compiled code ready.
 
-        With continuous actions if `joint`, and of numbered states if `table`, for a learner that knows
-        these.
+        With continuous actions if `joint`, of numbered states if `table`, where it knows these.
         """
 
     @abstractmethod
@@ -181,28 +168,17 @@ class Learner(ABC):
         self.horizon = total_timesteps
 
     def use(self, config: Any) -> None:
-        """Go by other hyperparameters from now on.
-
-        Parameters
-        ----------
-        config : Config
-            All of them.
-
-        Raises
-        ------
-        ValueError
-            If one differs that is fixed by now; the message names it.
-        """
+        """Go by another `config` from now on; ValueError names what differs and is fixed by now."""
         self.config.check_change(config, self.n_learned > 0)
         self.config = config
         self.set_horizon(self.horizon)
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Start an episode of environment `env`; returns the first action. Raises as `step` does."""
-        if not self.is_scaled:
-            self.memory.held[env] = 0
-            return self._act_at_random(env, observation)
-        return self._step(env, observation, 0.0, False, False, True)
+        if self.is_scaled:
+            return self._step(env, observation, 0.0, False, False, True)
+        self.memory.held[env] = 0
+        return self._act_at_random(env, observation)
 
     def step(
         self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
@@ -229,10 +205,8 @@ class Learner(ABC):
 
         Raises
         ------
-        BadTransitionError
-            If the observation or the reward is not finite.
-        DivergenceError
-            If the values have grown out of all bounds.
+        BadTransitionError, DivergenceError
+            If the observation or the reward is not finite; if the values have grown out of all bounds.
         """
         if not self.is_scaled:
             if not np.isfinite(reward):
@@ -242,21 +216,11 @@ class Learner(ABC):
         return self._step(env, observation, reward, terminated, ended, False)
 
     def play(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
-        """Learn from compiled environments, in one call. The warm-up must be over.
+        """Learn from compiled environments, in one call, from where the `rollout` stands on.
 
-        Parameters
-        ----------
-        env_step, env_reset : CompiledFunction
-            Their dynamics.
-        rollout : Rollout
-            Where they stand; goes on there.
-        n_steps : int
-            Steps at most; fewer are made if random numbers or starts of episodes are used up.
-
-        Returns
-        -------
-        int
-            The steps made, or the code of an error, for `finish_call`, which is to be called next.
+        The warm-up must be over. At most `n_steps` are made, fewer if random numbers or starts of
+        episodes are used up. Returns the steps made, or the code of an error, for `finish_call`, which
+        comes next.
         """
         rollout.cursor[ROW] = self.draws.ready_row()
         made = self._run(env_step, env_reset, rollout, n_steps)
@@ -266,21 +230,16 @@ class Learner(ABC):
     def finish_call(self, code: int, observation: NDArray[Any], reward: float) -> None:
         """Do what compiled code leaves to Python: raise the error that its `code` stands for.
 
-        Parameters
-        ----------
-        code : int
-            What `play` returned; nothing is to be raised if it is not negative.
-        observation, reward
-            The last ones, for the message.
+        There is none if it is not negative. The last `observation` and `reward` are for the message.
         """
         if code >= 0:
             return
         if code == DIVERGED:
             raise DivergenceError(f"the values have grown out of all bounds: {self.remedy}.")
-        what = f"reward {reward}"
-        if code == BAD_OBSERVATION:
-            what = f"observation {np.asarray(observation)}"
-        raise BadTransitionError(f"the environment returned the {what}; it must be finite.")
+        wrong = (
+            f"observation {np.asarray(observation)}" if code == BAD_OBSERVATION else f"reward {reward}"
+        )
+        raise BadTransitionError(f"the environment returned the {wrong}; it must be finite.")
 
     def _step(
         self,
@@ -364,11 +323,8 @@ class Learner(ABC):
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as a dict of arrays, plain values, and dicts of them.
 
-        Parameters
-        ----------
-        under_way : bool, default=True
-            With what is known of the episodes under way, so that learning goes on exactly. Without it
-            episodes begin anew; their environments may then be others, and another number.
+        With what is known of the episodes `under_way` learning goes on exactly. Without it they begin
+        anew, in environments that may be others, and another number.
         """
         memory = {name: array.copy() for name, array in self.memory._asdict().items()}
         return {

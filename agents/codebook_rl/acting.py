@@ -11,6 +11,7 @@ from oda_rl.agents.codebook_rl import step as kernels
 from oda_rl.agents.codebook_rl.arrays import Sizes, Table
 from oda_rl.agents.codebook_rl.association import find_near
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
+from oda_rl.agents.codebook_rl.rules.table_q import NOVELTY_BOUND, NOVELTY_SHARE
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.agents.learner import Learner
@@ -158,6 +159,17 @@ class ActingLearner(Learner):
     def is_exploring(self) -> bool:
         """Whether all actions are random: until values are learned."""
         return bool(self.numbers.counters[names.PHASE] != names.LEARNING)
+
+    @property
+    def exploration_rate(self) -> float:
+        """The share of random actions at present; in a table the probability of following novelty, the
+        mean over visits.
+        """
+        if not self.sizes.n_recent:
+            return super().exploration_rate
+        share = NOVELTY_SHARE / NOVELTY_BOUND * self.codebook["novelty"].max(axis=0)
+        visits = self.codebook["visits"].sum(axis=0)
+        return float(np.average(np.minimum(1.0, share), weights=visits)) if visits.any() else 1.0
 
     @property
     def distortion(self) -> float:

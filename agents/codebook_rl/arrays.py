@@ -131,6 +131,11 @@ class Sizes:
         return self.near_branches * names.BRANCH_WIDTH or self.capacity
 
     @property
+    def n_recent(self) -> int:
+        """Pairs that are remembered to be gone through again."""
+        return table_q.N_RECENT if self.is_table and not self.has_critic else 0
+
+    @property
     def payload(self) -> dict[str, tuple[int, str]]:
         """The payload of a cell: that of the learning rule, and the frequency of visits."""
         rule: Any = actor_critic if self.has_critic else table_q if self.is_table else q_lambda
@@ -155,7 +160,6 @@ def make_numbers() -> names.Numbers:
 def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, horizon: int) -> None:
     """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
     discounted = config.criterion == "discounted"
-    start, end = config.find_exploration(sizes.is_table)
     default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else ACTOR_RATE
     for index, value in {
         names.GAMMA: config.gamma if discounted else 1.0,
@@ -166,8 +170,8 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, h
         names.LEARNING_RATE_MIN: config.learning_rate_min,
         names.LEARNING_RATE_HALVING: config.learning_rate_halving,
         names.LEARNING_RATE_POWER: config.learning_rate_power,
-        names.EPSILON_START: start,
-        names.EPSILON_END: end,
+        names.EPSILON_START: config.exploration_initial_eps,
+        names.EPSILON_END: config.exploration_final_eps,
         names.EPSILON_STEPS: config.exploration_fraction * horizon,
         names.SLOW_EVERY: config.slow_every,
         names.SLOW_DOUBLING: config.slow_doubling,
@@ -204,6 +208,24 @@ def make_memory(sizes: Sizes) -> names.Memory:
         exploratory=np.zeros(n_envs, dtype=np.bool_),
         direction=np.zeros((n_envs, sizes.n_actions)),
         exploring=np.zeros(n_envs, dtype=np.bool_),
+        recent=np.zeros((n_envs, sizes.n_recent), dtype=np.int64),
+        n_recent=np.zeros(n_envs, dtype=np.int64),
+        waiting=np.zeros(n_envs, dtype=np.int64),
+    )
+
+
+def make_units(scale: Any, actions: ActionCodec, reach: Any, counts: Any) -> names.Units:
+    """The units of observations, and of actions that reach so far; values of coordinates in a table."""
+    return names.Units(
+        centre=scale.centre,
+        scale=scale.scale,
+        lowest=scale.lowest,
+        highest=scale.highest,
+        commands=actions.commands,
+        action_centre=actions.centre,
+        action_scale=actions.scale / reach,
+        action_reach=reach,
+        counts=counts,
     )
 
 

@@ -21,6 +21,7 @@ from oda_rl.agents.codebook_rl.arrays import (
     make_memory,
     make_numbers,
     make_scratch,
+    make_units,
 )
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
 from oda_rl.agents.codebook_rl.rules import q_lambda, table_q
@@ -98,10 +99,6 @@ class TwoTimescaleLearner(ActingLearner):
         return cls(1, actions, 1, np.full(1, -1.0), np.ones(1), config, seed, counts)
 
     # -- what is monitored -----------------------------------------------------------------------
-
-    @property
-    def _exploration(self) -> tuple[float, float]:
-        return self.config.find_exploration(self.sizes.is_table)
 
     def watch_errors(self, wanted: bool = True) -> None:
         """From now on, let `td_errors` follow the errors of some of the steps, or no longer.
@@ -234,9 +231,7 @@ class TwoTimescaleLearner(ActingLearner):
         self.slow.go_on()
 
     def _largest_value(self) -> float:
-        """What the largest rewards would come to: for ever, or at once where they end an episode.
-
-        Only a reward that came again can come for ever.
+        """What the largest rewards would come to: for ever, if they came again, or at once at an end.
 
         The rewards' average over time is compared with itself: values are about 0 then.
         """
@@ -291,30 +286,12 @@ class TwoTimescaleLearner(ActingLearner):
 
     def _collect(self) -> None:
         """Make the table that compiled code takes, anew whenever an array is replaced."""
-        storage, actions = self._storage, self.actions
+        storage, numbers, memory = self._storage, self.numbers, self.memory
         assert storage is not None
-        units = names.Units(
-            centre=self.scale.centre,
-            scale=self.scale.scale,
-            lowest=self.scale.lowest,
-            highest=self.scale.highest,
-            commands=actions.commands,
-            action_centre=actions.centre,
-            action_scale=actions.scale / self._reach,
-            action_reach=self._reach,
-            counts=self.counts,
-        )
+        units = make_units(self.scale, self.actions, self._reach, self.counts)
         planes = self.tree.planes if self.tree else BranchTree(self.sizes.n_observed).planes
-        self._table = Table(
-            self.sizes,
-            self._scratch,
-            self.numbers,
-            units,
-            storage.branches,
-            planes,
-            storage.ledger,
-            self.memory,
-        )
+        groups = (numbers, units, storage.branches, planes, storage.ledger, memory)
+        self._table = Table(self.sizes, self._scratch, *groups)
 
     # -- storing ---------------------------------------------------------------------------------
 

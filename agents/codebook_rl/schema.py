@@ -93,6 +93,16 @@ class _Room(NamedTuple):
         expect(k <= room, "slow/codebook/weight", f"is of {k} cells", f"{room}, twice max_cells")
         expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")
 
+    def leads(self, state: Any, sizes: Sizes) -> None:
+        """What a pair of a table led to is a state, or the end."""
+        n = self.arrays.n_actions
+        behind = 2 * n + 1  # rewards, whether they varied, and the density
+        led_to = state["slow"]["payload"][-behind - n : -behind] if self.arrays.n_recent else np.empty(0)
+        right = bool(np.all((led_to >= -1) & (led_to < self.n_states) & (led_to % 1 == 0)))
+        expect(
+            right, "slow/payload", "leads to no state", f"states from 0 to {self.n_states - 1}, or -1"
+        )
+
     def remembers(self, state: Any, sizes: Sizes) -> None:
         """What is remembered of the last step is among the cells."""
         only, n_found = state["memory"]["only"], state["memory"]["n_found"]
@@ -121,6 +131,9 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         **{"action": f"int[E] in [0, {arrays.n_actions})", "held": "count[E]"},
         **{"norm": "float[E] in [0, inf)", "trace_scale": "float[E] in (0, inf)"},
         z=f"float[E, {location}]",
+        recent=f"int[E, {arrays.n_recent}] in [0, {max(1, n_states) * arrays.n_actions})",
+        n_recent="count[E]",
+        waiting="count[E]",
     )
     entries = shared_schema(scale_schema(config.warmup_steps), memory)
     entries |= {
@@ -133,5 +146,5 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         "tally": f"count[{names.N_TALLY}]",
     }
     n_rows = sum(size for size, _ in arrays.payload.values())
-    whole = Rules(entries, room.fits, room.remembers)
+    whole = Rules(entries, room.fits, room.leads, room.remembers)
     return Sized(whole, n=arrays.n_features, labels=arrays.n_labels, P=n_rows)

@@ -195,7 +195,11 @@ class Memory(NamedTuple):
     `action` is the number of the action taken, or 0, `command` (n_command) what the environment takes
     for it, `held` the steps for which it is repeated, `exploratory` whether another one was better. With
     an actor, `direction` (n_actions) is the gradient of the log-probability with which the action was
-    drawn, by the preferences. In a table of states `exploring` says whether novelty is followed.
+    drawn, by the preferences.
+
+    In a table of states `exploring` says whether novelty is followed; `recent` (N_RECENT) is a ring of
+    the pairs visited, cell * n_actions + action, `n_recent` how many there have been, and `waiting` for
+    how many steps they were not gone through.
     """
 
     z: Float2
@@ -211,6 +215,9 @@ class Memory(NamedTuple):
     exploratory: Bool1
     direction: Float2
     exploring: Bool1
+    recent: Int2
+    n_recent: Int1
+    waiting: Int1
 
 
 class Scratch(NamedTuple):

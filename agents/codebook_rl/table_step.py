@@ -4,12 +4,13 @@
 
 from oda_rl._jit import lean_kernel
 from oda_rl.agents.action_choice import index_of_largest
-from oda_rl.agents.codebook_rl.rules.table_q import NOVELTY_DISCOUNT, choose, learn, read_novelty
+from oda_rl.agents.codebook_rl.rules.table_q import THE_END, choose, learn, look_back
 from oda_rl.agents.codebook_rl.rules.traces import forget
 from oda_rl.agents.codebook_rl.state import (
     LEARNING_STEPS,
     SIGN,
     STEPS,
+    WIDTH,
     open_memory,
     open_numbers,
     open_scratch,
@@ -29,19 +30,22 @@ def observe_table(state, env, observation, reward, terminated, ended, event, dra
         return n_found
     only = activate(state, n_found)
     if event < BEGIN:
-        numbers.counters[STEPS] += 1
-        numbers.counters[LEARNING_STEPS] += 1
-        best, novelty = 0.0, 0.0
+        counters, width = numbers.counters, numbers.counters[WIDTH]
+        counters[STEPS] += 1
+        counters[LEARNING_STEPS] += 1
+        best, cell = 0.0, THE_END
         if not terminated:
             best = scratch.values[index_of_largest(scratch.values)]
-            novelty = NOVELTY_DISCOUNT * read_novelty(state)
-        if not learn(state, env, numbers.settings[SIGN] * reward, best, novelty):
+            cell = float(scratch.found[0] * width + only)
+        last, taken = memory.found[env, 0] * width + memory.only[env], memory.action[env]
+        if not learn(state, env, numbers.settings[SIGN] * reward, best, cell):
             return DIVERGED
+        look_back(state, env, last * scratch.values.shape[0] + taken, ended)
     if event == BEGIN or ended:
         forget(state, env)
     if not ended:
         if event <= BEGIN:
-            choose(state, env, event == BEGIN, draws)
+            choose(state, env, event == BEGIN, only, draws)
             for j in range(units.commands.shape[1]):
                 memory.command[env, j] = units.commands[memory.action[env], j]
         remember(state, env, n_found, only)

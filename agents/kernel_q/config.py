@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from oda_rl.agents.config import RangeConfig
 from oda_rl.agents.hyperparameters import documented, setting, with_default
+from oda_rl.agents.range_config import RangeConfig
 
 
 @documented

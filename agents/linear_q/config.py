@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import gymnasium as gym
 
-from oda_rl.agents.config import RangeConfig
 from oda_rl.agents.hyperparameters import documented, setting, with_default
+from oda_rl.agents.range_config import RangeConfig
 
 
 @documented

@@ -27,7 +27,6 @@ STEPS, LEARNING_STEPS, N_COUNTERS = range(3)
 # (four figures of `bounds.bound_reward` stand behind the error)
 TD_ERROR, REWARDS, N_FIGURES = 0, 1, 5
 
-# Kinds of traces
 TRACES = ("accumulating", "replacing", "clearing")
 ACCUMULATING, REPLACING, CLEARING = range(3)
 

@@ -137,6 +137,16 @@ NOTES = (
 )
 
 
+def seeds_text(fields: Sequence[Field]) -> str:
+    """How many seeds of each agent the page has, over its tasks."""
+    told = []
+    for label in algorithms_of(fields):
+        runs = [len(entry.runs) for field in fields if (entry := field.find(label))]
+        least, most = min(runs), max(runs)
+        told.append(f"{label} {least if least == most else f'{least} to {most}'}")
+    return f"Seeds of each on a task: {', '.join(told)}.\n"
+
+
 def make_page(fields: Sequence[Field]) -> str:
     """The page of the documentation."""
     sources = "; ".join(
@@ -150,6 +160,7 @@ def make_page(fields: Sequence[Field]) -> str:
         "loses. `python scripts/benchmark.py suite` runs and prints it; with `--only-kept --output "
         "docs` it writes this page.\n",
         "![Normalised scores over all tasks, and performance profiles](suite.png)\n",
+        seeds_text(fields),
         to_markdown(*pooled_rows(fields, OURS)),
         to_markdown(*task_rows(fields, algorithms_of(fields))),
         *(f"{note}\n" for note in NOTES),

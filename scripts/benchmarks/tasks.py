@@ -87,10 +87,10 @@ SUITE = (
         "Sutton and Barto's game, dynamic programming",
         flat_id="suite/BlackjackFlat-v1",
     ),
-    *(Task(f"suite/DeepSea{n}-v0", 2000 * n, 0.99, "the most possible") for n in _DIVES),
+    *(Task(f"suite/DeepSea{n}-v0", 10_000 * n, 0.99, "the most possible") for n in _DIVES),
     Task(
         f"suite/DeepSeaStochastic{_WINDY}-v0",
-        2000 * _WINDY,
+        10_000 * _WINDY,
         (1 - 1 / _WINDY) ** (_WINDY - 1) - 0.01,
         "expected, always to the right",
     ),

@@ -21,21 +21,25 @@ def argmax(values, draw):
 
 
 class Table:
-    """Watkins' Q(lambda) with dutch traces, George and Powell's stepsizes, and a novelty beside it."""
+    """Watkins' Q(lambda) with dutch traces, George and Powell's stepsizes, and a novelty beside it.
 
-    def __init__(self, n_states, n_actions, seed, horizon, lam, gamma=0.99):
+    The novelty of a pair, and its value where it has always had one outcome, are made anew when it is
+    visited, and again as the last pairs are gone through backward, ten for each step.
+    """
+
+    def __init__(self, n_states, n_actions, seed, lam, gamma=0.99):
         self.q = np.zeros((n_states, n_actions))
-        self.novelty = np.full((n_states, n_actions), 10.0)
+        self.novelty = np.full((n_states, n_actions), 1.0 / 0.03)
         self.visits, self.noise = np.zeros_like(self.q), np.ones_like(self.q)
         self.drift, self.square, self.trace = (np.zeros_like(self.q) for _ in range(3))
-        self.rng, self.horizon, self.lam, self.gamma = np.random.default_rng(seed), horizon, lam, gamma
-        self.t, self.exploring, self.exploratory = 0, False, False
+        self.rng, self.lam, self.gamma = np.random.default_rng(seed), lam, gamma
+        self.exploring, self.exploratory = False, False
+        self.outcomes, self.recent, self.waiting = {}, [], 0
 
     def choose(self, state, values, begins):
         draws = self.rng.random(4)
-        if begins or draws[0] < 0.02:
-            share = 1.0 + min(1.0, self.t / (0.1 * self.horizon)) * (0.3 - 1.0)
-            self.exploring = draws[1] < share
+        if begins or draws[0] < 0.01:
+            self.exploring = draws[1] < 2 * 0.03 * self.novelty[state].max()
         action = argmax(self.novelty[state] if self.exploring else values, draws[3])
         self.exploratory = values[action] < values.max()
         return action
@@ -52,23 +56,38 @@ class Table:
         self.noise[pair] = (1 - alpha) ** 2 * self.noise[pair] + alpha**2
         return alpha
 
-    def learn(self, pair, reward, terminated, best, novelty):
-        error = reward + self.gamma * (0.0 if terminated else best) - self.q[pair]
+    def renew(self, pair):
+        after, reward = self.outcomes[pair][-1]
+        end = after is None
+        self.novelty[pair] = self.visits[pair] ** -0.5 + 0.97 * (0 if end else self.novelty[after].max())
+        if len(set(self.outcomes[pair])) == 1:
+            self.q[pair] = reward + self.gamma * (0 if end else self.q[after].max())
+
+    def look_back(self, ended):
+        self.renew(self.recent[-1])
+        if ended or self.waiting == 100:
+            for pair in self.recent[-1 : -1 - min(2000, 10 * self.waiting) : -1]:
+                self.renew(pair)
+            self.waiting = 0
+
+    def learn(self, pair, reward, best, after):
+        error = reward + self.gamma * (0.0 if after is None else best) - self.q[pair]
         self.trace *= 0.0 if self.exploratory else self.gamma * self.lam
         alpha = self.stepsize(pair, error)
         self.trace[pair] += alpha * (1 - self.trace[pair])
         self.q += error * self.trace
-        self.novelty[pair] = self.visits[pair] ** -0.5 + 0.9 * (0.0 if terminated else novelty)
+        self.outcomes.setdefault(pair, []).append((after, reward))
+        self.recent.append(pair)
+        self.waiting += 1
 
     def run(self, env, seed, n_steps):
         state, _ = env.reset(seed=seed)
         action = self.choose(state, self.q[state], True)
         for _ in range(n_steps):
             after, reward, terminated, truncated, _ = env.step(action)
-            self.t += 1
             values = self.q[after].copy()  # the next action is chosen by the values before this step
-            novelty = self.novelty[after].max()
-            self.learn((state, action), reward, terminated, values.max(), novelty)
+            self.learn((state, action), reward, values.max(), None if terminated else int(after))
+            self.look_back(terminated or truncated)
             if terminated or truncated:
                 self.trace[:] = 0.0
                 self.rng.random(4)
@@ -78,11 +97,12 @@ class Table:
             state = after
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.8])
-def test_a_table_of_frozen_lake_is_that_of_numpy(lam):
-    model = TwoTimescaleQ(env="FrozenLake-v1", seed=3, trace_decay=lam).learn(6_000)
-    twin = Table(16, 4, 3, 6_000, lam)
-    twin.run(gym.make("FrozenLake-v1"), 3, 6_000)
+@pytest.mark.parametrize(("lam", "slippery"), [(0.0, True), (0.8, True), (0.8, False)])
+def test_a_table_of_frozen_lake_is_that_of_numpy(lam, slippery):
+    env = gym.make("FrozenLake-v1", is_slippery=slippery)
+    model = TwoTimescaleQ(env=env, seed=3, trace_decay=lam).learn(6_000)
+    twin = Table(16, 4, 3, lam)
+    twin.run(gym.make("FrozenLake-v1", is_slippery=slippery), 3, 6_000)
     np.testing.assert_allclose(model.learner.q_values, twin.q, atol=1e-9)
     np.testing.assert_array_equal(model.learner.codebook["visits"].T, twin.visits)
     np.testing.assert_allclose(model.learner.codebook["novelty"].T, twin.novelty, atol=1e-9)
@@ -110,6 +130,18 @@ def test_a_table_finds_the_best_policy_of_frozen_lake():
     policy, _ = model.predict(np.arange(16), deterministic=True)
     # of 100 steps at most; no policy that does not count them has more than 99.5 % of the best return
     assert value(env, policy, horizon=100) > 0.99 * value(env, None, horizon=100)
+
+
+def test_a_table_dives_for_the_treasure():
+    """bsuite's rule: in one of ten of the first 10,000 episodes the diver goes right all the way."""
+    env = gym.make("oda_rl/DeepSea-v0", size=30)
+    model, good = TwoTimescaleQ(env=env, seed=0), []
+    for _ in range(30):  # hundreds of episodes
+        model.learn(3_000, reset_num_timesteps=False)
+        good.append(np.mean([episode["r"] > 0.5 for episode in model.ep_info_buffer]))
+    assert np.mean(good) > 0.1
+    diagonal = model.predict(np.arange(30) * 31, deterministic=True)[0]
+    np.testing.assert_array_equal(diagonal, np.diag(env.unwrapped.rightward))
 
 
 @pytest.mark.parametrize("kind", [TwoTimescaleQ, TwoTimescaleAC, UniformGridQ])
