@@ -46,9 +46,8 @@ class TwoTimescaleLearner(ActingLearner):
     the annealer, and cells split. *Learning*: values start at an optimistic bound, Q-learning runs at
     every step and the annealer along an ever rarer subsequence.
 
-    On a tree, all that a step does it does with the cells of the `near_branches` nearest branches; the
-    other cells have no share that counts. Only the weights of cells and the frequencies of visits decay
-    everywhere, at the steps of the slow timescale. Without one there is one branch.
+    On a tree, a step asks and changes the cells of the `near_branches` nearest branches alone; but the
+    weights of cells and the frequencies of visits decay everywhere, at slow steps.
 
     Observations have `n_observed` coordinates between `low` and `high` (n_observed,), which may be
     infinite; `n_envs` environments take turns. Numbered actions have a value each in every cell; points
@@ -101,10 +100,7 @@ class TwoTimescaleLearner(ActingLearner):
     # -- what is monitored -----------------------------------------------------------------------
 
     def watch_errors(self, wanted: bool = True) -> None:
-        """From now on, let `td_errors` follow the errors of some of the steps, or no longer.
-
-        What is learned is the same.
-        """
+        """Let `td_errors` follow the errors of some steps, or no longer; what is learned is the same."""
         if wanted == (self._monitor is not None):
             return
         figures = self.numbers.figures[: names.N_FIGURES].copy()
@@ -135,11 +131,8 @@ class TwoTimescaleLearner(ActingLearner):
             self.numbers.figures[names.COMMON_RATE] *= ratio
 
     def command(self, env: int) -> Array:
-        """What was chosen for environment `env`, as a compiled environment takes it: for continuous
-        actions the point, in the environment's own units.
-        """
-        row: Array = self.memory.command[env]
-        return row
+        """What was chosen for environment `env`, as a compiled environment takes it, in its units."""
+        return np.asarray(self.memory.command[env])
 
     def finish_call(self, code: int, observation: NDArray[Any], reward: float) -> None:
         """Do what compiled code leaves to Python: raise its error, or finish a temperature."""
@@ -231,11 +224,8 @@ class TwoTimescaleLearner(ActingLearner):
         self.slow.go_on()
 
     def _largest_value(self) -> float:
-        """What the largest rewards would come to: for ever, if they came again, or at once at an end.
-
-        The rewards' average over time is compared with itself: values are about 0 then.
-        """
-        if self.config.criterion == "average":
+        """What the largest rewards would come to: for ever, if they came again, or at once at an end."""
+        if self.config.criterion == "average":  # which is compared with itself: values are about 0
             return 0.0
         figures = self.numbers.figures
         again = max(0.0, float(figures[names.RECURRING_REWARD])) / (1.0 - self.config.gamma)
@@ -301,10 +291,7 @@ class TwoTimescaleLearner(ActingLearner):
         return codebook_schema(config, actions, observations, n_envs)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
-        """All that has been learned, as `Learner.get_state`.
-
-        With episodes under way there are traces, and steps along them that have yet to be made.
-        """
+        """As `Learner.get_state`; of episodes under way with traces, and steps along them to be made."""
         ledger: dict[str, Any] = {}
         if self._storage:
             self._storage.unload(self.slow.codebook, with_traces=not under_way)

@@ -120,9 +120,8 @@ class LinearLearner(Learner):
     def n_parameters(self) -> int:
         """Numbers stored to act: weights, locations of cells that move, and ranges."""
         numbers = self._weights.weight.size + 2 * len(self.range.low)
-        if isinstance(self.config, SOMConfig):
-            numbers += self.features.location.size
-        return int(numbers)
+        moved = self.features.location.size if isinstance(self.config, SOMConfig) else 0
+        return int(numbers + moved)
 
     @property
     def initial_value(self) -> float:
@@ -180,10 +179,8 @@ class LinearLearner(Learner):
         }
 
     def encode(self, observation: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """The coordinates of an observation in [0, 1], (n_coordinates,), and its features.
-
-        These are the numbers (n_active,) of the features that are 1, or all (n_cells,) of the Fourier
-        basis. The warm-up must be over.
+        """The coordinates of an observation in [0, 1], (n_coordinates,), and, after the warm-up, the
+        numbers (n_active,) of the features that are 1, or all features (n_cells,) of the Fourier basis.
         """
         scratch = self._reading.scratch
         encode(np.asarray(observation, dtype=float), self.features.kind, self._encoder, scratch)
@@ -222,10 +219,8 @@ class LinearLearner(Learner):
     ) -> int:
         self._observation[:] = observation
         event, draws = BEGIN if first else STEP, self.draws.draw()
-        code: int = kernels.observe(
-            self._table, env, self._observation, float(reward), terminated, ended, event, draws
-        )
-        return code
+        told = float(reward), terminated, ended
+        return int(kernels.observe(self._table, env, self._observation, *told, event, draws))
 
     def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
         block, command = self.draws.block, self.memory.command
