@@ -24,7 +24,7 @@ compare: $(READY)
 	@$(BIN)/python scripts/compare.py $(ARGS)
 
 test: $(DEV_READY)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 docs: $(DOCS_READY)
 	@rm -rf build/docs docs/api/generated
