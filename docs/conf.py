@@ -3,6 +3,7 @@
 import os
 import re
 from importlib.metadata import version as version_of
+from pathlib import Path
 from typing import Any
 
 from numpydoc.docscrape_sphinx import SphinxDocString
@@ -18,7 +19,7 @@ html_show_sphinx = False
 html_show_copyright = False
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "numpydoc",
@@ -28,12 +29,20 @@ extensions = [
     "sphinx_copybutton",
 ]
 root_doc = "index"
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build"]
 suppress_warnings = ["myst.header"]  # a part of the README begins with its own second level
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+
+# Notebooks are run when they have changed; what they show is kept
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(Path(__file__).parents[1] / "build" / "notebooks")
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_merge_streams = True
 
 html_theme = "furo"
 html_static_path = ["_static"]

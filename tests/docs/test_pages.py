@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+import json
 import re
 import runpy
 import shlex
@@ -76,6 +77,22 @@ def test_examples_run(page, tmp_path, monkeypatch):
         n_run = sum(1 for example in document.examples() if example.evaluate() is None)
     plt.close("all")
     assert n_run >= page.read_text().count("```python")
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")), ids=name_of)
+def test_notebooks_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plt.switch_backend("Agg")
+    cells, namespace = json.loads(path.read_text())["cells"], {}
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore", UserWarning)  # runs too short for what they are asked
+        for cell in cells:
+            assert not cell.get("outputs"), "outputs are made by the build of the pages"
+            if cell["cell_type"] == "code":
+                code = "".join(cell["source"])
+                exec(code if '"oda_rl/' in code else shorten(code), namespace)  # compiled: a second
+    plt.close("all")
 
 
 def test_training_is_shortened_and_nothing_else_changed():
