@@ -2,7 +2,7 @@
 # make compare set up, compare the agent with a uniform grid and PPO on CartPole, draw the curves
 # make test    set up, run the tests
 # make docs    set up, build the documentation, say where it is
-# make check   set up, lint and type-check the built package
+# make check   set up, lint, type-check the built package, install it into clean environments
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -37,6 +37,7 @@ check: $(DEV_READY)
 	@rm -rf build/check
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/check .
 	@MYPYPATH=build/check $(BIN)/mypy -p oda_rl
+	@$(BIN)/python .ci/package.py
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; this is %d.%d. Try: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

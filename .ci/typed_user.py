@@ -1,0 +1,14 @@
+"""What a user may write: mypy knows the types of the installed package, as it has `py.typed`."""
+
+from typing import assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl import ODAClassifier, ODAPartition, __version__
+
+samples = np.random.default_rng(0).normal(size=(50, 2))
+assert_type(__version__, str)
+assert_type(ODAPartition(max_codevectors=4).fit(samples), ODAPartition)
+assert_type(ODAClassifier(random_state=0).fit(samples, samples[:, 0] > 0), ODAClassifier)
+cells: NDArray[np.int64] = ODAPartition(max_codevectors=4).fit(samples).predict(samples)
