@@ -22,7 +22,8 @@ from numba.core.compiler import Compiler
 from numpy.typing import NDArray
 
 # Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
-OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+# What says nothing of the order of sums would take it from the kernel that it is first compiled for.
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": False}
 LEAN: Any = {**OPTIONS, "_nrt": False}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 # Bytes of a line of the processor's cache, and of its longest vectors
@@ -152,7 +153,8 @@ def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `lean_kernel` whose sums may be taken in any order, and whose numbers are all finite.
 
-    Loops with sums or minima become vector code only if the order is free.
+    Loops with sums or minima become vector code only if the order is free. It must not take powers:
+    theirs is one piece of code for all kernels of a process, with the order of whoever came first.
     """
     return _compile(function, _nrt=False, fastmath=FREE_ORDER)
 
@@ -170,7 +172,7 @@ def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    compiled = numba.njit(pipeline_class=_KernelCompiler, **OPTIONS, **options)(function)
+    compiled = numba.njit(pipeline_class=_KernelCompiler, **{**OPTIONS, **options})(function)
     compiled.get_call_template = _without_literals(compiled.get_call_template)
     with suppress(RuntimeError):  # raised where numba finds no place to write to
         compiled._cache = _KernelCache(function)

@@ -72,7 +72,8 @@ def similarities(points, size, x, bandwidth, similarity):
     for i in range(points.shape[0]):
         row = points[i]
         for j in range(size):
-            similarity[j] += (row[j] - x[i]) ** 2
+            difference = row[j] - x[i]
+            similarity[j] += difference * difference
     for j in range(size):
         similarity[j] = math.exp(scale * similarity[j])
 

@@ -157,7 +157,8 @@ def likelihood(past, n, x, bandwidth, distance):
     for i in range(past.shape[0]):
         row = past[i]
         for j in range(n):
-            distance[j] += (row[j] - x[i]) ** 2
+            difference = row[j] - x[i]
+            distance[j] += difference * difference
     for j in range(n):
         if 0.0 < distance[j] < nearest:
             nearest = distance[j]
@@ -172,7 +173,7 @@ def likelihood(past, n, x, bandwidth, distance):
             share = math.exp(0.5 * (nearest - distance[j]) / square)
             total += share
             first += share * distance[j]
-            second += share * distance[j] ** 2
+            second += share * distance[j] * distance[j]
     first /= total * square
     second /= total * square * square
     p = past.shape[0]

@@ -1,13 +1,18 @@
 """Compiled code on disk is made anew where it is broken, with a warning; arrays for compiled loops."""
 
+import ast
 import importlib
+import inspect
 import os
+import pkgutil
 import subprocess
 import sys
+import textwrap
 
 import numpy as np
 import pytest
 
+import oda_rl.agents
 from oda_rl import _jit
 from oda_rl._jit import CACHE_LINE, aligned_zeros, vector_kernel
 
@@ -106,3 +111,18 @@ def test_machine_code_offers_no_copies_of_other_kernels():
     offered = [one.name for one in functions if one.linkage.name != "internal"]
     assert offered
     assert all("outer" in name for name in offered)
+
+
+def test_free_sums_do_not_depend_on_what_was_compiled_before():
+    """Numba compiles a power once in a process, with the options of the kernel that came first."""
+    free = []
+    for package in (oda_rl, oda_rl.agents):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            members = vars(importlib.import_module(info.name)).values()
+            kernels = [one for one in members if hasattr(one, "targetoptions")]
+            assert all("fastmath" in one.targetoptions for one in kernels)  # else it is the caller's
+            free += [one.py_func for one in kernels if one.targetoptions["fastmath"]]
+    assert len(free) > 20
+    for function in free:
+        nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function))))
+        assert not any(isinstance(node, ast.Pow) for node in nodes), function.__qualname__

@@ -1,0 +1,13 @@
+"""The order of the test files."""
+
+from itertools import chain, groupby, zip_longest
+
+
+def pytest_collection_modifyitems(items):
+    """Agents and the rest in turn, long files first: two workers then compile different kernels."""
+    files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+    files.sort(key=len, reverse=True)
+    agents = [tests for tests in files if tests[0].path.parent.name == "agents"]
+    others = [tests for tests in files if tests[0].path.parent.name != "agents"]
+    turns = chain.from_iterable(zip_longest(agents, others, fillvalue=[]))
+    items[:] = chain.from_iterable(turns)
