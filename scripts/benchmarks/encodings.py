@@ -28,7 +28,8 @@ class Encodings:
     """Train SB3's agents on observations, and on the states of a partition, shown in four ways.
 
     The partition grows under random actions, and stays as it is. SB3's agents have RL Zoo's
-    hyperparameters for the environment.
+    hyperparameters for the environment. Its constant learning rate of DQN on CartPole leaves to chance
+    whether the last policy is one that balances, or one that has just lost it.
     """
 
     env_id: str = "CartPole-v1"
@@ -47,6 +48,8 @@ class Encodings:
     """Steps under random actions by which it grows."""
     softness: float = 4.0
     """Of the associations, in temperatures."""
+    falling_rate: bool = True
+    """Learning rates fall linearly to 0; off: as RL Zoo has them."""
     log_dir: Path = Path("logs/encodings")
     """Every run is kept here when it ends."""
 
@@ -88,12 +91,21 @@ def register(args: Encodings, cells: Path, encoding: Encoding) -> str:
     return env_id
 
 
+def find_hyperparameters(args: Encodings, algorithm: str) -> dict[str, Any]:
+    """RL Zoo's, with a learning rate that falls if asked for."""
+    options = find_zoo_options(algorithm, args.env_id)
+    rate = options.get("learning_rate")
+    if args.falling_rate and isinstance(rate, float):
+        options["learning_rate"] = f"lin_{rate}"
+    return options
+
+
 def run_encodings(args: Encodings, console: Console) -> None:
     """The table of `benchmark.py encodings`."""
     cells = grow(args)
     shown = {NOTHING: args.env_id} | {one: register(args, cells, one) for one in args.encodings}
     plans = [
-        Plan(algorithm, env_id, args.total_timesteps, options=find_zoo_options(algorithm, args.env_id))
+        Plan(algorithm, env_id, args.total_timesteps, options=find_hyperparameters(args, algorithm))
         for algorithm in args.algorithms
         for env_id in shown.values()
     ]
@@ -111,7 +123,9 @@ def run_encodings(args: Encodings, console: Console) -> None:
     for plan, runs in zip(plans, made.runs, strict=True):
         if runs:
             entry = Entry(replace(plan, env_id=args.env_id), runs, find_threshold(args.env_id))
-            mean, worst = f"{np.mean(entry.returns):.1f}", f"{entry.returns.min():.1f}"
-            rows.append([plan.algorithm, titles[plan.env_id], mean, worst, str(len(runs))])
+            best = np.mean(entry.curves("curve").max(axis=1))
+            told = [f"{x:.1f}" for x in (np.mean(entry.returns), entry.returns.min(), best)]
+            rows.append([plan.algorithm, titles[plan.env_id], *told, str(len(runs))])
     title = f"{args.env_id}, {args.total_timesteps:,} steps, {args.max_states} states"
-    show_table(console, title, ("", "shown", "mean return", "worst", "seeds"), rows, left=2)
+    columns = ("", "shown", "last policies", "worst of them", "best on the way", "seeds")
+    show_table(console, title, columns, rows, left=2)

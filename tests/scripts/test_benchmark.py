@@ -185,3 +185,14 @@ def test_streams(run):
     row = next(line for line in output.splitlines() if "Phishing" in line)
     ours, last = (float(part) for part in row.split("│")[2:4])
     assert ours > last + 0.05
+
+
+def test_the_rates_of_agents_on_states_fall_to_nothing_unless_they_are_kept(module):
+    encodings, zoo = module("benchmarks.encodings"), module("sb3_zoo")
+    falling, kept = (
+        encodings.find_hyperparameters(encodings.Encodings(falling_rate=falls), "DQN")
+        for falls in (True, False)
+    )
+    assert kept == zoo.find_zoo_options("DQN", "CartPole-v1")
+    agent = zoo.make_zoo_agent("DQN", "CartPole-v1", 0, {**falling, "buffer_size": 10})
+    assert (agent.lr_schedule(1.0), agent.lr_schedule(0.0)) == (kept["learning_rate"], 0.0)
