@@ -1,6 +1,11 @@
-"""The order of the test files."""
+"""The order of the test files, and properties that busy machines may take their time over."""
 
 from itertools import chain, groupby, zip_longest
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items):
