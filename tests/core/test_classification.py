@@ -6,8 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_moons
+from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from oda_rl import ODAClassifier
+from oda_rl.datasets import make_gaussian_classes
 
 CENTRES = [(0.0, 0.0), (4.0, 0.0), (0.0, 3.0), (4.0, 4.0)]
 
@@ -227,3 +229,17 @@ def test_the_final_fit_does_not_contradict_its_validation():
     codevectors = np.concatenate([c.codevectors for c in cells])
     assert choice.factor < 5.0
     assert (joint(settings.divergence(X, codevectors)).argmax(axis=1) == y).mean() > 0.98
+
+
+def test_final_cells_may_be_those_of_another_temperature(tmp_path):
+    """Where what validation said of the last one does not hold, there are more cells, or fewer."""
+    X, y = make_gaussian_classes(2000)
+    X, _, y, _ = train_test_split(X, y, train_size=800, stratify=y, random_state=0)
+    train, test = list(StratifiedKFold(5, shuffle=True, random_state=2).split(X, y))[2]
+    model = ODAClassifier(random_state=2).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) > 0.85
+    model.save(tmp_path / "model.npz")
+    other = ODAClassifier.load(tmp_path / "model.npz")
+    for one in (model, other):
+        one.partial_fit(X[test], y[test])
+    np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))

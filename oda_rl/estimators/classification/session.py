@@ -224,8 +224,14 @@ class ClassSession:
             assert run.annealer is not None
             own = slice(None) if self.settings.shared else book.labels == c
             cells = run.annealer.codebook
-            k = len(cells)
-            cells.location[:, :k] = book.codevectors[own].T
+            codevectors = book.codevectors[own]
+            k = len(codevectors)
+            # They may be those of another temperature, and fine-tuning leaves some without a sample.
+            while len(cells) > k:
+                cells.remove(k)
+            for location in codevectors[len(cells) :]:
+                cells.add(location)
+            cells.location[:, :k] = codevectors.T
             cells["spread"][:] = book.spreads[own].T
             weights = book.weights[own]
             cells.weight[:k] = np.maximum(weights / weights.sum(), 1e-12)
