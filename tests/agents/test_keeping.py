@@ -1,0 +1,114 @@
+"""Callbacks that keep what was learned: snapshots, and the best policy."""
+
+import numpy as np
+import pytest
+from environments import IdentityEnv
+from PIL import Image
+from quick_models import QUICK, make_model
+from stable_baselines3.common.monitor import Monitor
+
+import oda_rl.envs  # noqa: F401
+from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback, SnapshotCallback
+from oda_rl.plotting import animate_codebook
+
+
+def test_snapshots_are_what_had_been_learned():
+    snapshots = SnapshotCallback(every=1_000)
+    model = make_model().learn(3_500, callback=[snapshots, CodebookCallback()])
+    assert [steps for steps, _ in snapshots.snapshots] == [1_000, 2_000, 3_000, 3_500]
+    views = snapshots.views()
+    early = make_model()
+    early.learn(3_500, callback=lambda seen, _: early.num_timesteps < 2_000)
+    np.testing.assert_array_equal(views[1].codevectors, early.learner.codevectors)
+    points = np.zeros((3, 4))
+    np.testing.assert_array_equal(views[1].values(points), early.view().values(points))
+    np.testing.assert_array_equal(views[-1].codevectors, model.learner.codevectors)
+    assert views[0].title.startswith("1,000 steps")
+
+
+def test_snapshots_further_and_further_apart():
+    snapshots = SnapshotCallback(every=300, stretch=1.5)
+    make_model().learn(4_000, callback=snapshots)
+    steps = [steps for steps, _ in snapshots.snapshots]
+    assert steps == [300, 750, 1425, 2438, 3957, 4000]
+    with pytest.raises(ValueError, match="stretch"):
+        SnapshotCallback(stretch=0.5)
+    with pytest.raises(ValueError, match="every"):
+        SnapshotCallback(every=0)
+
+
+def test_snapshots_make_an_animation(tmp_path):
+    snapshots = SnapshotCallback(every=1_000)
+    TwoTimescaleQ(env="oda_rl/MountainCar-v0", seed=0, **QUICK).learn(3_000, callback=snapshots)
+    actions, values = animate_codebook(snapshots, tmp_path / "car.gif", dpi=30, hold=0.0)
+    with Image.open(tmp_path / "car.gif") as gif:
+        assert gif.n_frames == 3
+    assert actions.get_xlabel() == values.get_xlabel() == "position"
+    assert values.get_title(loc="right").startswith("3,000 steps")
+    early, _ = animate_codebook(snapshots.views()[:1], tmp_path / "early.gif", dpi=30, hold=0.0)
+    assert early.get_legend() is None  # nothing has been decided
+    assert len(early.collections[0].get_offsets()) == len(snapshots.views()[0].codevectors)
+
+
+def test_an_animation_of_continuous_actions_has_one_scale_for_each_side(tmp_path):
+    snapshots = SnapshotCallback(every=1_500)
+    TwoTimescaleQ(env="oda_rl/Pendulum-v1", seed=0, **QUICK).learn(4_500, callback=snapshots)
+    axes = animate_codebook(snapshots, tmp_path / "pendulum.gif", dpi=30, hold=0.0)
+    scales = [ax.get_ylabel() for ax in axes[0].figure.axes if ax not in list(axes)]
+    assert sorted(scales) == ["action", "value of the greedy action"]
+
+
+class ForgetfulKeeper(KeepBestCallback):
+    """Pretends that the second evaluation was the best."""
+
+    def _on_step(self):
+        before = self.n_calls // self.eval_freq
+        go_on = super()._on_step()
+        if self.n_calls % self.eval_freq == 0 and before == 2:
+            self.best_mean_reward = np.inf
+            self.at_best = self.model.learner.q_values
+        return go_on
+
+
+def test_keep_best_gives_the_best_policy_back():
+    keeper = ForgetfulKeeper(Monitor(IdentityEnv()), eval_freq=1_500, n_eval_episodes=5)
+    model = make_model(IdentityEnv(), gamma=0.5).learn(6_000, callback=keeper)
+    assert keeper.best_timesteps in (1_500, 3_000)
+    if keeper.best_timesteps == 3_000:
+        np.testing.assert_array_equal(model.learner.q_values, keeper.at_best)
+    assert model.num_timesteps == 6_000
+    model.learn(500, reset_num_timesteps=False)  # and can go on
+
+
+def test_keep_best_prefers_the_later_of_equals():
+    class Always(KeepBestCallback):
+        def _on_step(self):
+            self.best_mean_reward = -1.0  # so that every evaluation is a new best one
+            return super()._on_step()
+
+    keeper = Always(Monitor(IdentityEnv()), eval_freq=1_000, n_eval_episodes=2)
+    make_model(IdentityEnv()).learn(3_000, callback=keeper)
+    assert keeper.best_timesteps == 3_000
+
+
+def test_keep_best_without_restoring():
+    kept, last = make_model(IdentityEnv()), make_model(IdentityEnv())
+    keeper = KeepBestCallback(Monitor(IdentityEnv()), eval_freq=1_500, n_eval_episodes=2, restore=False)
+    kept.learn(4_000, callback=keeper)
+    last.learn(4_000)
+    np.testing.assert_array_equal(kept.learner.q_values, last.learner.q_values)
+
+
+def test_keep_best_can_go_back_to_before_the_scale_was_frozen():
+    class First(KeepBestCallback):
+        def _on_step(self):
+            go_on = super()._on_step()
+            self.best_mean_reward = np.inf
+            return go_on
+
+    keeper = First(Monitor(IdentityEnv()), eval_freq=1, n_eval_episodes=1)
+    model = make_model(IdentityEnv()).learn(300, callback=keeper)
+    assert keeper.best_timesteps == 1
+    model.learn(3_000)
+    assert model.n_cells > 1
