@@ -119,6 +119,10 @@ class Learner(ABC):
         """
 
     @abstractmethod
+    def _new_memory(self) -> Any:
+        """What is remembered of environments that have not begun."""
+
+    @abstractmethod
     def _end_warm_up(self) -> None:
         """Use what the warm-up told: from now on `is_scaled` is True."""
 
@@ -343,7 +347,7 @@ class Learner(ABC):
         self.draws.set_state(state["draws"])
         self._acting_rng.bit_generator.state = state["acting"]
         self._warm_up.set_state(state["warm_up"])
-        for name, array in state["memory"].items():
+        for name, array in (state["memory"] or self._new_memory()._asdict()).items():
             own = getattr(self.memory, name)
             # a row is longer where the codebook has room for more cells
             part = tuple(map(slice, np.minimum(own.shape, array.shape)))

@@ -79,7 +79,7 @@ class TwoTimescaleLearner(ActingLearner):
         super().__init__(actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed)
         self.slow = SlowTimescale(self.sizes, config, self.rng)
         self.numbers = make_numbers()
-        self.memory = make_memory(self.sizes)
+        self.memory = self._new_memory()
         self._scratch = make_scratch(self.sizes)
         self._observation = np.zeros(n_observed)
         self._reach = np.full(self.sizes.n_coordinates, config.action_weight)
@@ -265,6 +265,9 @@ class TwoTimescaleLearner(ActingLearner):
         self.numbers.settings[names.TEMPERATURE] = self.annealer.temperature if self.annealer else 1.0
         self._collect()
 
+    def _new_memory(self) -> names.Memory:
+        return make_memory(self.sizes)
+
     def _recall(self) -> None:
         """Find anew which cells are active for what is remembered."""
         draws = np.zeros(self.sizes.n_draws)
@@ -319,6 +322,7 @@ class TwoTimescaleLearner(ActingLearner):
         self.slow.set_state(state["slow"], counters[names.PHASE] == names.LEARNING)
         self._storage = None
         self._set_errors(state["errors"], before)
+        self._scratch.tally[:] = state["tally"] if state["memory"] else 0
         if self.annealer is None and not self.sizes.is_table:
             return
         self._hold_cells()
@@ -326,7 +330,6 @@ class TwoTimescaleLearner(ActingLearner):
             storage: Any = self._storage
             for name, part in state["ledger"].items():
                 getattr(storage.ledger, name)[:] = part
-            self._scratch.tally[:] = state["tally"]
         else:
             self._recall()
 

@@ -140,7 +140,7 @@ class SlowTimescale:
             self.codebook.payload[:, : self.codebook.n_cells] = self._with_traces(state["payload"])
             return
         if "annealer" not in state:
-            self.annealer = None
+            self.annealer, self.codebook.n_cells = None, 0
             return
         book = dict(state["codebook"])
         book["payload"] = self._with_traces(book["payload"])

@@ -83,16 +83,21 @@ class KernelLearner(Learner):
         super().__init__(actions, self.range, config.warmup_hold, config, N_DRAWS, seed)
         (moving_rng,) = self.rng.spawn(1)
         self.machine = KernelMachine(n_features, self.n_actions, _rules(config), moving_rng)
-        self.memory = Memory(
-            np.zeros(n_envs, dtype=np.int64),
-            np.zeros(n_envs, dtype=np.int64),
-            np.zeros(n_envs, dtype=np.bool_),
-            np.zeros((n_envs, n_features)),
-            np.zeros(n_envs, dtype=np.bool_),
-        )
+        self._n_envs = n_envs
+        self.memory = self._new_memory()
         # Transitions that wait: observation, action, reward, next observation, whether terminated.
         self.waiting = np.zeros((config.batch_size, 2 * n_features + 3))
         self.n_waiting = 0
+
+    def _new_memory(self) -> Memory:
+        n_envs = self._n_envs
+        return Memory(
+            np.zeros(n_envs, dtype=np.int64),
+            np.zeros(n_envs, dtype=np.int64),
+            np.zeros(n_envs, dtype=np.bool_),
+            np.zeros((n_envs, len(self.range.low))),
+            np.zeros(n_envs, dtype=np.bool_),
+        )
 
     @classmethod
     def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:

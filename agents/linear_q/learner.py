@@ -85,8 +85,22 @@ class LinearLearner(Learner):
             np.ones(n_weights) if by_visits else features.gain,
             np.zeros(n_weights if by_visits else 1),
         )
+        self._n_envs = n_envs
+        self.memory = self._new_memory()
+        n_coordinates = len(self.range.source)
+        width = max(features.n_features, int(features.size[0]) * n_coordinates)
+        self._scratch = Scratch(
+            u=np.zeros(n_coordinates),
+            index=np.zeros(self.memory.index.shape[1], dtype=np.int64),
+            feature=np.zeros(self.memory.feature.shape[1]),
+            values=np.zeros(n_actions),
+            spare=np.zeros((4, width) if features.is_dense else (1, features.location.shape[1])),
+        )
+
+    def _new_memory(self) -> kernels.Memory:
+        features, n_envs, n_weights = self.features, self._n_envs, self._weights.weight.size
         dense, sparse = (features.n_features, 1) if features.is_dense else (1, features.n_active)
-        self.memory = kernels.Memory(
+        return kernels.Memory(
             index=np.zeros((n_envs, sparse), dtype=np.int64),
             feature=np.zeros((n_envs, dense)),
             known=np.zeros(n_envs, dtype=np.bool_),
@@ -97,16 +111,7 @@ class LinearLearner(Learner):
             trace=np.zeros((n_envs, n_weights)),
             listed=np.zeros((n_envs, 1 if features.is_dense else n_weights), dtype=np.int64),
             n_listed=np.zeros(n_envs, dtype=np.int64),
-            level=np.zeros((n_envs, n_actions)),
-        )
-        n_coordinates = len(self.range.source)
-        width = max(features.n_features, int(features.size[0]) * n_coordinates)
-        self._scratch = Scratch(
-            u=np.zeros(n_coordinates),
-            index=np.zeros(sparse, dtype=np.int64),
-            feature=np.zeros(dense),
-            values=np.zeros(n_actions),
-            spare=np.zeros((4, width) if features.is_dense else (1, features.location.shape[1])),
+            level=np.zeros((n_envs, self.n_actions)),
         )
 
     # -- what has been learned -------------------------------------------------------------------

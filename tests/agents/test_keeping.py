@@ -1,5 +1,6 @@
 """Callbacks that keep what was learned: snapshots, and the best policy."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from environments import IdentityEnv
@@ -8,7 +9,7 @@ from quick_models import QUICK, make_model
 from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
-from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents import KernelQ, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback, SnapshotCallback
 from oda_rl.plotting import animate_codebook
 
@@ -112,3 +113,22 @@ def test_keep_best_can_go_back_to_before_the_scale_was_frozen():
     assert keeper.best_timesteps == 1
     model.learn(3_000)
     assert model.n_cells > 1
+
+
+@pytest.mark.parametrize("kind", [TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, KernelQ])
+def test_a_policy_of_the_warm_up_is_given_back_without_the_episode_under_way(kind, tmp_path):
+    """What is remembered of that episode is of a codebook that the policy does not have."""
+    model = kind(env="oda_rl/CartPole-v1", seed=0)
+    keeper = KeepBestCallback(Monitor(gym.make("CartPole-v1")), 1, eval_freq=500, restore=False)
+    model.learn(500, callback=keeper)
+    model.learn(8_000, reset_num_timesteps=False)
+    keeper.give_back()
+    model.save(tmp_path / "model.npz")
+    loaded = kind.load(tmp_path / "model.npz", env="oda_rl/CartPole-v1")
+    for one in (model, loaded):
+        one.get_env().seed(5)
+        one.learn(3_000, reset_num_timesteps=False)
+    observations = np.random.default_rng(0).normal(size=(100, 4))
+    np.testing.assert_array_equal(
+        model.learner.action_values(observations), loaded.learner.action_values(observations)
+    )

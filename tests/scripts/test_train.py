@@ -73,7 +73,8 @@ def test_an_interrupted_run_saves_what_it_has(start, run, tmp_path):
     assert "interrupted" in output
     (model,) = tmp_path.rglob("model.npz")
     assert str(model.parent) in output.replace("\n", "")
-    assert run("evaluate", model, "--episodes", 1)[0] == 0
+    code, output = run("evaluate", model, "--episodes", 1)
+    assert code == 0, output
 
 
 @pytest.mark.parametrize("script", ["train", "evaluate", "benchmark", "compare"])
