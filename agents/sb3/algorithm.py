@@ -179,9 +179,10 @@ class OnlineAlgorithm(Saving):
             raise ValueError("there is no environment to learn from: call set_env first.")
         total_timesteps = whole_number("total_timesteps", total_timesteps, 0)
         callback_every = whole_number("callback_every", callback_every, 1)
-        for name, given in (("log_interval", log_interval), ("planned_timesteps", planned_timesteps)):
-            if given is not None:
-                whole_number(name, given, 1)
+        if log_interval is not None:
+            log_interval = whole_number("log_interval", log_interval, 1)
+        if planned_timesteps is not None:
+            planned_timesteps = whole_number("planned_timesteps", planned_timesteps, 1)
         fresh = reset_num_timesteps or self._last_obs is None
         total_timesteps, callback = self._setup_learn(
             total_timesteps,

@@ -202,6 +202,14 @@ def test_counts_are_checked_by_name(arguments, message):
         UniformGridQ(env="oda_rl/CartPole-v1").learn(**arguments)
 
 
+def test_counts_may_be_whole_floats():
+    model = UniformGridQ(env="oda_rl/CartPole-v1", seed=0)
+    model.learn(1e3, planned_timesteps=3e3, log_interval=2.0)
+    loaded = from_bytes(model, to_bytes(model))
+    assert type(loaded.remaining_timesteps) is int
+    assert loaded.remaining_timesteps == 2_000
+
+
 def test_kernel_q_keeps_its_last_good_state_after_a_divergence():
     model = agents.KernelQ(env=IdentityEnv(), seed=0, warmup_steps=100).learn(500)
     points = model.learner.dictionary.copy()
