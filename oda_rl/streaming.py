@@ -11,9 +11,6 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
 from oda_rl._validation import check_at_least
-from oda_rl.estimators.classification import ODAClassifier
-from oda_rl.estimators.partition import ODAPartition
-from oda_rl.estimators.regression import ODARegressor
 
 Target = Any
 # For each so many samples learned, one more waits to be learned with others, up to `block`.
@@ -110,6 +107,8 @@ class Stream:
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         """Arguments with which river may try the class."""
+        from oda_rl import ODAClassifier, ODAPartition, ODARegressor
+
         kinds = {"Regressor": ODARegressor, "Classifier": ODAClassifier}
         yield {"estimator": kinds.get(cls._kind, ODAPartition)()}
 
@@ -213,8 +212,7 @@ class Stream:
         except (KeyError, TypeError):
             pass
         row = tuple(np.nan if x.get(name) is None else float(x[name]) for name in self.features)
-        wrong = [name for name, value in zip(self.features, row, strict=True) if abs(value) == np.inf]
-        if wrong:
+        if np.isinf(row).any():
             raise ValueError(f"x must have finite numbers, or NaN for what is missing, got {x!r}.")
         return row
 

@@ -220,21 +220,12 @@ class Annealer(StoredAnnealer):
     ) -> tuple[int, bool]:
         """The inner loop: how many samples it used, and whether the temperature is finished."""
         book = self.codebook
-        pace = Pace(
-            0.0 if self.done and self.harden else float(self.temperature),
-            float(self.stepsize.a),
-            float(self.stepsize.b),
-            self.level_begun - 1,
-            self.check_interval,
-            float(self.tol_converge * self.temperature),
-            0 if measuring else self.level_length,
-        )
         used, self.n, self.distortion, finished = anneal(
             samples,
             labels,
             sample_weight,
             book.divergence.kind,
-            pace,
+            self._pace(0 if measuring else self.level_length),
             self.n,
             self.distortion,
             book.n_cells,
@@ -245,6 +236,18 @@ class Annealer(StoredAnnealer):
             self.phase,
         )
         return used, finished
+
+    def _pace(self, max_steps: int) -> Pace:
+        """The temperature, the stepsizes and the checks of the inner loop."""
+        return Pace(
+            0.0 if self.done and self.harden else float(self.temperature),
+            float(self.stepsize.a),
+            float(self.stepsize.b),
+            self.level_begun - 1,
+            self.check_interval,
+            float(self.tol_converge * self.temperature),
+            max_steps,
+        )
 
     def end_level(self) -> None:
         """Finish the present temperature: merge, prune, cool, split.

@@ -171,7 +171,12 @@ class Divergence:
         """
         points = np.ascontiguousarray(np.atleast_2d(samples), dtype=np.float64)
         self.check(points, name)
-        location = np.ascontiguousarray(np.atleast_2d(codevectors).T, dtype=np.float64)
+        return self.between(points, np.atleast_2d(codevectors))
+
+    def between(self, samples: ArrayLike, codevectors: ArrayLike) -> Array:
+        """The same of samples that have been checked: (n_samples, n_codevectors) of two matrices."""
+        points = np.ascontiguousarray(samples, dtype=np.float64)
+        location = np.ascontiguousarray(np.transpose(codevectors), dtype=np.float64)
         result = np.empty((len(points), location.shape[1]))
         kernels.all_divergences(self.kind, points, location, location.shape[1], result)
         return result

@@ -1,4 +1,4 @@
-"""How many clusters there are: the number of codevectors that lasts longest."""
+"""How many clusters there are, by the codevectors that last longest; and cells merged to clusters."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -226,6 +226,11 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             warn_of_scales(data.samples, RESCALE)
         return data.samples, data.weight
 
+    def _forget_samples(self) -> None:
+        """Of what was learned from a stream, no samples are at hand."""
+        for name in ("labels_", "inertia_"):
+            self.__dict__.pop(name, None)
+
     def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:
         """Publish codevectors, with the weights and variances of their cells among the samples."""
         self.codevectors_ = codevectors

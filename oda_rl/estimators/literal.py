@@ -15,7 +15,6 @@ from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import Divergence, get_divergence
-from oda_rl.codebook.learning import Pace
 from oda_rl.codebook.literal import learn_as_printed
 from oda_rl.codebook.schedule import Cooling, Stepsize, first_and_last_temperature
 from oda_rl.estimators.constraints import NON_NEGATIVE, POSITIVE, Checked, choice
@@ -57,11 +56,7 @@ class LiteralAnnealer(Annealer):
         models: object = None,
     ) -> tuple[int, bool]:
         book = self.codebook
-        pace = Pace(
-            float(self.temperature),
-            *(float(self.stepsize.a), float(self.stepsize.b), self.level_begun - 1),
-            *(self.check_interval, float(self.tol_converge * self.temperature), self.level_length),
-        )
+        pace = self._pace(self.level_length)
         outputs = np.empty((len(samples), 0)) if targets is None else targets
         theta = book.payload[book.rows("theta")]
         used, self.n, self.distortion, finished = learn_as_printed(

@@ -330,8 +330,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         codevectors, self.weights_, variances = self._run.codebook()
         self.codevectors_ = self._unscaled(codevectors)
         self.spreads_ = variances if self.scale_ is None else variances * self.scale_**2
-        for name in ("labels_", "inertia_"):  # of the samples of a fit
-            self.__dict__.pop(name, None)
+        self._forget_samples()
         self._publish()
         levels, annealer = len(self._run.path), self._run.annealer
         if annealer is None:

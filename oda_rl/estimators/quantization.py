@@ -131,8 +131,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         self.n_codevectors_ = len(self.codevectors_)
         self.weights_ = self._count / self._count.sum() if self._count.sum() > 0 else self._count + 1.0
         self.spreads_ = self._spread.T.copy()
-        for name in ("labels_", "inertia_"):  # of the samples of a fit
-            self.__dict__.pop(name, None)
+        self._forget_samples()
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:

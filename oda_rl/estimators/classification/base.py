@@ -8,7 +8,6 @@ from scipy.special import gammaincc
 from sklearn.base import ClassifierMixin
 
 from oda_rl._types import Array, Labels
-from oda_rl.codebook.association import all_divergences
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.book import ClassBook, probabilities
@@ -227,11 +226,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         return samples, self._divergences(samples)
 
     def _divergences(self, samples: Array) -> Array:
-        points, codevectors = self._scaling(samples), self._book.codevectors
-        k, found = len(codevectors), np.empty((len(points), len(codevectors)))
-        location = np.ascontiguousarray(codevectors.T)
-        all_divergences(self._divergence.kind, np.ascontiguousarray(points), location, k, found)
-        return found
+        return self._divergence.between(self._scaling(samples), self._book.codevectors)
 
     def _numbers(self, samples: Array, distance: Array) -> Labels:
         """Numbers of the classes of samples, by the rule."""
