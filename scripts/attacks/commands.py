@@ -29,10 +29,6 @@ COMPARED = (
     *("--env-ids", ENV_ID, "--algorithms", "TwoTimescaleAC", "UniformGridQ", "--seeds", "0", "1"),
 )
 BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--n-jobs", "1", *SMALL)
-COMPARED = (
-    *("--env-ids", ENV_ID, "--algorithms", "TwoTimescaleAC", "UniformGridQ", "--seeds", "0", "1"),
-)
-BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--n-jobs", "1", *SMALL)
 STUDENT = ("--rounds", "1", "--steps-per-round", "400", "--episodes", "2")
 # What commands read and write stands for itself until they are called.
 MODEL, OUT = "MODEL", "OUT"

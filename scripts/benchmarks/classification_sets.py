@@ -110,16 +110,18 @@ UNTOUCHED: dict[str, Callable[[], Labelled] | str] = {
 SETS = KNOWN | UNTOUCHED
 
 
+def read_own(name: str, pattern: str, data_dir: Path | None) -> Labelled:
+    """The first of the user's files with such a name; an OSError if there is none."""
+    found = sorted(data_dir.glob(pattern)) if data_dir is not None else []
+    if not found:
+        raise OSError(f"{name} is not at hand: no {pattern} in {data_dir}; see --data-dir.")
+    return datasets.read_csv(found[0])
+
+
 def load(name: str, data_dir: Path | None, most: int) -> Labelled:
     """A data set, of which `most` samples are drawn if there are more; an OSError without its file."""
     make = SETS[name]
-    if callable(make):
-        samples, labels = make()
-    else:
-        found = sorted(data_dir.glob(make)) if data_dir is not None else []
-        if not found:
-            raise OSError(f"{name} is not at hand: no {make} in {data_dir}; see --data-dir.")
-        samples, labels = datasets.read_csv(found[0])
+    samples, labels = make() if callable(make) else read_own(name, make, data_dir)
     if len(labels) > most:
         options = {"train_size": most, "stratify": labels, "random_state": 0}
         samples, _, labels, _ = train_test_split(samples, labels, **options)

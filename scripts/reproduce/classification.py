@@ -33,6 +33,7 @@ from sklearn.svm import LinearSVC
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.classification_sets import read_own
 from common.ending import run_and_exit
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, write_down
@@ -84,10 +85,7 @@ def load(name: str, args: Args) -> tuple[Array, Labels]:
         return make_mixture(args.n_samples, args.seed)
     if name != "credit":
         return datasets.load(name, args.data_dir)
-    found = sorted(args.data_dir.glob("creditcard*.csv")) if args.data_dir is not None else []
-    if not found:
-        raise OSError(f"the credit-card sample is not at hand: no creditcard*.csv in {args.data_dir}.")
-    return datasets.read_csv(found[0])
+    return read_own("the credit-card sample", "creditcard*.csv", args.data_dir)
 
 
 def divergence_of(name: str) -> str:

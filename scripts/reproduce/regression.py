@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
+from sklearn.metrics import pairwise_distances_argmin
 from sklearn.tree import DecisionTreeRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -103,13 +104,12 @@ def makers(args: Args) -> dict[str, Callable[[int], Any]]:
 
 
 def cells_of(model: Any, X: Array) -> Labels:
-    """Numbers of the cells that speak at X."""
+    """The cell of each point: the nearest, or the one with the largest share."""
     if hasattr(model, "apply"):
         return np.asarray(model.apply(X))
     if hasattr(model, "association"):
         return np.asarray(model.association(X).argmax(axis=1))
-    distance = ((X[:, None, :] - model.codevectors_[None]) ** 2).sum(axis=2)
-    return np.asarray(distance.argmin(axis=1))
+    return np.asarray(pairwise_distances_argmin(X, model.codevectors_))
 
 
 def run_stream(

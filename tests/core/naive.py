@@ -48,3 +48,16 @@ def vector_quantization(samples, codevectors, a, b):
         codevectors[h] += (x - codevectors[h]) / (a + b * moved[h])
         moved[h] += 1
     return codevectors, moved
+
+
+def shares(x, codevectors, temperature):
+    """Equation 6."""
+    distance = ((codevectors - x) ** 2).sum(axis=1)
+    p = np.exp(-(distance - distance.min()) / temperature)
+    return p / p.sum()
+
+
+def mixture(x, p, theta):
+    """sum_i p_i f_i(x), with theta of shape (n_outputs, n_basis, n_cells)."""
+    basis = np.r_[1.0, x] if theta.shape[1] > 1 else np.ones(1)
+    return np.array([p @ (basis @ theta[c]) for c in range(len(theta))])

@@ -4,21 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive import mixture, shares
 
 from oda_rl.estimators.regression import mixture as mixtures
-
-
-def shares(x, codevectors, temperature):
-    """Equation 6."""
-    distance = ((codevectors - x) ** 2).sum(axis=1)
-    p = np.exp(-(distance - distance.min()) / temperature)
-    return p / p.sum()
-
-
-def mixture(x, p, theta):
-    """sum_i p_i f_i(x), with theta of shape (n_outputs, n_basis, n_cells)."""
-    basis = np.r_[1.0, x] if theta.shape[1] > 1 else np.ones(1)
-    return np.array([p @ (basis @ theta[c]) for c in range(len(theta))])
 
 
 def make(seed, k, d, m, linear):
