@@ -25,7 +25,13 @@ from oda_rl.codebook.association import (
     associate,
     divergences,
 )
-from oda_rl.codebook.model_learning import ERROR, FORGETTING, INPUT_DISTORTION, learn_models
+from oda_rl.codebook.model_learning import (
+    ERROR,
+    FORGETTING,
+    INPUT_DISTORTION,
+    follow_noise,
+    learn_models,
+)
 
 # Weights decay geometrically where no sample falls; they must stay positive numbers.
 MIN_WEIGHT = 1e-12
@@ -182,7 +188,7 @@ def anneal(
             for i in range(n_cells):
                 distance[i] = 0.0
             add_distances(x, 0, models.n_inputs, location, n_cells, distance)
-            figures, seen = models.figures, models.seen
+            figures = models.figures
             gate = models.softness * figures[INPUT_DISTORTION]
             nearest = associate(distance, None, None, n_cells, 0, gate, EXACT, share)
             figures[INPUT_DISTORTION] += FORGETTING * (distance[nearest] - figures[INPUT_DISTORTION])
@@ -200,8 +206,9 @@ def anneal(
                 models.link,
             )
             figures[ERROR] += (squared - figures[ERROR]) / (n - pace.begin)
-            for i in range(n_cells):
-                seen[i] += sample_weight[t] * share[i]
+            follow_noise(
+                models.outputs[t], scores, share, sample_weight[t], n_cells, models.seen, models.noise
+            )
             add_distances(x, models.n_inputs, x.shape[0], location, n_cells, distance)
         else:
             divergences(kind, x, location, 0, n_cells, distance)

@@ -21,6 +21,8 @@ from oda_rl._jit import kernel, lean_kernel, vector_kernel
 INPUT_DISTORTION, ERROR, N_FIGURES = 0, 1, 2
 # Stepsize of the first.
 FORGETTING = 0.002
+# A cell without a sample divides by this.
+LEAST_SEEN = 1e-300
 
 
 class Models(NamedTuple):
@@ -29,8 +31,10 @@ class Models(NamedTuple):
     A sample is a row of `n_inputs` scaled inputs and then the scaled outputs. Local models see the
     inputs times `unscale` (n_inputs,) and the `outputs` (n_samples, n_outputs). Their cells overlap by
     association probabilities along the inputs, at a temperature of `softness` times the mean squared
-    distance in `figures`. `theta` is (q * n_outputs, capacity), `gain` (q * q, capacity). With `link`
-    they are logits, and the outputs 0 or 1: whether a sample is of a class.
+    distance in `figures`. `theta` is (q * n_outputs, capacity), `gain` (q * q, capacity). `seen` is the
+    weight of the samples behind them, and `noise` (n_outputs, capacity), or without rows, the mean
+    squared errors of predictions in each cell. With `link` they are logits, and the outputs 0 or 1:
+    whether a sample is of a class.
     """
 
     outputs: NDArray[np.float64]
@@ -39,6 +43,7 @@ class Models(NamedTuple):
     theta: NDArray[np.float64]
     gain: NDArray[np.float64]
     seen: NDArray[np.float64]
+    noise: NDArray[np.float64]
     softness: float
     figures: NDArray[np.float64]
     link: bool
@@ -103,6 +108,17 @@ def correct(error, size, direction, n_cells, theta, output):
         along = direction[j]
         for i in range(n_cells):
             row[i] += error * size[i] * along[i]
+
+
+@vector_kernel
+def follow_noise(y, scores, share, weight, n_cells, seen, noise):
+    """Count a sample in the cells that share it, and average the squared errors there."""
+    for i in range(n_cells):
+        seen[i] += weight * share[i]
+    for c in range(noise.shape[0]):
+        row, error = noise[c], y[c] - scores[c]
+        for i in range(n_cells):
+            row[i] += weight * share[i] / max(seen[i], LEAST_SEEN) * (error * error - row[i])
 
 
 @lean_kernel

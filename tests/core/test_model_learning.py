@@ -68,6 +68,19 @@ def test_one_step_of_logits():
     np.testing.assert_allclose(rows, expected.reshape(3 * q, 4), rtol=1e-9, atol=1e-12)
 
 
+def test_errors_are_averaged_in_the_cells_that_share_them():
+    """Of samples of weight 0.5 or more: the weighted mean of squared errors, by the shares."""
+    rng = np.random.default_rng(0)
+    y, scores, weight = rng.normal(size=(30, 2)), rng.normal(size=(30, 2)), rng.uniform(0.5, 2.0, 30)
+    share = rng.dirichlet(np.ones(3), 30)
+    seen, noise = np.zeros(3), np.zeros((2, 3))
+    for t in range(30):
+        model_learning.follow_noise(y[t], scores[t], share[t], weight[t], 3, seen, noise)
+    own = weight[:, None] * share
+    np.testing.assert_allclose(seen, own.sum(axis=0))
+    np.testing.assert_allclose(noise, ((y - scores) ** 2).T @ own / own.sum(axis=0))
+
+
 def test_hard_constant_models_are_means():
     """Equation 28 with the stepsize 1 / n: theta is the mean of f(x) in the cell, not of x."""
     rng = np.random.default_rng(0)

@@ -203,6 +203,38 @@ def test_history():
     assert all(0.0 <= point.codevectors.min() <= 9.5 for point in model.history_)
 
 
+def noisy_sine(n, seed):
+    """A sine whose noise has a deviation of 0.1 below zero, and of 0.5 above."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 1))
+    return X, np.sin(3.0 * X[:, 0]) + np.where(X[:, 0] < 0.0, 0.1, 0.5) * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("learned", ["fit", "partial_fit"])
+def test_deviations_are_those_of_the_noise(learned):
+    X, y = noisy_sine(1500, 100)
+    model = ODARegressor(15, random_state=0)
+    getattr(model, learned)(X, y)
+    X_test, y_test = noisy_sine(2000, 101)
+    mean, std = model.predict(X_test, return_std=True)
+    np.testing.assert_array_equal(mean, model.predict(X_test))
+    assert 0.92 < np.mean(np.abs(y_test - mean) < 2.0 * std) < 0.985
+    quiet, loud = std[X_test[:, 0] < -0.2].mean(), std[X_test[:, 0] > 0.2].mean()
+    assert 0.09 < quiet < 0.3
+    assert 0.4 < loud < 0.65
+
+
+def test_deviations_of_several_outputs_are_in_their_units():
+    X, y = make_friedman1(600, noise=1.0, random_state=100)
+    both = np.column_stack([y, 1000.0 * np.random.default_rng(0).normal(size=600)])
+    mean, std = ODARegressor(20, random_state=0).fit(X, both).predict(X, return_std=True)
+    assert mean.shape == std.shape == (600, 2)
+    assert 1.0 < std[:, 0].mean() < 2.5
+    assert 900.0 < std[:, 1].mean() < 1150.0
+    early = ODARegressor().partial_fit(X[:50], both[:50])
+    np.testing.assert_allclose(early.predict(X[:2], return_std=True)[1], [both[:50].std(axis=0)] * 2)
+
+
 @pytest.mark.parametrize("local_model", ["constant", "linear", "own"])
 @pytest.mark.parametrize("n", [40, 700])
 def test_files_go_on_exactly(local_model, n, tmp_path):
@@ -243,6 +275,9 @@ def test_a_model_of_ones_own():
     assert not hasattr(quadratic, "coef_")
     points = quadratic.codevectors_
     assert np.corrcoef(quadratic.values_, curve(points))[0, 1] > 0.95
+    mean, std = quadratic.predict(X, return_std=True)
+    assert np.mean(np.abs(y - mean) < 2.0 * std) > 0.9
+    assert std.mean() < 1.2 * np.sqrt(np.mean((y - mean) ** 2))
 
 
 @pytest.mark.parametrize(

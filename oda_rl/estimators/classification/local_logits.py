@@ -76,6 +76,7 @@ class LogitRun(RegressionRun):
     ) -> None:
         models = ModelSettings("linear", 0.0, STREAM_SOFTNESS, "auto", 0)
         super().__init__(settings, models, n_features, n_classes, rng)
+        del self.payload["noise"]
 
     def _in_units(self, samples: Array) -> tuple[Array, Array | None]:
         scaled, _ = super()._in_units(samples)
@@ -278,5 +279,5 @@ def logits_schema(around: Any, sizes: Sizes) -> Schema:
         "logits": "float in [0, inf)",
         "knots": maybe("float[knots, d]"),
         "waiting": data_schema("classifier"),
-        "run": maybe(model_run_schema(True)),
+        "run": maybe(model_run_schema(True, "0")),
     }

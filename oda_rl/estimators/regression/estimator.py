@@ -249,22 +249,29 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
 
     # -- using -----------------------------------------------------------------------------------
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         """The outputs of samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Inputs.
+        return_std : bool, default=False
+            Whether to tell, too, how far outputs may be from that: the noise about the prediction and
+            its own error together, as the cells have seen them.
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            As the outputs that were learned from.
+        ndarray of shape (n_samples,) or (n_samples, n_outputs), or a tuple of two
+            As the outputs that were learned from; with `return_std`, these and standard deviations.
         """
         samples = self._check_again(X)
         found = self._run.predict(samples)
-        return found[:, 0] if self._flat else found
+        mean = found[:, 0] if self._flat else found
+        if not return_std:
+            return mean
+        std = self._run.deviations(samples)
+        return mean, std[:, 0] if self._flat else std
 
     def association(self, X: ArrayLike) -> Array:
         """The share of every cell in a prediction.

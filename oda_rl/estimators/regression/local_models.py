@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.association import add_distances
-from oda_rl.codebook.model_learning import ERROR, FORGETTING, INPUT_DISTORTION, N_FIGURES, Models
+from oda_rl.codebook.model_learning import (
+    ERROR,
+    FORGETTING,
+    INPUT_DISTORTION,
+    N_FIGURES,
+    Models,
+    follow_noise,
+)
 from oda_rl.estimators.regression.mixture import associate_inputs
 
 KNOWN = ("constant", "linear")
@@ -96,8 +103,9 @@ class ModelAnnealer(Annealer):
     """Moves cells and trains their models, sample by sample.
 
     The codebook's payload has `"theta"`, the parameters in standardised units, and for the models of the
-    package `"gain"`, the inverse second moments, and `"seen"`, the samples behind them. `attach` must
-    be called before the first sample; the targets given to `observe` are the standardised outputs.
+    package `"gain"`, the inverse second moments; `"seen"` are the samples behind them, and `"noise"`,
+    where it is there, the mean squared errors of predictions. `attach` must be called before the first
+    sample; the targets given to `observe` are the standardised outputs.
     """
 
     n_inputs: int
@@ -138,6 +146,7 @@ class ModelAnnealer(Annealer):
             book.payload[book.rows("theta")],
             book.payload[book.rows("gain")],
             book.payload[book.rows("seen")][0],
+            book.payload[book.rows("noise")],
             float(self.softness),
             self.figures,
             self.link,
@@ -148,9 +157,13 @@ class ModelAnnealer(Annealer):
         """As for the annealer; then models forget, as their cells are about to move."""
         was_done = self.done
         super().end_level()
-        if was_done or self.model is not None:
+        if was_done:
             return
-        seen, gain = self.codebook["seen"][0], self.codebook["gain"]
+        seen = self.codebook["seen"][0]
+        if self.model is not None:  # only the errors of its predictions are counted
+            np.minimum(seen, MEMORY, out=seen)
+            return
+        gain = self.codebook["gain"]
         q = round(np.sqrt(len(gain)))
         most = GROWTH * q / RIDGE / gain[:: q + 1].sum(axis=0)
         factor = np.clip(seen / MEMORY, 1.0, np.maximum(most, 1.0))
@@ -187,4 +200,6 @@ class ModelAnnealer(Annealer):
             own = np.ascontiguousarray(theta[:, i])
             predicted += share[0, i] * np.reshape(self.model.predict(own, x[None, :]), -1)
             theta[:, i] = self.model.update(own, x, y, float(min(1.0, weight * share[0, i])))
+        seen, noise = (book.payload[book.rows(name)] for name in ("seen", "noise"))
+        follow_noise(y, predicted, share[0], weight, len(book), seen[0], noise)
         return float(((y - predicted) ** 2).sum())

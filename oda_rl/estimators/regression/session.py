@@ -21,6 +21,7 @@ from oda_rl.estimators.regression.local_models import (
     LocalModel,
     ModelAnnealer,
 )
+from oda_rl.estimators.regression.noise import noise_of
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
 from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
@@ -88,15 +89,18 @@ def regression_schema(around: Any, sizes: Sizes) -> Schema:
     return model_run_schema(around["parameters"]["local_model"] in KNOWN)
 
 
-def model_run_schema(known: bool) -> Schema:
-    """That of a run with d inputs, m outputs and q basis functions in each cell, of a `known` kind."""
+def model_run_schema(known: bool, noise: str = "m") -> Schema:
+    """That of a run with d inputs, m outputs and q basis functions in each cell, of a `known` kind.
+
+    `noise` is how many outputs have their errors followed.
+    """
     positive = "float[d+m] in (0, inf)"
     own = {"n_inputs": "int in [d, d]", "softness": "float in [0, inf)"}
     # Of models of the user's own the number of parameters is not known here.
     cells = BOOK if known else BOOK | {"payload": "float[Q, K]"}
     entries = run_schema(
         "d+m",
-        "q*m+q*q+1",
+        f"q*m+q*q+1+{noise}",
         codebook=maybe(cells),
         annealer=maybe(ANNEALER | own),
         scaling=maybe(
@@ -134,14 +138,11 @@ class RegressionRun(Run):
         self.unexplained: list[float] = []
         if isinstance(models.local_model, str):
             q = self.n_basis
-            self.payload = {
-                "theta": (q * n_outputs, "mean"),
-                "gain": (q * q, "mean"),
-                "seen": (1, "mean"),
-            }
+            self.payload = {"theta": (q * n_outputs, "mean"), "gain": (q * q, "mean")}
         else:
             self._first_theta = models.local_model.init(n_inputs, n_outputs, rng)
             self.payload = {"theta": (len(self._first_theta), "mean")}
+        self.payload |= {"seen": (1, "mean"), "noise": (n_outputs, "mean")}
 
     @property
     def linear(self) -> bool:
@@ -240,6 +241,10 @@ class RegressionRun(Run):
             score = self._refit(standard, weight)
         elif self.settings.finish:
             self._refit_own(standard, weight)
+        if self.settings.finish:
+            residuals = standard[:, d:] - self.standard_outputs(samples[:, :d])
+            share = self.associations(scaled[:, :d], self.own_share)
+            book["noise"][:] = noise_of(residuals, weight, share, score)
         return codevectors, score
 
     def _refit(self, standard: Array, weight: Array) -> float:
@@ -305,13 +310,29 @@ class RegressionRun(Run):
 
     # -- using -----------------------------------------------------------------------------------
 
-    def associations(self, inputs: Array) -> Array:
-        """Shares of the cells in samples, in the units of the distance."""
+    @property
+    def own_share(self) -> float:
+        """The overlap where cells speak for themselves: no more than that of a stream."""
+        return min(self.softness, STREAM_SOFTNESS)
+
+    def associations(self, inputs: Array, softness: float | None = None) -> Array:
+        """Shares of the cells in samples in the units of the distance; by default as in predictions."""
         out = np.empty((len(inputs), len(self.book)))
-        mixture.associate_inputs(
-            inputs, self.book.location, len(self.book), self.gating_temperature, out
-        )
+        width = float(self.figures[INPUT_DISTORTION])
+        overlap = self.gating_temperature if softness is None else softness * width
+        mixture.associate_inputs(inputs, self.book.location, len(self.book), overlap, out)
         return out
+
+    def deviations(self, inputs: Array) -> Array:
+        """Standard deviations (n_samples, n_outputs) of outputs about the predictions of raw inputs."""
+        if self.annealer is None or self.scaling is None:
+            outputs = self.buffer[:, self.n_inputs :] - self._mean_output()
+            variance = np.average(outputs**2, axis=0, weights=self.buffer_weight)
+            return np.tile(np.sqrt(variance), (len(inputs), 1))
+        d = self.n_inputs
+        scaled = np.ascontiguousarray(self.scaling.standardise(inputs) * self.scaling.metric[:d])
+        variance = self.associations(scaled, self.own_share) @ self.book["noise"].T
+        return np.asarray(np.sqrt(variance) * self.scaling.deviation[d:])
 
     def predict(self, inputs: Array) -> Array:
         """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
