@@ -1,5 +1,6 @@
 """What the estimators have in common: checks, fits and streams, model files."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,6 +15,7 @@ from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.constraints import Checked
 from oda_rl.estimators.parameters import declared, restored, stored
+from oda_rl.estimators.progress import Progress, telling
 from oda_rl.estimators.targets import check_samples
 from oda_rl.inspect.model import InspectMixin
 
@@ -23,6 +25,7 @@ class Estimator(InspectMixin, Checked):
 
     divergence: str | Divergence = "squared_euclidean"
     random_state: Any
+    _progress: Progress
     # Attributes that `partial_fit` leaves to be made where somebody asks for them.
     _told: ClassVar[tuple[str, ...]] = ()
 
@@ -62,8 +65,24 @@ class Estimator(InspectMixin, Checked):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
-        self._fit(X, y, sample_weight)
+        with self._telling():
+            self._fit(X, y, sample_weight)
+            self._tell_end()
         return self
+
+    def _telling(self) -> AbstractContextManager[None]:
+        """Where to learn: with `verbose`, what happens inside is printed."""
+        verbose = self.__dict__.get("verbose", 0)
+        if not verbose:
+            return nullcontext()
+        progress = self.__dict__.setdefault("_progress", Progress(type(self).__name__))
+        return telling(progress, verbose)
+
+    def _tell_end(self: Any) -> None:
+        if "_progress" in self.__dict__:
+            self._progress.stage = ""
+            self._progress.tell(f"fitted {self.n_codevectors_} codevectors", always=True)
+            del self._progress
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         raise NotImplementedError
@@ -179,7 +198,8 @@ class StreamEstimator(Estimator):
             If a parameter is outside its range, a sample outside the domain of the divergence, or of
             another shape than before.
         """
-        self._partial_fit(X, y, sample_weight)
+        with self._telling():
+            self._partial_fit(X, y, sample_weight)
         return self
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:

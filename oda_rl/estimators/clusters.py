@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
+from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.schedule import PathPoint
 
 
@@ -75,6 +76,8 @@ class ClustersMixin:
     n_clusters_: int
     n_codevectors_: int
     codevectors_: Array
+    weights_: Array
+    temperature_: float
     _run: Any
     _divergence: Any
     _scaled: Any
@@ -94,6 +97,27 @@ class ClustersMixin:
             Numbers below `n_clusters_`; the order is that of the codevectors in the `history_`.
         """
         return self._find_clusters(self._check_again(X))
+
+    def association(self, X: ArrayLike) -> Array:
+        """Association probabilities p(mu_i | x) at the present temperature (eq. 13).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_codevectors)
+            Rows sum to one.
+        """
+        samples = self._scaled(self._check_again(X))
+        k = self.n_codevectors_
+        result = np.empty((len(samples), k))
+        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
+        kind, temperature = self._divergence.kind, self.temperature_
+        all_associations(kind, samples, location, self.weights_, k, temperature, result)
+        return result
 
     def predict_at(self, X: ArrayLike, temperature: float) -> NDArray[np.int64]:
         """The cell of every sample when the annealing had come down to a temperature.

@@ -56,13 +56,14 @@ _GROUPS: tuple[tuple[str, list[Any]], ...] = (
     ("scale init_labels", ["array-like", None]),
     ("adapt", ["array-like", str, None]),
     ("random_state", ["random_state"]),
+    ("verbose", ["verbose"]),
 )
 CONSTRAINTS = {name: allowed for names, allowed in _GROUPS for name in names.split()}
 # Those that may change while learning goes on; all others have shaped what is there already.
 _FREE = (
     "max_codevectors n_codevectors max_samples max_passes n_passes max_leaves max_children min_support",
     "t_min cooling schedule finish target_distortion tol random_state class_weight validation ridge",
-    "forgetting rule reject reject_label layers min_improvement n_jobs init init_labels",
+    "forgetting verbose rule reject reject_label layers min_improvement n_jobs init init_labels",
 )
 FREE = {name for names in _FREE for name in names.split()}
 

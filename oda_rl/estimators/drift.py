@@ -7,6 +7,7 @@ import numpy as np
 
 from oda_rl._schema import Schema
 from oda_rl._types import Array
+from oda_rl.estimators.progress import tell
 from oda_rl.estimators.targets import Data, data_schema, make_place
 
 # One sample in so many is predicted before it is learned from.
@@ -114,6 +115,7 @@ class Watch:
             return
         assert self.recent is not None
         self.drifts.append(DriftPoint(self.count, before, after))
+        tell(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
         # the change may have come up to a step after the cut; one sample of before it, and
         # a codebook over both would begin
         begin_anew(self.recent.take(slice(-EVERY * (len(self.losses) - STEP), None)))

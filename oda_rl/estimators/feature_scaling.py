@@ -22,6 +22,10 @@ FLOOR = 0.02
 # standard errors of the difference, and no more samples than that are tried.
 BETTER, N_TRIED = 2.0, 1000
 
+# Features of a clusterer are standardised where the variance is that of fewer than one feature and this
+# part of the others, and the largest deviation so many times the smallest: they have different units.
+DOMINATED, UNLIKE = 0.1, 10.0
+
 # A `Scaling` of d features in a file, and what `Moments` keep of C classes.
 SCALING = Either(
     {"shift": "float[0]", "matrix": "float[0, 0]", "inverse": "float[0, 0]"},
@@ -168,6 +172,25 @@ class Moments:
         matrix = (vectors / root) @ vectors.T
         inverse = (vectors * root) @ vectors.T
         return Scaling(shift, matrix / width[:, None], inverse * width[None, :])
+
+
+def scale_by(rule: str, samples: Array, weight: Array) -> Array | None:
+    """What counts as a large difference of each feature, by the name of a rule; None for one in all.
+
+    `"standard"`: a standard deviation. `"auto"`: the same, but only where a few features dominate.
+    With the variances v of d features, (sum v)^2 / sum v^2 is how many of them make up the variance.
+    """
+    mean = np.average(samples, axis=0, weights=weight)
+    variance = np.average((samples - mean) ** 2, axis=0, weights=weight)
+    least = np.maximum(SMALLEST_DEVIATION, 1e-12 * np.abs(samples).max(axis=0))
+    deviation = np.sqrt(variance)
+    varying = deviation > least
+    if not varying.any():
+        return None
+    own = deviation[varying] / deviation.max()
+    effective = np.sum(own**2) ** 2 / np.sum(own**4)
+    unlike = own.min() * UNLIKE < 1.0 and effective < 1.0 + DOMINATED * (len(own) - 1)
+    return np.where(varying, deviation, 1.0) if unlike or rule == "standard" else None
 
 
 def _neighbours_agree(samples: Array, labels: Labels) -> NDArray[np.bool_]:

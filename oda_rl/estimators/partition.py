@@ -11,7 +11,6 @@ from oda_rl._schema import Rules, Schema, Sized
 from oda_rl._types import Array
 from oda_rl._validation import check_scale, numbers_of
 from oda_rl.codebook.annealer import BIFURCATIONS
-from oda_rl.codebook.association import all_associations
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES, are_numbered
 from oda_rl.codebook.schedule import PathPoint
@@ -20,6 +19,7 @@ from oda_rl.estimators.clusters import ClustersMixin
 from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator
 from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
+from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.parameters import declared
 from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
@@ -59,9 +59,11 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         Codevectors to begin with, of equal weight, in the units of the data; by default their mean.
     divergence : {"squared_euclidean", "kl", "itakura_saito"} or Divergence, default="squared_euclidean"
         A Bregman divergence; for one of your own see `oda_rl.divergences.Divergence.from_functions`.
-    scale : array-like of shape (n_features,) or None, default=None
+    scale : array-like of shape (n_features,), "standard", "auto" or None, default=None
         What counts as a large difference of each feature, in its own units: divergences, distortions and
-        temperatures are those of X / scale, codevectors and variances in the units of X.
+        temperatures are those of X / scale, codevectors and variances in the units of X. `"standard"`:
+        a standard deviation, in a stream of the first `n_warmup` samples. `"auto"`: the same where few
+        features have nearly all of the variance, and deviations differ ten times or more; else None.
     finish : bool, default=True
         Whether codebooks are taken to temperature zero, K fixed: by `fit` at the end and for all records
         of `history_`, by `partial_fit` with the samples that come when the annealing is done.
@@ -93,6 +95,9 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         forgets: for streams that are ordered.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
+    verbose : int, default=0
+        0 says nothing, 1 prints a line a second at most, 2 one for every temperature. Both say when code
+        is being compiled, as it is at the first use.
 
     Attributes
     ----------
@@ -106,7 +111,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         Numbers below `max_codevectors` that stay with their cells while a stream changes the codebook;
         `predict` gives indices of `codevectors_`, in which cells may change their places.
     scale_ : ndarray of shape (n_features,) or None
-        The scale as an array.
+        The scale as an array; None where features are taken as they are.
     codevector_labels_ : ndarray of shape (n_codevectors,), int64
         Zeros: there are no classes here.
     n_clusters_ : int
@@ -117,18 +122,15 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         there after `partial_fit`. Their cells are `predict(X)`.
     cluster_centers_, inertia_ : ndarray and float
         `codevectors_` as scikit-learn names them; the sum of the divergences of the samples of `fit`.
-    n_codevectors_ : int
-        K.
+    n_codevectors_, n_features_in_ : int
+        K, and the number of features.
     temperature_ : float
         The temperature reached; infinite before a stream has warmed up.
     converged_ : bool
         Whether the annealing is done: K_max, t_min or the target distortion has been reached.
     n_samples_seen_ : int
         Samples presented so far, repetitions included.
-    history_ : list of PathPoint
-        One record per temperature.
-    n_features_in_ : int
-        Number of features.
+    history_ : list of PathPoint, one per temperature
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if X had them.
 
@@ -177,7 +179,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     bifurcation: str = "critical"
     init: ArrayLike | None = None
     divergence: str | Divergence = "squared_euclidean"
-    scale: ArrayLike | None = None
+    scale: ArrayLike | str | None = None
     finish: bool = True
     target_distortion: float | None = None
     max_samples: int | None = None
@@ -190,15 +192,19 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     n_warmup: int = 100
     forgetting: str | None = "adwin"
     random_state: Any = None
+    verbose: int = 0
     _own_constraints: ClassVar[dict[str, Any]] = {
         "bifurcation": [choice(*BIFURCATIONS)],
         "init": ["array-like", None],
+        "scale": ["array-like", choice("standard", "auto"), None],
     }
 
     # -- learning --------------------------------------------------------------------------------
 
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         samples, weight = self._take_in(X, sample_weight, begin=True)
+        if isinstance(self.scale, str):
+            self._use_scale(scale_by(self.scale, samples, weight))
         codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
         self._set_codebook(self._unscaled(codevectors), samples, weight)
         self._publish()
@@ -211,6 +217,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self._watched(data, self._learn, self._losses, self._begin_anew)
 
     def _learn(self, data: Data) -> None:
+        if isinstance(self.scale, str) and self._run.annealer is None:
+            self._choose_scale(data)
         self._run.observe(self._scaled(data.samples), data.weight)
         self._show_stream()
 
@@ -224,9 +232,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     def _begin_anew(self, recent: Data) -> None:
         seen = self._run.n_seen
         self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)
-        self._run.observe(self._scaled(recent.samples), recent.weight)
-        self._run.n_seen = seen
-        self._show_stream()
+        self._learn(recent)
+        self._run.n_seen = self.n_samples_seen_ = seen
 
     def _take_in(
         self, X: ArrayLike, sample_weight: ArrayLike | None, begin: bool
@@ -242,27 +249,6 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         return samples, weight
 
     # -- using -----------------------------------------------------------------------------------
-
-    def association(self, X: ArrayLike) -> Array:
-        """Association probabilities p(mu_i | x) at the present temperature (eq. 13).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_codevectors)
-            Rows sum to one.
-        """
-        samples = self._scaled(self._check_again(X))
-        k = self.n_codevectors_
-        result = np.empty((len(samples), k))
-        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
-        kind, temperature = self._divergence.kind, self.temperature_
-        all_associations(kind, samples, location, self.weights_, k, temperature, result)
-        return result
 
     @property
     def history_(self) -> list[PathPoint]:
@@ -301,19 +287,34 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
+        scale = self.scale_
         self._begin(self._settings(begin=True), self.n_features_in_, np.random.default_rng())
+        self._use_scale(scale)
         self._run.set_state(state["run"])
         self._watch = Watch.restored(state["watch"])
         self._publish()
 
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
         """Start anew, with the scale and numbers for the cells."""
-        self.scale_ = None if self.scale is None else check_scale(self.scale, n_features)
         self._run, self._levels_counted = Run(settings, n_features, rng), -1
         self._run.keep_identities()
         self._run.only_effective = self.bifurcation != "literal"
+        scale = None if isinstance(self.scale, str) else self.scale
+        self._use_scale(None if scale is None else check_scale(scale, n_features))
+
+    def _choose_scale(self, data: Data) -> None:
+        """Find the scale of a stream that may now have warmed up."""
+        run, n = self._run, self._run.settings.n_warmup
+        samples = np.concatenate([run.buffer, data.samples])[:n]
+        if len(samples) == n:
+            weight = np.concatenate([run.buffer_weight, data.weight])[:n]
+            self._use_scale(scale_by(str(self.scale), samples, weight))
+            run.buffer = self._scaled(run.buffer)
+
+    def _use_scale(self, scale: Array | None) -> None:
+        self.scale_ = scale
         if self.init is not None:
-            self._run.first = self._scaled(self._check_init(self.init, n_features))
+            self._run.first = self._scaled(self._check_init(self.init, self.n_features_in_))
 
     def _check_init(self, init: ArrayLike, n_features: int) -> Array:
         given = numbers_of(init, "init")

@@ -15,6 +15,7 @@ from oda_rl.codebook.book import BOOK, Codebook
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.hard_path import HardPath
+from oda_rl.estimators.progress import tell
 from oda_rl.estimators.settings import Settings
 
 # Samples presented between two checks, however few the cells. Whether a pair grows can be told from a
@@ -244,6 +245,8 @@ class Run:
         """Keep a record of a finished temperature."""
         seconds = self.seconds + time.perf_counter() - self._clock
         assert self.annealer is not None
+        seen = self.annealer.n_samples_seen
+        tell(f"T = {self.annealer.temperature:.3g}, K = {len(codevectors)}, {seen:,} samples")
         expected = float(self.annealer.phase[0])
         self.path.append((distortion, seconds, codevectors, expected, self.annealer.entropy))
 

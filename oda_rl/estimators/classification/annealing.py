@@ -21,6 +21,7 @@ from oda_rl.estimators.classification.book import (
 from oda_rl.estimators.classification.fine_tuning import anneal_lvq, fine_tune
 from oda_rl.estimators.classification.pooling import LeftOut, fit_logits
 from oda_rl.estimators.feature_scaling import Scaling
+from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
@@ -129,7 +130,9 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
         folds = auto if validation == "auto" else int(validation)
         session.choice, left_out = choose(own, settings, folds, session.rng, estimator)
     if settings.local_model is not None and n_classes > 1:
+        begin_stage("local logits")
         session.local = fit_logits(data, left_out, settings, session.rng)
+    begin_stage("all samples")
     choice = session.choice
     level = choice.level if choice.losses else None
     session.take_over(anneal(own, annealing, session.rng, level, session.runs[0].payload))
@@ -280,7 +283,10 @@ def choose(
     parts = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
     folds = list(parts.split(data.samples, data.labels))
     learned = [data.take(train) for train, _ in folds]
-    runs = [anneal(own, annealing, rng) for own in learned]
+    runs = []
+    for i, own in enumerate(learned):
+        begin_stage(f"without part {i + 1} of {n_folds}")
+        runs.append(anneal(own, annealing, rng))
     trials = list(zip(runs, learned, [test for _, test in folds], strict=True))
     choice = _best([_losses(found, own, data.take(test), annealing) for found, own, test in trials])
     log_proba, won = np.empty((len(data.labels), data.n_classes)), 0.0

@@ -70,7 +70,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
         known = None if first else self.classes_
         self.classes_, data, new = number_next_classes(known, data, self.class_weight, classes)
-        self._go_on(settings, data, new, first)
+        with self._telling():
+            self._go_on(settings, data, new, first)
         return self
 
     def _fit_classes(self, settings: Any, data: Data) -> None:

@@ -139,6 +139,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         as by class.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, divides them, and draws perturbations.
+    verbose : int, default=0
+        As for `ODAPartition`.
 
     Attributes
     ----------
@@ -227,6 +229,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     n_warmup: int = 100
     forgetting: str | None = "adwin"
     random_state: Any = None
+    verbose: int = 0
 
     _own_constraints = CONSTRAINTS
     _told = (

@@ -86,6 +86,8 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
         by class.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
+    verbose : int, default=0
+        As for `ODAPartition`.
 
     Attributes
     ----------
@@ -182,6 +184,7 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
     n_warmup: int = 200
     forgetting: str | None = "adwin"
     random_state: Any = None
+    verbose: int = 0
 
     _own_constraints: ClassVar = {"local_model": [choice(*KNOWN), LocalModel]}
     _told = (

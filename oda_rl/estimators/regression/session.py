@@ -12,6 +12,7 @@ from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION, N_FIGURES
 from oda_rl.estimators.hard_path import HardPath
+from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
     KNOWN,
@@ -226,9 +227,11 @@ class RegressionRun(Run):
         standard = self.scaling.with_outputs(samples, d)
         followed = standard[:, d:]
         for i in range(self.models.pilot_rounds):
+            begin_stage(f"pilot {i + 1} of {self.models.pilot_rounds}")
             pilot = Pilot(self.settings, standard, weight, self.scaling.metric, d, self.rng)
             followed, self.scaling.metric[:d] = pilot(followed if i > 0 else None)
         scaled = np.column_stack([standard[:, :d], followed]) * self.scaling.metric
+        begin_stage("cells")
         self.begin(scaled, weight)
         self.anneal(scaled, standard[:, d:], weight, self._end_stream_level)
         book = self.book

@@ -38,9 +38,9 @@ class MultiResolutionODA(Forgetful, StoredTree):
     estimator : ODAPartition, ODAClassifier or ODARegressor, default=ODAPartition()
         What is learned, and how cells are annealed: its divergence, schedule, stepsizes and thresholds;
         the `rule`, `scale` and `class_weight` of a classifier; the `local_model`, `output_weight` and
-        `ridge` of a regressor. Never changed. Its `max_codevectors` and `random_state` are not read,
-        since `max_children` and `random_state` stand below; parameters that mean nothing in a tree, such
-        as `fine_tune`, must be as they are by default.
+        `ridge` of a regressor. Never changed. Its `max_codevectors`, `random_state` and `verbose` are
+        not read, since `max_children` and the others stand below; parameters that mean nothing in a
+        tree, such as `fine_tune`, must be as they are by default.
     layers : int or list of dict or Layer, default=3
         How many layers there are below the root; or the limits of each, a dict with any of
         `max_codevectors`, `t_min`, `max_samples`, `min_support`, `min_improvement` (see `Layer`). What a
@@ -72,6 +72,8 @@ class MultiResolutionODA(Forgetful, StoredTree):
         by class.
     random_state : int, RandomState instance or None, default=None
         Orders the samples.
+    verbose : int, default=0
+        As for `ODAPartition`; of a fit, layers of the tree are told.
 
     Attributes
     ----------
@@ -151,6 +153,7 @@ class MultiResolutionODA(Forgetful, StoredTree):
     n_jobs: int | None = None
     forgetting: str | None = "adwin"
     random_state: Any = None
+    verbose: int = 0
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -220,7 +223,8 @@ class MultiResolutionODA(Forgetful, StoredTree):
             self._watch.insert_classes(new)
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
-        self._watched(data, self._learn, self._losses, self._begin_anew)
+        with self._telling():
+            self._watched(data, self._learn, self._losses, self._begin_anew)
         return self
 
     def _learn(self, data: Data) -> None:
