@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import tyro
 from rich.console import Console
 
-from attacks import commands, environments, files, kills, numbers, resumes, soak, threads
+from attacks import commands, environments, files, kills, numbers, resumes, soak, states, threads
 from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
 from common.ending import run_and_exit
 from common.tables import make_console, show_table
 
 # New attacks are entered in one of these, or as another: `ATTACKS` by name, and `prepare`.
-MODULES = (files, numbers, environments, threads, resumes, commands, kills)
+MODULES = (files, numbers, environments, states, threads, resumes, commands, kills)
 ATTACKS: dict[str, Attack] = {name: attack for one in MODULES for name, attack in one.ATTACKS.items()}
 # Trials for which a child is forked.
 BATCH = 50

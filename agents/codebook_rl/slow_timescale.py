@@ -33,7 +33,7 @@ class SlowTimescale:
         self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)
         self._sizes, self._config, self._rng = sizes, config, rng
         self._grown = False  # whether it may have all the cells
-        self.tree = BranchTree(sizes.n_observed) if config.tree and not sizes.is_table else None
+        self.tree = self._new_tree()
 
     def begin(self, points: NDArray[np.float64]) -> None:
         """Begin with one cell for each label, just below its critical temperature.
@@ -56,8 +56,7 @@ class SlowTimescale:
         values, vectors = np.linalg.eigh(covariance)
         book.axis[:, : len(book)] = 2.0 * values[-1] * vectors[:, -1:]
         book["density"][:] = 1.0 / len(book)
-        if self.tree:
-            self.tree = BranchTree(n)
+        self.tree = self._new_tree()
 
     def number_states(self, counts: NDArray[np.int64]) -> None:
         """Make the codebook a table: a cell for each state, which stays as it is.
@@ -141,6 +140,7 @@ class SlowTimescale:
             return
         if "annealer" not in state:
             self.annealer, self.codebook.n_cells = None, 0
+            self.tree = self._new_tree()
             return
         book = dict(state["codebook"])
         book["payload"] = self._with_traces(book["payload"])
@@ -159,6 +159,10 @@ class SlowTimescale:
             return payload
         silent = np.zeros((rows.stop - rows.start, payload.shape[1]))
         return np.insert(payload, [rows.start], silent, axis=0)
+
+    def _new_tree(self) -> BranchTree | None:
+        wanted = self._config.tree and not self._sizes.is_table
+        return BranchTree(self._sizes.n_observed) if wanted else None
 
     def _make_annealer(self, t_max: float, t_min: float) -> Annealer:
         return _StayingAnnealer(

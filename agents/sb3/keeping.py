@@ -90,6 +90,8 @@ class SnapshotCallback(BaseCallback):
         """What there is to be drawn at each snapshot, for `oda_rl.plotting.animate_codebook`."""
         from oda_rl.agents.explain.agent_view import restore, view_of_agent
 
+        if not self.snapshots:  # it may never have been told of a model
+            return []
         model: Any = self.model
         return [view_of_agent(model, restore(model, state), steps) for steps, state in self.snapshots]
 

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
+from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
@@ -42,6 +43,7 @@ class Estimator(InspectMixin, Checked):
         for name in type(self)._told:
             self.__dict__.pop(name, None)
 
+    @all_or_nothing
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -172,6 +174,7 @@ class Estimator(InspectMixin, Checked):
 class StreamEstimator(Estimator):
     """Learns from all samples at hand with `fit`, or from one after the other with `partial_fit`."""
 
+    @interrupts_wait
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:

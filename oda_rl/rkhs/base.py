@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from oda_rl import storage
+from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Schema, Sizes
 from oda_rl._validation import LARGEST, RESCALE, check_size, check_weights, warn_of_scales
 from oda_rl.estimators.constraints import POSITIVE, Checked, choice
@@ -55,6 +56,7 @@ class KernelSGD(Checked):
 
     # -- learning --------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Start anew and learn from the samples in a random order, `n_passes` times.
 
@@ -113,6 +115,7 @@ class KernelSGD(Checked):
         """
         return self._go_on(X, y, sample_weight, None)
 
+    @interrupts_wait
     def _go_on(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
     ) -> Self:

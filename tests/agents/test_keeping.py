@@ -28,6 +28,10 @@ def test_snapshots_are_what_had_been_learned():
     assert views[0].title.startswith("1,000 steps")
 
 
+def test_there_is_nothing_to_be_drawn_of_a_training_that_never_began():
+    assert SnapshotCallback().views() == []
+
+
 def test_snapshots_further_and_further_apart():
     snapshots = SnapshotCallback(every=300, stretch=1.5)
     make_model().learn(4_000, callback=snapshots)

@@ -312,3 +312,11 @@ def test_constant_observations_are_survived():
 def test_what_does_not_go_with_a_tree(options, message):
     with pytest.raises(ValueError, match=message):
         make_model(**options)
+
+
+def test_a_state_of_the_warm_up_leaves_no_branches_behind():
+    early, grown = make_model().learn(100), make_model().learn(4000)
+    assert grown.learner.tree.n_branches > 1
+    grown.learner.set_state(early.learner.get_state())
+    assert grown.learner.tree.n_branches == 1
+    assert grown.learner.figures() == early.learner.figures()

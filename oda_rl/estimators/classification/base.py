@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 from sklearn.base import ClassifierMixin
 
+from oda_rl._interrupts import interrupts_wait
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
@@ -33,6 +34,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         self.classes_, data = number_classes(data, self.class_weight)
         self._fit_classes(settings, data)
 
+    @interrupts_wait
     def partial_fit(
         self,
         X: ArrayLike,

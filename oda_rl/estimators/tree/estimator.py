@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from oda_rl._interrupts import interrupts_wait
 from oda_rl._types import Array
 from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.estimators.drift import Forgetful, Watch
@@ -175,6 +176,7 @@ class MultiResolutionODA(Forgetful, StoredTree):
         if settings.kind == "clusterer":
             self.labels_ = self._session.tree.leaf_numbers(data.samples)
 
+    @interrupts_wait
     def partial_fit(
         self,
         X: ArrayLike,
@@ -268,6 +270,7 @@ class MultiResolutionODA(Forgetful, StoredTree):
                 targets = make_place(self._waiting.targets, place)
                 self._waiting = self._waiting._replace(targets=targets)
 
+    @interrupts_wait
     def refine(
         self,
         cell: Any,
