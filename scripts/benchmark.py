@@ -18,6 +18,8 @@ python scripts/benchmark.py programs                       # return against numb
 python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
 """
 
+from common.ending import run_and_exit
+
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +40,6 @@ from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
 from common.choosing import find_algorithm
-from common.ending import run_and_exit
 from common.tables import make_console
 from common.workers import WorkersLostError
 

@@ -8,6 +8,8 @@ python scripts/compare.py --dask tcp://scheduler:8786        # on the workers of
 Every run is kept when it ends; interrupted, the same command makes only the runs that are missing.
 """
 
+from common.ending import run_and_exit
+
 import shlex
 import sys
 from dataclasses import dataclass
@@ -33,7 +35,6 @@ from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, ref
 from benchmarks.runs import Made, carry_out, find_kept, replace_file, tell_run, write_csv
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, Positive
-from common.ending import run_and_exit
 from common.pictures import save
 from common.tables import make_console, show_close_table, to_markdown
 from common.workers import Where

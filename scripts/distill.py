@@ -5,12 +5,13 @@ python scripts/distill.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz --max-ce
 python scripts/distill.py MODEL --max-cells 2 --polish-steps 3000000
 """
 
+from common.ending import run_and_exit
+
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
-from common.ending import run_and_exit
 from common.teachers import StudentOptions, what_next
 from oda_rl.agents.distill import distill
 from oda_rl.agents.distill.formulas import formula_table

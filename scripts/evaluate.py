@@ -5,6 +5,8 @@ python scripts/evaluate.py MODEL --render
 python scripts/evaluate.py MODEL --video-dir videos --episodes 3
 """
 
+from common.ending import run_and_exit
+
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +21,6 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from common.arguments import Count, Positive
-from common.ending import run_and_exit
 from common.tables import show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm

@@ -6,6 +6,8 @@ python scripts/explain.py MODEL --cells 50 --dimensions 0 1 --picture cells.png
 python scripts/explain.py MODEL --html report.html   # one page to click on; of estimators and trees, too
 """
 
+from common.ending import run_and_exit
+
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +18,6 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
 from common.arguments import Positive
-from common.ending import run_and_exit
 from common.reading import load, read_samples, train_again
 from oda_rl.agents.explain import (
     PolicyExplanation,

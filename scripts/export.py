@@ -4,6 +4,8 @@ python scripts/export.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
 python scripts/export.py MODEL --to policy.c --digits 5
 """
 
+from common.ending import run_and_exit
+
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,6 @@ import numpy as np
 import tyro
 
 from common.compiled_policy import run_compiled
-from common.ending import run_and_exit
 from oda_rl._types import Array
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.export import PolicyProgram, export_policy

@@ -5,6 +5,8 @@ python scripts/plot.py MODEL --kind value --dimensions 2 3 --at 0 0 0 0
 python scripts/plot.py MODEL --kind animation
 """
 
+from common.ending import run_and_exit
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,6 @@ import tyro
 from matplotlib import pyplot as plt
 
 from common.arguments import Positive
-from common.ending import run_and_exit
 from common.reading import load, read_samples, train_again
 from oda_rl import plotting, storage
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm

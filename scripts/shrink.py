@@ -4,12 +4,13 @@ python scripts/shrink.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
 python scripts/shrink.py ppo_lunarlander.zip --env-id LunarLander-v3 --tolerance 0.05
 """
 
+from common.ending import run_and_exit
+
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
-from common.ending import run_and_exit
 from common.pictures import save
 from common.teachers import StudentOptions, what_next
 from oda_rl.agents import DistilledPolicy

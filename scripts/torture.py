@@ -6,6 +6,8 @@ python scripts/torture.py --only "edited files" --number 1234     # one trial ag
 python scripts/torture.py --soak 100000000
 """
 
+from common.ending import run_and_exit
+
 import sys
 import time
 import zlib
@@ -17,7 +19,6 @@ from rich.console import Console
 
 from attacks import commands, environments, files, kills, numbers, resumes, soak, states, threads
 from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
-from common.ending import run_and_exit
 from common.tables import make_console, show_table
 
 # New attacks are entered in one of these, or as another: `ATTACKS` by name, and `prepare`.

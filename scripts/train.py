@@ -7,6 +7,8 @@ python scripts/train.py --resume                  # after a kill, with the optio
 python scripts/train.py --help
 """
 
+from common.ending import run_and_exit
+
 import time
 import traceback
 from dataclasses import replace
@@ -24,7 +26,6 @@ from stable_baselines3.common.logger import Logger
 import oda_rl
 import oda_rl.agents
 from common.checkpoints import Checkpoints, SteadyTensorBoard, load_last, stopped_by_signals
-from common.ending import run_and_exit
 from common.tables import show_table
 from common.training_options import Args, find_run, make_run_folder, parse, write_config
 from oda_rl.agents import BadTransitionError

@@ -10,6 +10,8 @@ may run at once on one study. What is found is compared with the defaults on oth
 chosen by.
 """
 
+from common.ending import run_and_exit
+
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +33,6 @@ from benchmarks.training import warm_up
 from benchmarks.tuning import Task, find_done, importances, open_storage, search, take_back
 from common.arguments import Count, Positive
 from common.choosing import find_algorithm
-from common.ending import run_and_exit
 from common.search_spaces import defaults_of, to_hyperparameters
 from common.tables import make_console, show_table
 from common.workers import Where, WorkersLostError, open_workers

@@ -12,6 +12,8 @@ Environments with compiled dynamics are known as well: `--env oda_rl/CartPole-v1
 `--conf-file` names others; models are `.zip` files for RL Zoo's sake, and can be given to our scripts.
 """
 
+from common.ending import run_and_exit
+
 import runpy
 import sys
 from itertools import pairwise
@@ -22,7 +24,6 @@ from stable_baselines3.common.utils import ConstantSchedule
 
 import oda_rl.agents
 import oda_rl.envs
-from common.ending import run_and_exit
 from common.search_spaces import suggest, to_hyperparameters
 
 assert oda_rl.envs  # registers the compiled environments

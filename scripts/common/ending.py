@@ -1,16 +1,45 @@
-"""How a script ends: with a line, also where it is interrupted or cannot read or write a file."""
+"""How a script ends: with a line, also where it is interrupted or cannot read or write a file.
 
+Scripts import it before anything else: what they need takes seconds, in which Ctrl-C may come, too. Some
+modules take it for an error of what they try to import, and go on.
+"""
+
+import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+# What a shell tells of a command that Ctrl-C has ended
+INTERRUPTED = 130
+
 
 def run_and_exit(main: Callable[[], Any]) -> NoReturn:
     """Call `main`, and end with the code that it returns."""
+    if signal.getsignal(signal.SIGINT) is _end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = main()
     except KeyboardInterrupt:
-        sys.exit("Interrupted.")
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except OSError as error:  # a full disk, a file in place of a folder, one that may not be written
         sys.exit(f"It cannot go on: {error}. What was written before is still there.")
     sys.exit(code)
+
+
+def _end_at_once(*_: object) -> NoReturn:
+    """End before `main`: half imported modules have nothing to close."""
+    print("Interrupted.", file=sys.stderr, flush=True)
+    os._exit(INTERRUPTED)
+
+
+def _is_started() -> bool:
+    """Whether a script is being imported to be run, and not a worker or a test."""
+    started = getattr(sys.modules["__main__"], "__file__", None) or ""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.abspath(started).startswith(folder + os.sep)
+
+
+if _is_started() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _end_at_once)

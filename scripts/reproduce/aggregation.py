@@ -14,8 +14,13 @@ the numbers stored to act. Writes a picture and a table into `--out`.
 """
 
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.ending import run_and_exit
+
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -25,12 +30,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.plans import Plan, refuse
 from benchmarks.runs import carry_out
 from benchmarks.training import Run
-from common.ending import run_and_exit
 from common.measuring import interquartile_mean, interval
 from common.pictures import number_axis, write_down
 from common.tables import to_markdown

@@ -11,10 +11,15 @@ temperature falls (Fig. 1a to 1c), and codevectors that begin far outside the da
 """
 
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.ending import run_and_exit
+
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -31,10 +36,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.classification_sets import read_own
-from common.ending import run_and_exit
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, write_down
 from common.tables import to_markdown

@@ -11,8 +11,13 @@ data (Fig. 1d of the first).
 """
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.ending import run_and_exit
+
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -22,9 +27,6 @@ from matplotlib.figure import Figure
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from common.ending import run_and_exit
 from common.measuring import passes_over, timed
 from common.pictures import (
     BLUE,

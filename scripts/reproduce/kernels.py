@@ -9,8 +9,13 @@ and the bandwidth over time (Fig. 1c), of BARRETTE from bandwidth 1 and POLK wit
 """
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.ending import run_and_exit
+
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -20,10 +25,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.kernels import PAPER, progress
-from common.ending import run_and_exit
 from common.measuring import interval
 from common.pictures import (
     BLUE,

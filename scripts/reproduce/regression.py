@@ -10,10 +10,15 @@ that of scikit-learn's regression tree with as many leaves.
 """
 
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.ending import run_and_exit
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -23,9 +28,6 @@ from matplotlib.figure import Figure
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.tree import DecisionTreeRegressor
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from common.ending import run_and_exit
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_codevectors, light_frame, write_down
 from common.tables import to_markdown

@@ -12,8 +12,13 @@ kind; the papers do not say more about theirs.
 """
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from common.ending import run_and_exit
+
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +28,7 @@ from rich.progress import track
 from rich.table import Table
 from sklearn.base import clone, is_classifier
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.trees import template
-from common.ending import run_and_exit
 from common.measuring import repeated_seconds, timed
 from common.pictures import save
 from common.tables import make_table

@@ -1,5 +1,11 @@
 """Scripts end with a line, whatever comes between."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 
@@ -15,7 +21,7 @@ def full():
     ("main", "told"),
     [
         (lambda: 2, "2"),
-        (interrupt, "Interrupted."),
+        (interrupt, "130"),
         (full, "It cannot go on: [Errno 28] No space left on device: 'model.npz'. What was written"),
     ],
 )
@@ -23,3 +29,23 @@ def test_it_ends_with_a_code_or_a_line(module, main, told):
     with pytest.raises(SystemExit) as ended:
         module("common.ending").run_and_exit(main)
     assert str(ended.value.code).startswith(told)
+
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+STARTED = [path for path in SCRIPTS.rglob("*.py") if "run_and_exit(lambda" in path.read_text()]
+
+
+@pytest.mark.parametrize("script", STARTED, ids=lambda path: path.stem)
+def test_an_interrupt_while_a_script_is_imported_ends_it_with_a_line(script, tmp_path):
+    # among the first that any of them imports; it goes on, as some do
+    (tmp_path / "dataclasses.py").write_text(
+        "import signal\ntry:\n    signal.raise_signal(signal.SIGINT)\nexcept BaseException:\n    pass\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (ended.stderr, ended.returncode) == ("Interrupted.\n", 130)
