@@ -7,7 +7,8 @@ from functools import wraps
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def all_or_nothing(learn: Callable[P, R]) -> Callable[P, R]:
@@ -18,7 +19,7 @@ def all_or_nothing(learn: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(learn)
     def method(*args: P.args, **options: P.kwargs) -> R:
-        attributes = vars(args[0])
+        attributes: Any = vars(args[0])
         before = attributes.copy()
         try:
             return learn(*args, **options)
