@@ -16,6 +16,7 @@ python scripts/benchmark.py streams                        # streams that change
 python scripts/benchmark.py trees                          # trees against flat codebooks
 python scripts/benchmark.py programs                       # return against numbers of small policies
 python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
+python scripts/benchmark.py scale                          # speed-up with workers, load of a scheduler
 """
 
 from common.ending import run_and_exit
@@ -34,6 +35,7 @@ from benchmarks.envs import Envs, run_envs
 from benchmarks.kernels import Kernels, run_kernels
 from benchmarks.partition import Partition, run_partition
 from benchmarks.programs import Programs, run_programs
+from benchmarks.scale import Scale, run_scale
 from benchmarks.speed import COMPILED, Speed, run_speed
 from benchmarks.streams import Streams, run_streams
 from benchmarks.suite import Suite, run_suite
@@ -57,6 +59,7 @@ COMMANDS = {
     "trees": (Trees, run_trees),
     "kernels": (Kernels, run_kernels),
     "programs": (Programs, run_programs),
+    "scale": (Scale, run_scale),
 }
 
 

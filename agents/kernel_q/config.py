@@ -33,9 +33,8 @@ class KernelQConfig(RangeConfig):
         True, "Whether the bandwidth moves, following the derivative of the temporal-difference error."
     )
     move_probability: float = setting(
-        1.0,
-        "Probability that a move goes where the error falls, and not the other way. The paper has 0.9; "
-        "here a wrong move costs more than it tells.",
+        0.9,
+        "Probability that a move goes where the error falls, and not the other way; 1 for always.",
         "[0.5, 1]",
     )
     slowing: float = setting(

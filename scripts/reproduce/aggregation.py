@@ -6,11 +6,12 @@ python scripts/reproduce/aggregation.py --full
 Fig. 5 of "Annealing Optimization for Progressive Learning with Stochastic Approximation": the cart-pole
 with friction, N_t = 1000. Methods learn for the same number of steps: Q-learning on a uniform grid with
 2 to 5 bins for each of the four coordinates, Q-learning on a self-organising map of as many cells, the
-agent that grows its codebook, with several minimum temperatures and with few cells, and the same as the
-paper prints it (`TwoTimescaleQ.papers`), with the K of the paper. What counts is the average number of
-timesteps over greedy episodes of the last policy, of which each seed has one: its IQM over seeds, with a
-95 % bootstrap interval. As cells of different methods hold different amounts, the same is drawn against
-the numbers stored to act. Writes a picture and a table into `--out`.
+agent that grows its codebook, with several minimum temperatures and with few cells, and the same without
+what the paper doesn't have (`TwoTimescaleQ.papers`), with the K of the paper. Then Algorithm 2 line by
+line, one choice that the paper leaves open after the other. What counts is the average number of
+timesteps over greedy episodes of the last policy, of which each seed has one: its IQM over seeds, with
+a 95 % bootstrap interval. As cells of different methods hold different amounts, the same is drawn
+against the numbers stored to act. Writes a picture and a table into `--out`.
 """
 
 import sys
@@ -20,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from common.ending import run_and_exit
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -30,13 +32,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from benchmarks.literal_q import Choices, run
 from benchmarks.plans import Plan, refuse
-from benchmarks.runs import carry_out
+from benchmarks.runs import carry_out, tell_run
 from benchmarks.training import Run
 from common.measuring import interquartile_mean, interval
 from common.pictures import number_axis, write_down
 from common.tables import to_markdown
-from common.workers import Where
+from common.workers import Where, open_workers
 from oda_rl.agents.baselines import preset
 from oda_rl.agents.sb3.agents import AS_PRINTED
 
@@ -46,12 +49,14 @@ N_T = 1000
 # bounds of the space, and on those of the paper. Ours is not told any.
 RANGE = (2.4, 3.0, 0.2095, 3.5)
 OURS, LIMITED, PRINTED = "TwoTimescaleQ", "TwoTimescaleQ of few cells", "TwoTimescaleQ.papers"
+LITERAL = "Algorithm 2"
 TITLES = {
     "UniformGridQ": "uniform grid",
     "SOMQ": "SOM",
     OURS: "ODA (ours), by T_min",
     LIMITED: "ODA (ours), by K_max",
-    PRINTED: "ODA as printed",
+    PRINTED: "TwoTimescaleQ.papers, by K_max",
+    LITERAL: "Algorithm 2, line by line",
 }
 COLOURS = {
     "UniformGridQ": "#555555",
@@ -59,8 +64,21 @@ COLOURS = {
     OURS: "#d62728",
     LIMITED: "#e69f00",
     PRINTED: "#009e73",
+    LITERAL: "#cc79a7",
 }
-MARKERS = {"UniformGridQ": "s", "SOMQ": "D", OURS: "o", LIMITED: "^", PRINTED: "v"}
+MARKERS = {"UniformGridQ": "s", "SOMQ": "D", OURS: "o", LIMITED: "^", PRINTED: "v", LITERAL: "x"}
+
+AS_IT_STANDS = Choices()
+SCALED = replace(AS_IT_STANDS, standardised=True)
+ANNEALED = replace(SCALED, annealed_first=True)
+CHOICES = {
+    "as printed": AS_IT_STANDS,
+    "and states scaled": SCALED,
+    "and annealed first": ANNEALED,
+    "and a low first T, alpha from .03, actions held": replace(
+        ANNEALED, least_alpha=0.03, hold=10, t_max=0.1, t_min=0.03
+    ),
+}
 
 
 @dataclass
@@ -70,14 +88,14 @@ class Args(Where):
     out: Path = Path("logs/aggregation")
     """Where picture and table are written, and every run when it ends."""
     full: bool = False
-    """Seeds 0 to 9 and 300,000 steps, in place of the two options below."""
-    total_timesteps: int = 150_000
+    """Seeds 0 to 9, 300,000 steps and 50 episodes, in place of what is said below."""
+    total_timesteps: int = 100_000
     """Environment steps of each run, the same for all methods."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds to run."""
     bins: tuple[int, ...] = (2, 3, 4, 5)
     """Bins of each coordinate for the uniform grid; the SOM has as many cells."""
-    t_min: tuple[float, ...] = (0.1, 0.06, 0.05, 0.04, 0.03, 0.01, 0.003)
+    t_min: tuple[float, ...] = (0.1, 0.06, 0.04, 0.01, 0.003)
     """Minimum temperatures of ours, as fractions of the first critical one."""
     max_cells: int = 625
     """Cells of ours at most: enough that the minimum temperature decides."""
@@ -87,7 +105,7 @@ class Args(Where):
     """Cells of the agent as printed: those of the paper's five runs."""
     methods: tuple[str, ...] = field(default_factory=lambda: tuple(TITLES))
     """Series to compare."""
-    eval_episodes: int = 50
+    eval_episodes: int = 20
     """Greedy episodes at the end."""
     fresh: bool = False
     """Make the runs again that the same code has made already."""
@@ -138,25 +156,45 @@ def to_result(method: str, setting: str, runs: list[Run]) -> Result:
     )
 
 
-def run_all(args: Args, console: Console) -> list[Result]:
-    """All settings of all methods, or those that Ctrl-C leaves."""
-    results = []
-    for method in args.methods:
+def make_plans(args: Args, console: Console) -> dict[tuple[str, str], Plan]:
+    """All settings of all methods that can be run."""
+    plans = {}
+    for method in (name for name in args.methods if name != LITERAL):
         for setting, options in make_settings(args, method):
             steps = args.total_timesteps
             agent = OURS if method in (LIMITED, PRINTED) else method
-            plan = Plan(agent, ENV_ID, steps, steps, args.eval_episodes, options)
+            plan = Plan(agent, ENV_ID, steps, steps, args.eval_episodes, options, curve_episodes=1)
             reason = refuse(plan)
             if reason:
                 console.print(f"{TITLES.get(method, method)} is left out: {reason}", highlight=False)
                 break
-            console.print(f"{TITLES.get(method, method)}, {setting}", highlight=False)
-            made = carry_out([plan], args.seeds, args.out / "runs", console, args, args.fresh)
-            if made.runs[0]:
-                results.append(to_result(method, setting, made.runs[0]))
-            if made.interrupted:
-                console.print("Interrupted. The same command makes only the runs that are missing.")
-                return results
+            plans[method, setting] = plan
+    return plans
+
+
+def run_literal(args: Args) -> list[Result]:
+    """Algorithm 2 line by line, with one more choice in each row."""
+    told = (ENV_ID, args.total_timesteps, args.eval_episodes)
+    work = {
+        (name, s): partial(run, made, *told, s) for name, made in CHOICES.items() for s in args.seeds
+    }
+    with open_workers(args, len(work)) as workers:
+        found = {key: future.result() for key, future in workers.results(work)}
+    return [to_result(LITERAL, name, [found[name, s] for s in args.seeds]) for name in CHOICES]
+
+
+def run_all(args: Args, console: Console) -> list[Result]:
+    """All settings of all methods, or those that Ctrl-C leaves."""
+    plans = make_plans(args, console)
+    made = carry_out(
+        *(list(plans.values()), args.seeds, args.out / "runs", console, args, args.fresh),
+        partial(tell_run, console=console),
+    )
+    results = [to_result(*key, runs) for key, runs in zip(plans, made.runs, strict=True) if runs]
+    if made.interrupted:
+        console.print("Interrupted. The same command makes only the runs that are missing.")
+    elif LITERAL in args.methods:
+        results += run_literal(args)
     return results
 
 
@@ -181,11 +219,12 @@ def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
 
 def draw(results: list[Result], steps: int) -> Figure:
     """Both panels."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.9), sharey=True, layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), sharey=True, layout="constrained")
     draw_panel(left, results, "cells")
     draw_panel(right, results, "numbers")
     left.set_ylabel(f"average timesteps of {N_T}, IQM over seeds")
-    left.legend(frameon=False, fontsize=9)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     figure.suptitle(f"Cart-pole with friction, {steps:,} steps; bands: 95 % bootstrap", fontsize=10)
     return figure
 
@@ -208,7 +247,7 @@ def verdicts_of(results: list[Result], against: str) -> str:
     ours = [result for result in results if result.method in (OURS, LIMITED)]
     what = "cells" if against == "cells" else "numbers"
     lines = []
-    for other in (result for result in results if result.method not in (OURS, LIMITED)):
+    for other in (r for r in results if r.method not in (OURS, LIMITED, LITERAL)):
         # The median K of seeds is no whole number
         most = 1.05 * getattr(other, against)
         finest = max(
@@ -231,7 +270,7 @@ def main(args: Args) -> None:
     """Run everything and write it down."""
     console = Console()
     if args.full:
-        args.total_timesteps, args.seeds = 300_000, tuple(range(10))
+        args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50
     args.out.mkdir(parents=True, exist_ok=True)
     results = run_all(args, console)
     if not results:

@@ -30,7 +30,7 @@ from sklearn.datasets import make_circles, make_moons
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, f1_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -71,6 +71,10 @@ class Args:
     """Data sets of the table and of Fig. 3; those that are not at hand are left out."""
     n_samples: int = 1500
     """Samples of the problems in the plane."""
+    most_samples: int = 1500
+    """Of the credit-card sample; what is more is left out, at random."""
+    full: bool = False
+    """All of them, in place of `most_samples`: it takes several times as long."""
     seed: int = 0
     """Of everything drawn at random."""
 
@@ -87,7 +91,11 @@ def load(name: str, args: Args) -> tuple[Array, Labels]:
         return make_mixture(args.n_samples, args.seed)
     if name != "credit":
         return datasets.load(name, args.data_dir)
-    return read_own("the credit-card sample", "creditcard*.csv", args.data_dir)
+    samples, labels = read_own("the credit-card sample", "creditcard*.csv", args.data_dir)
+    if args.full or len(samples) <= args.most_samples:
+        return samples, labels
+    size, seed = args.most_samples, args.seed
+    return train_test_split(samples, labels, train_size=size, stratify=labels, random_state=seed)[::2]
 
 
 def divergence_of(name: str) -> str:

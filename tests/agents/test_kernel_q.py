@@ -60,6 +60,16 @@ def test_the_bandwidth_stays_within_reach():
     assert model.bandwidth_history_.min() > 0.13
 
 
+def test_the_chain_moves_at_random():
+    """One move in ten goes the other way, unless moves are told to follow the error always."""
+
+    def count_narrowed(**options):
+        models = (make_model("MountainCar-v0", seed, **options).learn(3_000) for seed in range(3))
+        return sum(int((np.diff(model.bandwidth_history_) < 0.0).sum()) for model in models)
+
+    assert count_narrowed(move_probability=1.0) == 0 < count_narrowed()
+
+
 def test_the_bandwidth_stays_if_told():
     model = make_model(adapt_bandwidth=False, bandwidth=0.4).learn(1_500)
     assert set(model.bandwidth_history_) == {0.4}

@@ -196,3 +196,12 @@ def test_the_rates_of_agents_on_states_fall_to_nothing_unless_they_are_kept(modu
     assert kept == zoo.find_zoo_options("DQN", "CartPole-v1")
     agent = zoo.make_zoo_agent("DQN", "CartPole-v1", 0, {**falling, "buffer_size": 10})
     assert (agent.lr_schedule(1.0), agent.lr_schedule(0.0)) == (kept["learning_rate"], 0.0)
+
+
+def test_many_workers_that_sleep(module):
+    pytest.importorskip("distributed")
+    scale, console = module("benchmarks.scale"), Console(width=100, record=True)
+    scale.show_load(scale.Scale(machines=2, tasks=5, seconds=0.05), console)
+    printed = console.export_text()
+    assert "5 tasks of 0.05 s on 2 workers" in printed
+    assert "scheduler, ms of CPU for a task" in printed

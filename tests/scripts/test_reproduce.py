@@ -4,6 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
+
+import oda_rl.envs  # noqa: F401
+
 # Python looks in the folder of a script alone: what the scripts share they must find themselves.
 START = """
 import runpy, sys
@@ -86,3 +91,26 @@ def test_aggregation(tmp_path, run):
     assert str(tmp_path) in output
     assert (tmp_path / "timesteps.png").stat().st_size > 10_000
     assert "T_min 0.3" in (tmp_path / "table.md").read_text()
+
+
+def test_algorithm_2_pays_costs_to_the_nearest_pair(module, monkeypatch):
+    """Along a course in which nothing is chosen at random, Q(h) is what its recursion comes to."""
+    literal = module("benchmarks.literal_q")
+    monkeypatch.setattr(literal, "FIRST_STEPS", 500)
+    env = gym.make("oda_rl/CartPoleFriction-v0")
+    learner = literal.LiteralQ(env, literal.Choices(every=10**6, epsilon=0.0), 0)
+    assert len(learner.book) == 32
+    assert set(learner.book.codevectors[:, 4]) == {-10.0, 10.0}
+    # Pull to the left costs nothing anywhere, so that it is taken until it fails
+    learner.book["theta"][0] = np.where(learner.book.codevectors[:, 4] > 0.0, 1.0, 0.0)
+    learner.learn(1)
+    points = learner.book.codevectors
+    while learner.book["theta"][0, points[:, 4] < 0.0].max() == 0.0:
+        h = learner.nearest(learner.observation)[0][0]
+        visits = learner.book["visits"][0, h]
+        away = (np.append(learner.observation, -10.0) - points) ** 2
+        assert h == away.sum(axis=1).argmin()
+        learner.learn(1)
+        assert learner.book["visits"][0, h] == visits + 1.0
+    # The first failure: its cost moves Q(h) = 0 by alpha
+    assert learner.book["theta"][0, h] == (visits + 1.0) ** (-2.0 / 3.0)

@@ -1,0 +1,168 @@
+"""Algorithm 2 of "Annealing Optimization for Progressive Learning ...", line by line.
+
+Codevectors are pairs of a state and an action, a number Q(h) each; Algorithm 1 moves them, perturbations
+and all, by one pair in `every`. What the paper leaves open are the fields of `Choices`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from oda_rl._types import Array
+from oda_rl.codebook.book import Codebook
+from oda_rl.estimators.literal import LiteralAnnealer
+
+# S^ of the paper, for position, velocity, angle and its velocity, and its forces
+LIMITS = np.array([1.0, 4.0, 1.0, 4.0])
+FORCES = np.array([-10.0, 10.0])
+# Annealing under random actions before values are learned, where that is chosen
+FIRST_STEPS = 20_000
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What Algorithm 2 leaves open, and where it ends."""
+
+    t_min: float = 0.003
+    """Minimum temperature, as a fraction of the first."""
+    standardised: bool = False
+    """Whether states are divided by their deviations under random actions; else they are raw."""
+    annealed_first: bool = False
+    """Whether the first codebook is annealed under random actions; else it is uniform over S^."""
+    cost_of_failure: bool = True
+    """A cost of 1 for a failure and Q = 0 at first; else one of -1 for each step, Q = 0 at first."""
+    least_alpha: float = 0.0
+    """Alpha is (visits)^(-2/3), and never less than this."""
+    hold: int = 1
+    """Steps that an action is held, at most, where it is drawn at random."""
+    t_max: float = 1.0
+    """The first temperature, in critical temperatures of what was seen under random actions."""
+    max_cells: int = 252
+    """The most of the paper's runs."""
+    every: int = 10
+    """N."""
+    epsilon: float = 0.1
+    """Share of random actions of pi_L."""
+    gamma: float = 0.99
+
+
+class LiteralQ:
+    """The learner: a codebook of pairs, and Q(h) as its payload."""
+
+    def __init__(self, env: gym.Env, choices: Choices, seed: int) -> None:
+        self.env, self.choices = env, choices
+        self.rng = np.random.default_rng(seed)
+        self.observation: Array = env.reset(seed=seed)[0].astype(np.float64)
+        self.held, self.action = 0, 0
+        self.scale, self.forces = np.ones(4), FORCES
+        seen = np.array([self._random_pair() for _ in range(FIRST_STEPS)])
+        if choices.standardised:
+            self.scale, self.forces = seen[:, :4].std(axis=0), FORCES / 10.0
+            seen = np.column_stack([seen[:, :4] / self.scale, seen[:, 4] / 10.0])
+        critical = 2.0 * float(np.linalg.eigvalsh(np.cov(seen.T))[-1])
+        self.book = Codebook(5, {"theta": (1, "mean"), "visits": (1, "count")})
+        starts = [seen.mean(axis=0)] if choices.annealed_first else self._uniform()
+        for start in starts:
+            self.book.add(start, 1.0 / len(starts))
+        hot = choices.t_max * critical
+        self.annealer = LiteralAnnealer(
+            *(self.book, hot, choices.t_min * hot),
+            max_codevectors=choices.max_cells,
+            tol_merge=0.1,
+            bifurcation="literal",
+            check_every=50,
+            max_samples=100,
+            min_samples=200,
+            seed=self.rng,
+        )
+        if choices.annealed_first:
+            self.annealer.observe(seen)
+
+    def _random_pair(self) -> Array:
+        """A state and the force in it, at random."""
+        state = self.observation
+        self.action = int(self.rng.integers(2))
+        self._step()
+        return np.append(state, FORCES[self.action])
+
+    def _uniform(self) -> Array:
+        """Two bins of each coordinate, with both forces."""
+        bins = np.array(np.meshgrid(*[(-0.5, 0.5)] * 4, self.forces)).reshape(5, -1).T
+        return bins * np.append(LIMITS / self.scale, 1.0)
+
+    def _step(self) -> bool:
+        """Take the action; whether that was a failure."""
+        observation, _, failed, over, _ = self.env.step(self.action)
+        self.observation = observation.astype(np.float64)
+        if failed or over:
+            self.observation = self.env.reset()[0].astype(np.float64)
+            self.held = 0
+        self.ended = failed or over
+        return failed
+
+    def nearest(self, state: Array) -> tuple[Array, Array]:
+        """For both forces the nearest codevector h of (x, u), and Q(h)."""
+        book = self.book
+        points = book.location[:, : book.n_cells]
+        away = ((points[:4] - (state / self.scale)[:, None]) ** 2).sum(axis=0)
+        cells = (away + (points[4] - self.forces[:, None]) ** 2).argmin(axis=1)
+        return cells, book["theta"][0, cells]
+
+    def _choose(self, values: Array) -> None:
+        """pi_L: random actions, held for some steps, among those that cost least."""
+        if self.held > 0:
+            self.held -= 1
+        elif self.rng.random() < self.choices.epsilon:
+            self.action, self.held = int(self.rng.integers(2)), int(self.rng.integers(self.choices.hold))
+        else:
+            least = np.flatnonzero(values == values.min())
+            self.action = int(least[self.rng.integers(len(least))])
+
+    def learn(self, steps: int) -> None:
+        """Algorithm 2, for so many steps."""
+        choices, book = self.choices, self.book
+        cells, values = self.nearest(self.observation)
+        for i in range(steps):
+            self._choose(values)
+            pair = np.append(self.observation / self.scale, self.forces[self.action])
+            failed = self._step()
+            cost = float(failed) if choices.cost_of_failure else -1.0
+            after_cells, after = self.nearest(self.observation)
+            h = cells[self.action]
+            book["visits"][0, h] += 1.0
+            alpha = max(book["visits"][0, h] ** (-2.0 / 3.0), choices.least_alpha)
+            # A time limit is no end, and what comes after it is not seen: nothing is learned
+            if failed or not self.ended:
+                goal = cost + (0.0 if failed else choices.gamma * after.min())
+                book["theta"][0, h] += alpha * (goal - book["theta"][0, h])
+            if i % choices.every == 0:
+                self.annealer.observe(pair[None])
+                after_cells, after = self.nearest(self.observation)
+            cells, values = after_cells, after
+
+    def timesteps(self, episodes: int) -> list[int]:
+        """Timesteps of greedy episodes."""
+        lengths = []
+        for _ in range(episodes):
+            state, length, over = self.env.reset()[0], 0, False
+            while not over:
+                _, values = self.nearest(state)
+                state, _, failed, limit, _ = self.env.step(int(values.argmin()))
+                length, over = length + 1, failed or limit
+            lengths.append(length)
+        return lengths
+
+
+def run(choices: Choices, env_id: str, steps: int, episodes: int, seed: int) -> dict[str, float]:
+    """One run: cells and numbers, and the mean of timesteps over greedy episodes."""
+    import oda_rl.envs  # here, as a worker has the function alone: registers the environments
+
+    assert oda_rl.envs
+    env: Any = gym.make(env_id)
+    learner = LiteralQ(env, choices, seed)
+    learner.learn(steps)
+    cells = learner.book.n_cells
+    mean = float(np.mean(learner.timesteps(episodes)))
+    return {"seed": seed, "cells": cells, "numbers": 6 * cells, "mean": mean}
