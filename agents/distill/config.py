@@ -15,6 +15,11 @@ class DistilledConfig(Config):
     local_model: Literal["linear", "constant"] = setting(
         "linear", "Whether preferences change along the coordinates within a cell, or not."
     )
+    cells_of: Literal["codebook", "tree"] = setting(
+        "codebook",
+        "Where cells lie: those of one codebook that is annealed as a whole, or the leaves of a tree, "
+        "which is divided where the teacher is told worst.",
+    )
     softness: float = setting(
         1.0,
         "How far cells overlap, in mean squared distances of states from the nearest codevector; with 0 "
@@ -30,6 +35,11 @@ class DistilledConfig(Config):
     )
     steps_per_round: int = setting(5000, "Steps of each.", "[100, inf)")
     n_envs: int = setting(20, "Environments that are stepped together.", "[1, 1000]")
+    judge: Literal["return", "states"] = setting(
+        "return",
+        "What tables are judged by, the best of which is kept: the return of episodes, or, without any "
+        "more of these, what they lose by the teacher's own Q values in `steps_per_round` states.",
+    )
     eval_episodes: int = setting(
-        50, "Episodes by which each table is judged; the best one is kept.", "[1, 100000]"
+        50, "Episodes by which the return of each table is judged.", "[1, 100000]"
     )

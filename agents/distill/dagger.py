@@ -6,7 +6,7 @@ import numpy as np
 from stable_baselines3.common.utils import configure_logger
 
 from oda_rl.agents.distill.fitting import FOR_PREFERENCES, Form, Records, find_form, fit_program
-from oda_rl.agents.distill.play import Judge, Recorder
+from oda_rl.agents.distill.play import Judge, Recorder, StatesJudge
 from oda_rl.agents.distill.teacher import Teacher
 from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.agents.sb3.distilled import DistilledPolicy
@@ -27,7 +27,8 @@ def distill(
     what it would have done where the tables before went, too; at last coarser tables, of half the cells
     and so on, are fitted to all of it. A state counts as much as there is to lose
     in it, by the range of the teacher's Q values, or of the logarithms of its probabilities (VIPER). The
-    table with the best return is kept.
+    table with the best return is kept, or, with `judge="states"`, the one that loses least by these
+    values in states that the teacher came to in other episodes, in which one action in ten was random.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class Distillation:
     form : Form
         Of the best table.
     best : float
-        Its mean return.
+        Its mean return, or what `StatesJudge` gives.
     """
 
     def __init__(self, teacher: Any, student: DistilledPolicy) -> None:
@@ -103,7 +104,9 @@ class Distillation:
         config: Any = self.config
         first = int(self.rng.integers(2**30))
         self.recorder = Recorder(asked, env_id, config.n_envs, first)
-        self.judge = Judge(env_id, config.eval_episodes, first)
+        self.judge: Judge | StatesJudge = Judge(env_id, config.eval_episodes, first)
+        if config.judge == "states":
+            self.judge = StatesJudge(asked, env_id, config.n_envs, first, config.steps_per_round)
         self.blank: PolicyProgram = student.learner.program
         self.best, self.form = -np.inf, Form.single(len(self.blank.scale), True)
         self.records: Records
@@ -127,9 +130,8 @@ class Distillation:
         return self
 
     def _consider(self, n_cells: int) -> float:
-        """Try a table of so many cells out, and keep it if it is the best; returns its mean return."""
-        linear = self.config.local_model == "linear"
-        form = find_form(self.records, n_cells, linear, self.config.softness, self.rng)
+        """Try a table of so many cells out, and keep it if it is the best; returns what it is worth."""
+        form = find_form(self.records, n_cells, self.config, self.rng)
         found = self.try_out(form)
         if found > self.best:
             self.best, self.form, self._kept = found, form, self.student.learner.get_state()
@@ -147,7 +149,7 @@ class Distillation:
         return agreement
 
     def try_out(self, form: Form) -> float:
-        """Give the student a table of a form, fitted to the records; returns its mean return."""
+        """Give the student a table of a form, fitted to the records; returns what it is worth."""
         learner, records = self.student.learner, self.records
         program, known = fit_program(form, records, self.blank, self.name)
         learner.use_program(program, known, records.states)
@@ -155,10 +157,11 @@ class Distillation:
 
     def _log(self, found: float, agreement: float = np.nan) -> None:
         logger = self.student.logger
-        logger.record("rollout/ep_rew_mean", found)
+        by_return = self.config.judge == "return"
+        logger.record("rollout/ep_rew_mean" if by_return else "distill/kept", found)
         if not np.isnan(agreement):
             logger.record("distill/agreement", agreement)
-        logger.record("distill/best_mean_reward", self.best)
+        logger.record("distill/best_mean_reward" if by_return else "distill/best_kept", self.best)
         logger.record("codebook/cells", self.student.n_cells)
         logger.record("distill/numbers", self.student.n_parameters)
         logger.dump(self.student.num_timesteps)

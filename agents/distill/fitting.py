@@ -1,9 +1,9 @@
 """A table of cells with preferences linear in each, fitted to what a teacher did.
 
-The cells are those of `ODARegressor` between states and actions: the annealing places them where the
-teacher's decisions change. Their preferences are then those of one logistic regression (actions that are
-numbered) or least squares (points of a Box) over p_i(x) and p_i(x) (x - mu_i), which is linear in all
-that is to be found.
+The cells are those of `ODARegressor` between states and actions, or of a tree of such: the annealing
+places them where the teacher's decisions change. Their preferences are then those of one logistic
+regression (actions that are numbered) or least squares (points of a Box) over p_i(x) and
+p_i(x) (x - mu_i), which is linear in all that is to be found.
 """
 
 import warnings
@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from oda_rl.agents.policy_program import PolicyProgram, shares_of
 from oda_rl.estimators.regression import ODARegressor
+from oda_rl.estimators.tree import MultiResolutionODA
 
 Array = NDArray[np.float64]
 
@@ -24,6 +25,9 @@ Array = NDArray[np.float64]
 FOR_CELLS, FOR_PREFERENCES = 4_000, 20_000
 # Inverse strength of the logistic regression's penalty, and the ridge, per state.
 C, RIDGE = 10.0, 1e-6
+# Layers of a tree of cells, each of which is divided into two, and the part of a coordinate's deviation
+# by which states are moved to see what changes
+LAYERS, STEP = 12, 0.5
 # A point is at a bound within this part of their distance; passes of the regression that knows this
 AT_BOUND, N_CENSORED = 0.05, 100
 
@@ -110,31 +114,41 @@ class Form:
         return np.where(np.isfinite(self.scale), self.codevectors, 0.0)
 
 
-def find_form(
-    records: Records, n_cells: int, linear: bool, softness: float, rng: np.random.Generator
-) -> Form:
-    """Cells for what a teacher did, at most `n_cells` of them.
-
-    `softness` is how far they overlap, in mean squared distances of states from the nearest codevector.
-    """
+def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Generator) -> Form:
+    """Cells for what a teacher did, at most `n_cells` of them, as a `DistilledConfig` wants them."""
+    linear = config.local_model == "linear"
     states, labels, weights = records.sample(FOR_CELLS, rng)
     d = states.shape[1]
     if n_cells == 1 or np.ptp(labels, axis=0).max() == 0:
         return Form.single(d, linear)
     targets = labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
     targets = targets[:, 1:] if labels.ndim == 1 and targets.shape[1] == 2 else targets
-    seed = int(rng.integers(2**31))
-    model = ODARegressor(n_cells, local_model="linear", softness=1.0, random_state=seed)
+    seed, spread = int(rng.integers(2**31)), states.std(axis=0)
+    model: Any = ODARegressor(n_cells, local_model="linear", softness=1.0, random_state=seed)
+    if config.cells_of == "tree":
+        leaf = ODARegressor(local_model="linear")
+        size = {"layers": LAYERS, "max_children": 2, "max_leaves": n_cells}
+        model = MultiResolutionODA(leaf, **size, random_state=seed)
     model.fit(states, targets, sample_weight=weights)
-    spread = states.std(axis=0)
-    usable = (spread > 1e-9) & (model.relevance_ > 1e-3)
+    told = _relevance(model, states, spread) if config.cells_of == "tree" else model.relevance_
+    usable = (spread > 1e-9) & (told > 1e-3)
     if not usable.any() or len(model.codevectors_) == 1:
         return Form.single(d, linear)
     scale = np.full(d, np.inf)
-    scale[usable] = spread[usable] / model.relevance_[usable]
+    scale[usable] = spread[usable] / told[usable]
     found = Form(model.codevectors_, scale, 0.0, np.full(model.codevectors_.shape, linear))
     apart = (((states[:, None] - found.codevectors) / scale) ** 2).sum(axis=2).min(axis=1)
-    return replace(found, temperature=softness * float(np.average(apart, weights=weights)))
+    return replace(found, temperature=config.softness * float(np.average(apart, weights=weights)))
+
+
+def _relevance(model: Any, states: Array, spread: Array) -> Array:
+    """How much of what a tree predicts changes with each coordinate (d,), the most with a 1."""
+    changes = []
+    for way in np.diag(STEP * spread):
+        apart = model.predict(states + way) - model.predict(states - way)
+        changes.append(float(np.sqrt(np.mean(apart**2))))
+    most = max(changes)
+    return np.array(changes) / most if most > 0.0 else np.zeros(len(changes))
 
 
 def fit_program(

@@ -8,7 +8,10 @@ from oda_rl.inspect.table import Table
 
 
 class FrontPoint(NamedTuple):
-    """One table: its numbers and cells, its mean return, what was left out last, and itself."""
+    """One table: its numbers and cells, what it is worth, what was left out last, and itself.
+
+    It is worth its mean return, or, with `judge="states"`, what it keeps of the teacher's values.
+    """
 
     numbers: int
     cells: int
@@ -26,7 +29,7 @@ class Front:
     student : DistilledPolicy
         An agent for any of them.
     reference : float
-        Mean return of the policy that was shrunk, in the same episodes.
+        What the policy that was shrunk is worth: its mean return in the same episodes, or 1.
     n_reference : int or None
         Its numbers, if it tells.
     points : list of FrontPoint
@@ -75,13 +78,18 @@ class Front:
         columns: dict[str, Any] = {
             "numbers": [one.numbers for one in rows],
             "cells": [one.cells for one in rows],
-            "return": [one.result for one in rows],
+            self._measure: [one.result for one in rows],
             "lost": [self.reference - one.result for one in rows],
             "how": [one.what for one in rows],
         }
         told = "" if self.n_reference is None else f" with {self.n_reference:,} numbers"
         env_id = self.student.env_id
-        return Table(f"{env_id}: return by numbers; {self.reference:.1f}{told} before", columns)
+        title = f"{env_id}: {self._measure} by numbers; {self.reference:.1f}{told} before"
+        return Table(title, columns)
+
+    @property
+    def _measure(self) -> str:
+        return {"return": "return", "states": "kept"}[self.student.config.judge]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the returns against the numbers.
@@ -108,6 +116,6 @@ class Front:
         if self.n_reference is not None:
             ax.plot([self.n_reference], [self.reference], "s", color="0.3")
         ax.set_xscale("symlog", linthresh=1.0)  # a constant action has no number
-        ax.set(xlabel="numbers", ylabel="mean return", title=self.student.env_id)
+        ax.set(xlabel="numbers", ylabel=f"mean {self._measure}", title=self.student.env_id)
         ax.legend(frameon=False, loc="lower right")
         return ax

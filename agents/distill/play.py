@@ -18,6 +18,8 @@ from oda_rl.agents.sb3.evaluation import LONGEST, make_evaluation_envs
 from oda_rl.envs import find_dynamics, find_twin
 
 Array = NDArray[np.float64]
+# Part of the steps that lead to states to be judged in and are random
+WANDER = 0.1
 # The episodes that tables are judged by are none of those that they are fitted to.
 JUDGED_FROM = 500_000
 
@@ -38,12 +40,17 @@ class Recorder:
     def __init__(self, teacher: Teacher, env_id: str, n_envs: int, seed: int) -> None:
         self.teacher, self.n_envs = teacher, n_envs
         self.envs = make_evaluation_envs(env_id, n_envs, seed)
+        self.envs.action_space.seed(seed)
+        self._rng = np.random.default_rng(seed)
         self.parts: list[tuple[Array, NDArray[Any], Array]] = []
 
-    def play(self, act: Callable[[Array], NDArray[Any]] | None, n_steps: int) -> float:
+    def play(
+        self, act: Callable[[Array], NDArray[Any]] | None, n_steps: int, wander: float = 0.0
+    ) -> float:
         """Note `n_steps` or a few more; returns the share of decisions that are the teacher's.
 
-        `act` gives actions as the environment takes them, of rows (n, d); by default the teacher's.
+        `act` gives actions as the environment takes them, of rows (n, d); by default the teacher's. In a
+        part of the steps, `wander`, all environments take random ones.
         """
         codec, actions = self.teacher.observations, self.teacher.actions
         seen: Any = self.envs.reset()
@@ -51,18 +58,73 @@ class Recorder:
         for _ in range(-(-n_steps // self.n_envs)):
             rows = codec.encode_many(seen, self.n_envs).astype(np.float64)
             labels, weights = self.teacher.label(seen, self.n_envs)
-            self.parts.append((rows, labels, weights))
+            self._note(seen, rows, labels, weights)
             wanted = actions.decode_many(labels)
             taken = wanted if act is None else act(rows)
+            if self._rng.random() < wander:
+                space = self.envs.action_space
+                taken = np.array([space.sample() for _ in range(self.n_envs)])
             same.append(np.isclose(taken, wanted).reshape(self.n_envs, -1).all(axis=1).mean())
             seen, *_ = self.envs.step(taken)
         return float(np.mean(same))
+
+    def _note(self, seen: Any, rows: Array, labels: NDArray[Any], weights: Array) -> None:
+        self.parts.append((rows, labels, weights))
 
     @property
     def records(self) -> Records:
         """All that has been noted, with weights of a mean of about 1."""
         states, labels, weights = map(np.concatenate, zip(*self.parts, strict=True))
         return Records(states, labels, balanced(weights))
+
+
+class StatesJudge(Recorder):
+    """What tables keep of what there is to lose, by the teacher's own Q values in recorded states.
+
+    The states are those that the teacher comes to with one action in ten at random. 1 is for the
+    teacher's actions, 0 for the worst ones everywhere. Of a teacher that does not tell values it is the
+    share of the same decisions; of points of a Box, the part of their variance that is told.
+
+    Parameters
+    ----------
+    teacher, env_id, n_envs : Teacher, str, int
+        As for `Recorder`.
+    seed, n_steps : int
+        The seed of the first environment, and how many states there are, or a few more.
+    """
+
+    def __init__(self, teacher: Teacher, env_id: str, n_envs: int, seed: int, n_steps: int) -> None:
+        super().__init__(teacher, env_id, n_envs, seed + JUDGED_FROM)
+        self._values: list[Array] = []
+        self.play(None, n_steps, WANDER)
+        self.states, labels, _ = self.records
+        actions = teacher.actions
+        if actions.is_continuous:
+            bounds = actions.centre - actions.scale, actions.centre + actions.scale
+            values = np.clip(labels, *bounds)  # as the environment takes them
+        else:
+            values = np.concatenate(self._values)
+        self.labels, self.values = labels, values.astype(np.float64)
+
+    def _note(self, seen: Any, rows: Array, labels: NDArray[Any], weights: Array) -> None:
+        super()._note(seen, rows, labels, weights)
+        if not self.teacher.actions.is_continuous:
+            told = self.teacher.values(seen, self.n_envs)
+            n_actions = self.teacher.actions.n_actions
+            self._values.append(np.eye(n_actions)[labels] if told is None else told)
+
+    def __call__(self, policy: Any) -> float:
+        """What a `DistilledPolicy` keeps, at most 1; 1 of the teacher itself."""
+        if policy is self.teacher:
+            return 1.0
+        chosen = policy.learner.greedy(self.states)
+        if self.teacher.actions.is_continuous:
+            lost, most = (self.values - chosen) ** 2, (self.values - self.values.mean(axis=0)) ** 2
+        else:
+            at = np.arange(len(chosen))
+            lost = self.values[at, self.labels] - self.values[at, chosen]
+            most = np.ptp(self.values, axis=1)
+        return float(1.0 - lost.sum() / max(most.sum(), 1e-300))
 
 
 class Judge:

@@ -29,7 +29,8 @@ def shrink(
     The agent is distilled into tables of `max_cells` cells, half as many, and so on down to one. From
     each of these what matters least is left out, again and again: a cell, a coordinate in the distance,
     a coordinate along which preferences change, in one cell or in all. What is left is fitted anew, to
-    what the agent would do where the smaller tables go, and judged by its return.
+    what the agent would do where the smaller tables go, and judged by its return, or, with
+    `judge="states"`, by the agent's own Q values in recorded states.
 
     Parameters
     ----------
@@ -39,7 +40,8 @@ def shrink(
         Id of the environment; by default that which the agent was trained on.
     tolerance : float, default=0.02
         Part of the agent's return that may be lost, of its absolute value: a series of smaller tables
-        ends when more is lost. `Front.smallest` takes any other.
+        ends when more is lost. `Front.smallest` takes any other. With `judge="states"` it is a part of
+        what the worst actions would lose.
     seed : int, default=0
         Same seed, same result.
     **options
@@ -86,12 +88,11 @@ class _Shrinking:
     def run(self) -> Front:
         """All series, from the form of the distillation down to a single cell."""
         config: Any = self.work.config
-        linear = config.local_model == "linear"
         self._note(self.work.best, "distilled")
         self._series(self.work.form)
         n_cells = len(self.work.form.codevectors) // 2
         while n_cells >= 1:
-            form = find_form(self.work.records, n_cells, linear, config.softness, self.work.rng)
+            form = find_form(self.work.records, n_cells, config, self.work.rng)
             self._note(self.work.try_out(form), f"{len(form.codevectors)} cells")
             self._series(form)
             n_cells //= 2

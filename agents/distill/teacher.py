@@ -59,7 +59,7 @@ class Teacher:
         if self.actions.is_continuous:
             return taken.reshape(n, -1).astype(np.float64), np.ones(n)
         labels = np.array([self._decided[tuple(np.ravel(one).tolist())] for one in taken])
-        values = self._values(seen, n)
+        values = self.values(observations, n)
         return labels, np.ones(n) if values is None else np.ptp(values, axis=1)
 
     def predict(self, observation: Any, state: Any = None, **_: Any) -> tuple[NDArray[Any], Any]:
@@ -75,8 +75,9 @@ class Teacher:
         single = (_row(seen, i) for i in range(n))
         return np.array([np.ravel(self.policy(one)) for one in single])
 
-    def _values(self, seen: Any, n: int) -> Array | None:
+    def values(self, observations: Any, n: int) -> Array | None:
         """Q values or log probabilities of numbered actions (n, n_actions), if the policy knows some."""
+        seen = self._normalise(observations)
         if hasattr(self.policy, "learner"):
             rows = self.policy.observations.encode_many(seen, n)
             return np.asarray(self.policy.learner.action_values(rows))

@@ -4,7 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,9 @@ class Opened:
     """A model file as its header and its arrays, to be changed and written again."""
 
     def __init__(self, content: bytes) -> None:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            self.header: Any = json.loads(archive.read(HEADER))
-            self.arrays = {
-                name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)))
-                for name in archive.namelist()
-                if name != HEADER
-            }
+        header, arrays = _read(content)
+        self.header: Any = json.loads(header)
+        self.arrays = arrays.copy()
 
     def written(self) -> bytes:
         """The file, with a header that tells of the arrays as they are."""
@@ -60,6 +56,20 @@ class Opened:
     def leaves(self) -> list[tuple[Any, Any, str]]:
         """Every entry of the state as (container, key, place); arrays are no entries of their own."""
         return list(_leaves(self.header["state"], ""))
+
+
+@cache
+def _read(content: bytes) -> tuple[bytes, dict[str, Array]]:
+    """The header and the arrays of a file, which thousands of trials begin with; edits copy arrays."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        arrays = {
+            name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)))
+            for name in archive.namelist()
+            if name != HEADER
+        }
+        for array in arrays.values():
+            array.flags.writeable = False
+        return archive.read(HEADER), arrays
 
 
 def _child(node: Any, key: str) -> Any:
@@ -127,7 +137,7 @@ def _convert(array: Array, rng: np.random.Generator) -> tuple[Array, str]:
 
 
 def _shuffle(array: Array, rng: np.random.Generator) -> tuple[Array, str]:
-    return rng.permutation(array.ravel()).reshape(array.shape), "shuffled"
+    return rng.permutation(array.flatten()).reshape(array.shape), "shuffled"
 
 
 OF_ARRAYS: list[Callable[[Array, np.random.Generator], tuple[Array, str]]] = [

@@ -24,10 +24,22 @@ from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.models import load_model
 from sb3_zoo import make_zoo_agent
 
-Kind = Literal["trained", "distilled", "polished", "shrunk", "tree", "sixty", "sixty tree"]
+Kind = Literal[
+    "trained",
+    "distilled",
+    "polished",
+    "shrunk",
+    "shrunk by states",
+    "tree",
+    "sixty",
+    "sixty leaves",
+    "sixty tree",
+]
 # Trees have as many numbers as one of ours, and are distilled by the same options
 TREES: dict[str, Kind] = {"tree": "distilled", "sixty tree": "sixty"}
 SIXTY: dict[str, Any] = {"max_cells": 60, "rounds": 5, "softness": 0.5}
+# The same with the leaves of one of our own trees for cells
+LEAVES = SIXTY | {"cells_of": "tree"}
 EVALUATION_SEED = 1_000_000
 PPO_STEPS = 1_000_000
 
@@ -157,11 +169,14 @@ def _make(args: Programs, goal: Goal, kind: Kind, seed: int) -> tuple[Any, int]:
     teacher = _teacher(args, goal, seed)
     if kind == "trained":
         return teacher, _numbers_of(teacher)
-    if kind == "shrunk":
-        front = shrink(teacher, goal.env_id, seed=seed, **{**goal.options, "rounds": 5})
+    if kind in ("shrunk", "shrunk by states"):
+        judge = "states" if kind == "shrunk by states" else "return"
+        options = {**goal.options, "rounds": 5, "judge": judge}
+        front = shrink(teacher, goal.env_id, seed=seed, **options)
         small = front.smallest(0.02)
         return small, small.n_parameters
-    options = {"sixty": SIXTY, "polished": goal.polished}.get(TREES.get(kind, kind), goal.options)
+    own = {"sixty": SIXTY, "sixty leaves": LEAVES, "polished": goal.polished}
+    options = own.get(TREES.get(kind, kind), goal.options)
     student = DistilledPolicy(env=goal.env_id, seed=seed, **options)
     if kind in TREES:
         allowed = json.loads(_path(args, goal, TREES[kind], seed).read_text())["numbers"]
@@ -255,7 +270,7 @@ def _show(args: Programs, goals: Sequence[Goal], console: Console) -> None:
             results, numbers = np.array(found).T
             iqm, most = interquartile_mean(results), numbers.max()
             wanted = [""] * 2
-            if kind in ("distilled", "polished", "shrunk"):
+            if kind in ("distilled", "polished", "shrunk", "shrunk by states"):
                 reached = bool(iqm >= goal.result and most <= goal.numbers)
                 wanted = [f"{goal.result:g} with {goal.numbers}", yes(reached)]
             what = [goal.env_id, kind, str(len(found)), f"{np.median(numbers):,.0f}"]

@@ -14,7 +14,10 @@ from oda_rl.agents.models import load_model
 from sb3_zoo import SB3_CLASSES, find_class
 
 # What `oda_rl.agents.distill.distill` and `shrink` take as it is
-PASSED_ON = ("seed", "max_cells", "local_model", "rounds", "steps_per_round", "eval_episodes")
+PASSED_ON = (
+    *("seed", "max_cells", "local_model", "cells_of", "rounds", "steps_per_round"),
+    *("judge", "eval_episodes"),
+)
 
 
 @dataclass
@@ -31,12 +34,16 @@ class StudentOptions:
     """Cells of the largest table."""
     local_model: Literal["linear", "constant"] = "linear"
     """Whether preferences change within a cell."""
+    cells_of: Literal["codebook", "tree"] = "codebook"
+    """Where cells lie: those of one codebook, or the leaves of a tree."""
     rounds: Positive = 8
     """Tables of that size that are fitted; the best one is kept."""
     steps_per_round: Positive = 5000
     """Steps that are watched for each table."""
+    judge: Literal["return", "states"] = "return"
+    """What tables are judged by: their return, or the teacher's own Q values in recorded states."""
     eval_episodes: Positive = 50
-    """Episodes that each table is judged by."""
+    """Episodes that the return of each table is judged by."""
     polish_steps: Count = 0
     """Steps of the environment for better numbers at the end, by the return alone; 3,000,000 are
     seconds where dynamics are compiled, and minutes elsewhere."""

@@ -4,6 +4,7 @@ import runpy
 import shutil
 import subprocess
 from ctypes import CDLL, c_double
+from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
@@ -12,9 +13,10 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 import oda_rl.envs
 from oda_rl.agents import DistilledPolicy, UniformGridQ
-from oda_rl.agents.distill import distill, shrink
+from oda_rl.agents.distill import DistilledConfig, distill, shrink
 from oda_rl.agents.distill.fitting import Form, Records, find_form, fit_program, least_error
 from oda_rl.agents.distill.formulas import draw_page, formula_table
+from oda_rl.agents.distill.play import StatesJudge
 from oda_rl.agents.distill.teacher import HEAVIEST, Teacher, balanced
 from oda_rl.agents.explain import explain_observation, explain_policy
 from oda_rl.agents.explain.page import write_report
@@ -170,11 +172,13 @@ def test_the_fit_finds_the_table_that_made_the_labels():
     assert form.without_slope(0, 1).size == form.size - 1
 
 
-def test_cells_lie_where_decisions_change():
+@pytest.mark.parametrize("cells_of", ["codebook", "tree"])
+def test_cells_lie_where_decisions_change(cells_of):
     rng = np.random.default_rng(0)
     states = rng.uniform(-1.0, 1.0, (2000, 2))
     labels = (np.abs(states[:, 0]) > 0.4).astype(int)  # not linear: takes more than a cell
-    form = find_form(Records(states, labels, np.ones(2000)), 4, True, 1.0, rng)
+    config = DistilledConfig(cells_of=cells_of)
+    form = find_form(Records(states, labels, np.ones(2000)), 4, config, rng)
     assert 1 < len(form.codevectors) <= 4
     assert form.scale[0] < form.scale[1]
 
@@ -191,6 +195,37 @@ def test_shrinking_finds_that_two_coordinates_decide():
     assert front.plot().get_xlabel() == "numbers"
     with pytest.raises(ValueError, match="numbers is 0"):
         front.within(0)
+
+
+def test_tables_are_judged_by_the_teachers_own_values_in_states_of_its_own():
+    teacher = UniformGridQ(env="CartPole-v1", bins=2, seed=0).learn(3_000)
+    options = {**FEW, "eval_episodes": 1, "judge": "states"}
+    front = shrink(teacher, "CartPole-v1", max_cells=1, tolerance=0.1, seed=0, **options)
+    assert front.reference == 1.0
+    student = front.within(None)
+    asked = Teacher(teacher, teacher.observations, teacher.actions)
+    judge = StatesJudge(asked, "CartPole-v1", 2, 7, 500)
+    values = teacher.learner.action_values(judge.states)
+    chosen = values[np.arange(len(values)), student.learner.greedy(judge.states)]
+    lost = (values.max(axis=1) - chosen).sum() / np.ptp(values, axis=1).sum()
+    assert judge(student) == pytest.approx(1.0 - lost)
+    assert judge(student) > 0.8
+    assert judge(asked) == 1.0
+    assert front.table()["kept"][-1] == max(point.result for point in front.points)
+
+
+def test_without_values_the_same_decisions_count_and_of_points_their_variance(student):
+    asked = Teacher(upright, student.observations, student.actions)
+    judge = StatesJudge(asked, "CartPole-v1", 2, 0, 200)
+    same = [upright(row) for row in judge.states] == student.learner.greedy(judge.states)
+    assert judge(student) == pytest.approx(same.mean())
+    pointed = distill(swing, "MountainCarContinuous-v0", max_cells=1, seed=0, judge="states", **FEW)
+    asked = Teacher(swing, pointed.observations, pointed.actions)
+    judge = StatesJudge(asked, "MountainCarContinuous-v0", 2, 0, 200)
+    assert judge(pointed) > 0.99
+    halved = replace(pointed.learner.program, slopes=0.5 * pointed.learner.program.slopes)
+    pointed.learner.program = halved
+    assert judge(pointed) < 0.99
 
 
 def test_what_is_refused():
