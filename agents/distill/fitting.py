@@ -127,7 +127,7 @@ def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Genera
     model: Any = ODARegressor(n_cells, local_model="linear", softness=1.0, random_state=seed)
     if config.cells_of == "tree":
         leaf = ODARegressor(local_model="linear")
-        size = {"layers": LAYERS, "max_children": 2, "max_leaves": n_cells}
+        size: dict[str, Any] = {"layers": LAYERS, "max_children": 2, "max_leaves": n_cells}
         model = MultiResolutionODA(leaf, **size, random_state=seed)
     model.fit(states, targets, sample_weight=weights)
     told = _relevance(model, states, spread) if config.cells_of == "tree" else model.relevance_
