@@ -27,8 +27,8 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         With Box observations of any shape.
     partition : ODAPartition, path or None, default=None
         A fitted partition; one that is not, to begin with; the path of a model file; or None for
-        `ODAPartition(max_states, samples_per_cell=25, random_state=0)`. A partition is copied, and never
-        changed.
+        `ODAPartition(max_states, samples_per_cell=25, rehearse=False, random_state=0)`. A partition is
+        copied, and never changed.
     learn : bool, default=True
         Whether to go on learning. False needs a partition that is fitted. It is an attribute too, which
         may be changed at any time.

@@ -232,7 +232,9 @@ def _check_space(space: spaces.Space) -> spaces.Box:
 def _own_copy(partition: Partition, max_states: int | None) -> ODAPartition:
     """A partition that may be changed; the caller's is left as it is."""
     if partition is None:
-        return ODAPartition(max_states or DEFAULT_STATES, samples_per_cell=25, random_state=0)
+        # Observations follow from one another: the latest 200 are of an episode or two.
+        most = max_states or DEFAULT_STATES
+        return ODAPartition(most, samples_per_cell=25, rehearse=False, random_state=0)
     if isinstance(partition, str | os.PathLike):
         return ODAPartition.load(partition)
     if not isinstance(partition, ODAPartition):

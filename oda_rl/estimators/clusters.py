@@ -39,8 +39,10 @@ def choose_clusters(
         One where there is no path with several codevectors.
     """
     first: dict[int, float] = {}
-    for point in history:
-        first.setdefault(point.n_codevectors, point.temperature)
+    # Cells of a stream may split too early, and merge again: from where on K are there to stay?
+    lasting = np.minimum.accumulate([point.n_codevectors for point in history][::-1])[::-1]
+    for point, k in zip(history, lasting, strict=True):
+        first.setdefault(int(k), point.temperature)
     if len(first) == 0:
         return 1
     counts = np.array(sorted(first))

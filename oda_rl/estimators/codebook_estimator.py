@@ -37,6 +37,7 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     spreads_: Array
     scale_: Array | None = None
     inertia_: float
+    max_codevectors: int
 
     # -- using a fitted codebook -----------------------------------------------------------------
 
@@ -225,6 +226,16 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         if reset and getattr(self, "scale", None) is None:
             warn_of_scales(data.samples, RESCALE)
         return data.samples, data.weight
+
+    def _check_init(self, init: ArrayLike, n_features: int) -> Array:
+        given = numbers_of(init, "init")
+        if given.ndim != 2 or given.shape[1] != n_features or not 0 < len(given) <= self.max_codevectors:
+            raise ValueError(
+                f"init must have shape (n, {n_features}) with n from 1 to max_codevectors="
+                f"{self.max_codevectors}, got {given.shape}."
+            )
+        self._divergence.check(given, "init")
+        return given
 
     def _forget_samples(self) -> None:
         """Of what was learned from a stream, no samples are at hand."""

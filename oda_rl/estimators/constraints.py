@@ -50,7 +50,7 @@ _GROUPS: tuple[tuple[str, list[Any]], ...] = (
     ("schedule", [choice("temperature", "lambda")]),
     ("bifurcation", [choice("critical", "perturb")]),
     ("class_weight", [dict, choice("balanced"), None]),
-    ("finish average", ["boolean"]),
+    ("finish average rehearse", ["boolean"]),
     ("stepsize", [tuple, list]),
     ("init", ["array-like", choice("random")]),
     ("scale init_labels", ["array-like", None]),
@@ -64,6 +64,7 @@ _FREE = (
     "max_codevectors n_codevectors max_samples max_passes n_passes max_leaves max_children min_support",
     "t_min cooling schedule finish target_distortion tol random_state class_weight validation ridge",
     "forgetting verbose rule reject reject_label layers min_improvement n_jobs init init_labels",
+    "rehearse",
 )
 FREE = {name for names in _FREE for name in names.split()}
 

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._schema import Rules, Schema, Sized
 from oda_rl._types import Array
-from oda_rl._validation import check_scale, numbers_of
+from oda_rl._validation import check_scale
 from oda_rl.codebook.annealer import BIFURCATIONS
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES, are_numbered
@@ -93,6 +93,9 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         Whether a stream is watched: where ADWIN finds that samples, one in four, are further from the
         codevectors than before, learning begins anew from the latest. `drifts_` tells when. None never
         forgets: for streams that are ordered.
+    rehearse : bool, default=True
+        Whether a stream presents nine of its latest 200 samples again with each, until the annealing is
+        done: it then needs a tenth of them. Not for samples that follow from one another (episodes).
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
     verbose : int, default=0
@@ -191,6 +194,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     perturbation: float = 0.1
     n_warmup: int = 100
     forgetting: str | None = "adwin"
+    rehearse: bool = True
     random_state: Any = None
     verbose: int = 0
     _own_constraints: ClassVar[dict[str, Any]] = {
@@ -315,16 +319,6 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self.scale_ = scale
         if self.init is not None:
             self._run.first = self._scaled(self._check_init(self.init, self.n_features_in_))
-
-    def _check_init(self, init: ArrayLike, n_features: int) -> Array:
-        given = numbers_of(init, "init")
-        if given.ndim != 2 or given.shape[1] != n_features or not 0 < len(given) <= self.max_codevectors:
-            raise ValueError(
-                f"init must have shape (n, {n_features}) with n from 1 to max_codevectors="
-                f"{self.max_codevectors}, got {given.shape}."
-            )
-        self._divergence.check(given, "init")
-        return given
 
     def _show_stream(self) -> None:
         """Publish what the run has learned from a stream."""

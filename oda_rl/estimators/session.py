@@ -22,6 +22,10 @@ from oda_rl.estimators.settings import Settings
 # random walk only after many; a covariance is averaged over all temperatures of a single cell.
 MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000, "literal": 4000}
 MIN_ORDER = 200
+# While a stream is annealed, so many of its latest samples are presented again with each sample, and so
+# many are kept for that.
+REHEARSALS, REHEARSED = 9, 200
+GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 _NUMBER = "float in [0, inf)"
@@ -158,8 +162,39 @@ class Run:
         if self.annealer is None:
             samples, weight = self._warm_up(samples, weight)
         if self.annealer is not None:
-            self._present(*self._in_units(samples), weight, self._end_stream_level)
+            if self._rehearses and not self.annealer.done:
+                samples, weight = self._rehearse(samples, weight)
+            if len(samples) > 0:
+                self._present(*self._in_units(samples), weight, self._end_stream_level)
         self._stop_clock()
+
+    @property
+    def _rehearses(self) -> bool:
+        return self.settings.rehearse and self.settings.bifurcation != "literal"
+
+    def _rehearse(self, samples: Array, weight: Array) -> tuple[Array, Array]:
+        """Learn from the next samples, and from some of the latest again with each of them.
+
+        Returns what is left when the annealing is done.
+        """
+        assert self.annealer is not None
+        n, before = len(samples), len(self.buffer)
+        known = np.concatenate([self.buffer, samples])
+        mass = np.concatenate([self.buffer_weight, weight])
+        place = before + np.arange(n)[:, None]
+        # Evenly spread numbers in [0, 1), the same however the stream is cut.
+        count = REHEARSALS * (self.n_seen - n + np.arange(n)[:, None]) + np.arange(REHEARSALS)
+        ages = (count * GOLDEN) % 1.0 * np.minimum(place + 1, REHEARSED)
+        order = np.hstack([place, place - ages.astype(np.int64)]).ravel()
+        seen = self.annealer.n_samples_seen
+        parts = self._in_units(known[order])
+        self._present(*parts, mass[order], self._end_stream_level, until_done=True)
+        if not self.annealer.done:
+            self.buffer, self.buffer_weight = known[-REHEARSED:], mass[-REHEARSED:]
+            return samples[:0], weight[:0]
+        self.buffer, self.buffer_weight = known[:0], mass[:0]
+        used = -(-(self.annealer.n_samples_seen - seen) // (1 + REHEARSALS))
+        return samples[used:], weight[used:]
 
     def resume(self, settings: Settings) -> None:
         """Take over settings that have changed; annealing goes on where they now allow it."""

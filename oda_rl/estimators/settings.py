@@ -16,6 +16,7 @@ USUAL = {
     "finish": False,
     "target_distortion": None,
     "max_samples": None,
+    "rehearse": True,
 }
 
 
@@ -38,6 +39,7 @@ class Settings(NamedTuple):
     min_weight: float
     perturbation: float
     n_warmup: int
+    rehearse: bool
 
     @classmethod
     def of(cls, estimator: Any, **instead: Any) -> "Settings":

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
 from threadpoolctl import threadpool_limits
 
 from oda_rl import ODAPartition
@@ -434,3 +435,20 @@ def test_cells_at_any_temperature_of_the_path():
         np.testing.assert_array_equal(model.predict_at(X, point.temperature), nearest)
     with pytest.raises(ValueError, match="temperature must be at most"):
         model.predict_at(X, 1e6)
+
+
+@pytest.mark.parametrize("chunk", [1, 10, 1000])
+def test_a_stream_is_annealed_within_two_thousand_samples(chunk):
+    """Six blobs with eight codevectors, as k-means has them when it has seen all samples."""
+    samples = make_blobs(2000, centers=6, cluster_std=0.6, random_state=3)[0]
+    model = ODAPartition(8, random_state=0)
+    for start in range(0, 2000, chunk):
+        model.partial_fit(samples[start : start + chunk])
+    assert model.converged_
+    assert model.n_samples_seen_ == 2000
+    best = KMeans(8, n_init=5, random_state=0).fit(samples).inertia_ / 2000
+    assert -model.score(samples) < 1.3 * best
+    whole = ODAPartition(8, random_state=0).partial_fit(samples)
+    np.testing.assert_allclose(model.codevectors_, whole.codevectors_)
+    path = [point.n_samples_seen for point in model.history_]
+    assert path[-1] <= 10 * 2000
