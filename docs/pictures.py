@@ -1,4 +1,7 @@
-"""Draw the pictures of these pages, each from a run made here: `python docs/pictures.py`."""
+"""Draw the pictures of these pages, each from a run made here: `python docs/pictures.py`.
+
+With `--papers logs` those that `scripts/reproduce` has written there are taken, and made small.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 import tyro
 from matplotlib import pyplot as plt
+from PIL import Image
 from sklearn.datasets import load_digits, load_iris, make_moons
 
 import oda_rl.envs
@@ -24,6 +28,8 @@ from oda_rl.agents.explain import explain_observation, explain_policy, plot_expl
 from oda_rl.datasets import make_curve
 
 FOLDER = Path(__file__).parent / "pictures"
+# Where the scripts of the papers' figures write, below `logs`
+FIGURES = ("aggregation", "classification", "clustering", "kernels", "regression", "trees")
 
 
 @dataclass
@@ -34,6 +40,8 @@ class Args:
     """Names of pictures; all of them by default."""
     folder: Path = FOLDER
     """Where they are written."""
+    papers: Path | None = None
+    """Take those of the papers' figures from here (`logs`), smaller, and draw nothing."""
 
 
 def make_blobs(seed: int = 0) -> Any:
@@ -160,6 +168,17 @@ def draw_path(path: Path) -> None:
     save(explain.plot_path(model, X[3], image_shape=(8, 8)), path)
 
 
+def take_figures(logs: Path, folder: Path) -> None:
+    """The pictures of `scripts/reproduce`, 1,100 wide at most and in 256 colours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(logs.glob("*/*.png")):
+        if path.parent.name in FIGURES:
+            with Image.open(path) as picture:
+                picture.thumbnail((1100, 2000), Image.Resampling.LANCZOS)
+                small = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+            small.save(folder / f"{path.parent.name}_{path.name}", optimize=True)
+
+
 def save(ax: Any, path: Path) -> None:
     """Write the figure that the axes belong to."""
     ax.figure.savefig(path, dpi=110)
@@ -187,6 +206,9 @@ def main(args: Args) -> int:
         print(f"There is no picture {unknown[0]!r}; there are {', '.join(PICTURES)}.")
         return 1
     args.folder.mkdir(parents=True, exist_ok=True)
+    if args.papers is not None:
+        take_figures(args.papers, args.folder / "papers")
+        return 0
     for name, draw in PICTURES.items():
         if not args.only or name in args.only:
             draw(args.folder / name)
