@@ -287,13 +287,13 @@ class TwoTimescaleACConfig(_AnnealedConfig):
     warmup_steps: int = setting(
         3000,
         "Steps under random actions that tell the scale of the observations, and by which the codebook "
-        "grows; more where no reward differs from the others, and no episode comes to its end.",
+        "grows; more where no reward differs from the others (which does not count where actions are "
+        "continuous), and no episode comes to its end.",
         "[2, inf)",
     )
     growth_steps: int = setting(
         10_000,
-        "Updates of the codebook by the observations of the warm-up, again and again, at most; where "
-        "actions are continuous, steps more under random actions.",
+        "Updates of the codebook by the observations of the warm-up, again and again, at most.",
         "[0, inf)",
     )
     softness: float = with_default(TwoTimescaleConfig, "softness", 4.0)

@@ -34,7 +34,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
     replaced, and so on, up to `MOST_EXTENSIONS` times. So a car in a valley gets out of it.
 
     Where actions are points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for
-    each coordinate, and the codebook grows by further observations under random actions.
+    each coordinate. Rewards that differ tell little there, as actions have their costs: the warm-up goes
+    on where no episode came to its end.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
@@ -135,7 +136,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return found, 2.0 * self.actions.scale * beta_policy.deviations(preferences)
 
     def _largest_value(self) -> float:
-        """What an episode may end with, as far as the growth has shown: there is something to look for.
+        """What an episode may end with, as far as the warm-up has shown: there is something to look for.
 
         Of no use where a reward is for going on, and there is little of it at the end. Numbered actions
         do without.
@@ -147,7 +148,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
     def _note_reward(self, reward: float, terminated: bool) -> None:
         size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
         varied = size > 0.0 and (abs(reward) != size or is_gain != (self.rewards[2] > 0.0))
-        self.numbers.counters[names.TOLD] |= varied or terminated
+        told = terminated or (varied and not self.actions.is_continuous)
+        self.numbers.counters[names.TOLD] |= told
         super()._note_reward(reward, terminated)
 
     def _look_further(self) -> bool:
@@ -169,12 +171,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         self._follow_extensions()
 
     def _grow(self, points: NDArray[np.float64]) -> None:
-        """Let the codebook grow by the observations of the warm-up, in another order each time.
-
-        Where actions are points, what comes next lets it grow: endings with a reward are to be seen.
-        """
-        if self.actions.is_continuous:
-            return
+        """Let the codebook grow by the observations of the warm-up, in another order each time."""
         counters, order = self.numbers.counters, np.empty(0, dtype=np.int64)
         points = np.ascontiguousarray(points)
         while counters[names.PHASE] == names.GROWING:

@@ -9,7 +9,6 @@ from oda_rl.agents.beta_policy import draw_point
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
 from oda_rl.agents.codebook_rl.rules.traces import forget
 from oda_rl.agents.codebook_rl.state import (
-    GROWTH_HOLD,
     LEARNING,
     N_BASIS,
     N_DRAWS,
@@ -64,18 +63,11 @@ def choose(state, env, draws):
 @inline_kernel
 def choose_point(state, env, draws):
     """The same for an action that is a point of a Box."""
-    numbers, units = open_numbers(state), open_units(state)
-    memory, scratch = open_memory(state), open_scratch(state)
-    point, learning = scratch.best, numbers.counters[PHASE] == LEARNING
-    if learning:
-        draw_point(scratch.values, draws[N_DRAWS:], point, memory.direction[env])
-    if memory.held[env] > 0 and not learning:
-        memory.held[env] -= 1
-    else:
-        memory.held[env] = 0 if learning else int(draws[2] * numbers.counters[GROWTH_HOLD])
-        for j in range(point.shape[0]):
-            u = 2.0 * (point[j] if learning else draws[N_DRAWS + j]) - 1.0
-            memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * u)
+    units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
+    draw_point(scratch.values, draws[N_DRAWS:], scratch.best, memory.direction[env])
+    for j in range(scratch.best.shape[0]):
+        u = 2.0 * scratch.best[j] - 1.0
+        memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * u)
 
 
 @lean_kernel
@@ -86,11 +78,8 @@ def observe_actor(state, env, observation, reward, terminated, ended, event, dra
     if n_found < 0:
         return n_found
     only = activate(state, n_found)
-    if event < BEGIN:
-        if not learn_from(state, env, reward, terminated):
-            return DIVERGED
-    elif event == BEGIN:
-        memory.held[env] = 0
+    if event < BEGIN and not learn_from(state, env, reward, terminated):
+        return DIVERGED
     if event == BEGIN or ended:
         forget(state, env)
     if not ended:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.beta_policy import MIDDLE
+from oda_rl.agents.beta_policy import LEAST, SQUARE
 from oda_rl.agents.policy_program import PolicyProgram
 
 OPSET = 18
@@ -95,12 +95,18 @@ def _decide(graph: _Graph, program: PolicyProgram) -> list[Any]:
         graph.add("Min", above, graph.constant("most_action", high), to="action")
         return ["n", len(low)]
     graph.add("Softplus", "values", to="excess")
-    graph.add("Add", "excess", graph.constant("middle", MIDDLE), to="parameters")
+    graph.add("Max", "excess", graph.constant("least", LEAST), to="s")
+    graph.add("Mul", "s", graph.constant("square", SQUARE), to="part_of_s")
+    graph.add("Mul", "part_of_s", "s", to="more_of_s")
+    graph.add("Add", "s", "more_of_s", to="parameters")
     for name, first in (("rising", 0), ("falling_part", 1)):
         columns = graph.constant(f"{name}_columns", np.arange(first, 2 * len(low), 2))
         graph.add("Gather", "parameters", columns, to=name, axis=1)
-    graph.add("Add", "rising", "falling_part", to="both")
-    graph.add("Div", "rising", "both", to="way")
+    graph.add("Min", "rising", "falling_part", graph.constant("one", 1.0), to="more")
+    graph.add("Add", "rising", "more", to="upward")
+    graph.add("Add", "falling_part", "more", to="downward")
+    graph.add("Add", "upward", "downward", to="both")
+    graph.add("Div", "upward", "both", to="way")
     graph.add("Mul", "way", graph.constant("range", high - low), to="offset")
     graph.add("Add", "offset", graph.constant("least_action", low), to="action")
     return ["n", len(low)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.beta_policy import MIDDLE
+from oda_rl.agents.beta_policy import LEAST, SQUARE
 from oda_rl.agents.export.program import policy_program
 from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.storage import written_whole
@@ -63,8 +63,10 @@ def decide(observation):
 {decision}
 '''
 PYTHON_NUMBERED = "    return ACTIONS[found.index(max(found))]"
-PYTHON_POINT = """    parts = [log1p(exp(-abs(h))) + max(h, 0.0) + MIDDLE for h in found]
-    ways = [h / (h + g) for h, g in zip(parts[::2], parts[1::2])]
+PYTHON_POINT = """    parts = [max(log1p(exp(-abs(h))) + max(h, 0.0), LEAST) for h in found]
+    parts = [s + SQUARE * s * s for s in parts]
+    pairs = [(h, g, min(1.0, h, g)) for h, g in zip(parts[::2], parts[1::2])]
+    ways = [(h + more) / (h + g + 2.0 * more) for h, g, more in pairs]
     return [low + (high - low) * way for low, high, way in zip(*BOUNDS, ways)]"""
 PYTHON_CLIPPED = "    return [min(max(x, low), high) for low, high, x in zip(*BOUNDS, found)]"
 
@@ -132,12 +134,17 @@ C_NUMBERED = """    for (a = 1, i = 0; a < N_VALUES; a++) if (value[a] > value[i
     return i;"""
 C_POINT = """    for (a = 0; a < N_VALUES; a++) {
         away = (REAL)log1p(exp(-fabs(value[a]))) + (value[a] > 0 ? value[a] : 0);
-        value[a] = away + MIDDLE;
+        away = away < LEAST ? LEAST : away;
+        value[a] = away + SQUARE * away * away;
     }
     for (j = 0; j < N_VALUES / 2; j++) {
-        share = value[2 * j] / (value[2 * j] + value[2 * j + 1]);
+        total = value[2 * j] + value[2 * j + 1];
+        own = value[2 * j] < value[2 * j + 1] ? value[2 * j] : value[2 * j + 1];
+        own = own < 1 ? own : 1;
+        share = (value[2 * j] + own) / (total + 2 * own);
         action[j] = bounds[0][j] + (bounds[1][j] - bounds[0][j]) * share;
     }"""
+C_FIGURES = f"#define LEAST ((REAL){LEAST})\n#define SQUARE ((REAL){SQUARE})"
 C_CLIPPED = """    for (j = 0; j < N_VALUES; j++) {
         action[j] = value[j] < bounds[0][j] ? bounds[0][j] : value[j];
         action[j] = action[j] > bounds[1][j] ? bounds[1][j] : action[j];
@@ -151,7 +158,7 @@ def python_source(program: PolicyProgram) -> str:
         bounds = _nested(program.bounds.tolist(), "()")
         lines, decision = f"BOUNDS = {bounds}", PYTHON_CLIPPED
         if program.draws_points:
-            lines, decision = f"{lines}\nMIDDLE = {MIDDLE}", PYTHON_POINT
+            lines, decision = f"{lines}\nLEAST, SQUARE = {LEAST}, {SQUARE}", PYTHON_POINT
     else:
         actions = _nested(program.actions.tolist(), "()")
         lines, decision = f"ACTIONS = {actions}  # {', '.join(program.action_names)}", PYTHON_NUMBERED
@@ -173,7 +180,7 @@ def c_source(program: PolicyProgram) -> str:
         signature = f"void policy_decide(const REAL observation[N_FEATURES], REAL action[{size}])"
         decision = C_CLIPPED
         if program.draws_points:
-            lines, decision = f"#define MIDDLE ((REAL){MIDDLE})\n{lines}", C_POINT
+            lines, decision = f"{C_FIGURES}\n{lines}", C_POINT
     else:
         actions = program.actions.reshape(len(program.actions), -1)
         said = (

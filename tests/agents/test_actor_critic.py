@@ -65,9 +65,9 @@ def make_learner(space=spaces.Discrete(3), ending=0.0, **options):  # noqa: B008
     )
     rng = np.random.default_rng(0)
     learner.begin(0, rng.uniform(-1, 1, 2))
-    while learner.annealer is None or not learner.numbers.counters[layout.PHASE]:
+    while not learner.numbers.counters[layout.PHASE]:
         learner.step(0, rng.uniform(-1, 1, 2), 0.5, False, False)
-        if learner.annealer and not learner.numbers.counters[layout.PHASE]:
+        if not learner.is_scaled:
             learner.step(0, rng.uniform(-1, 1, 2), ending, True, True)
             learner.begin(0, rng.uniform(-1, 1, 2))
     return learner
@@ -78,7 +78,7 @@ def gradient_of_box(preferences, learner):
     y = (learner.command(0) - BOX.low) / (BOX.high - BOX.low)
     a, b = (found[0] for found in shapes(preferences[None]))
     found = [np.log(y) - digamma(a) + digamma(a + b), np.log(1 - y) - digamma(b) + digamma(a + b)]
-    return np.stack(found, axis=1).ravel() * expit(preferences)
+    return np.stack(found, axis=1).ravel() * expit(preferences) * (1 + np.logaddexp(0, preferences) / 10)
 
 
 class Twin:
@@ -290,9 +290,9 @@ def test_the_codebook_grows_by_the_warm_up_alone():
     assert gaps.max() < 0.4, "observations are uniform in [-1, 1]: 0.1 would be even"
 
 
-def count_warm_up(*rewards, ending=False, minimise=False):
+def count_warm_up(*rewards, ending=False, minimise=False, space=spaces.Discrete(2)):  # noqa: B008
     """Steps of a warm-up of 20 observations, in which these rewards come in turn."""
-    codec = ActionCodec(spaces.Discrete(2))
+    codec = ActionCodec(space)
     config = TwoTimescaleACConfig(warmup_steps=20, growth_cells=2, max_cells=2, minimise=minimise)
     learner, other = (
         ActorCriticLearner(1, codec, 1, np.full(1, -1.0), np.ones(1), config, seed) for seed in (0, 1)
@@ -316,6 +316,11 @@ def test_a_warm_up_in_which_nothing_happens_goes_on(minimise):
     for told in ((-1.0, -2.0), (1.0, -1.0), (0.0, 1.0, 0.0)):
         assert count_warm_up(*told, minimise=minimise) == 19
     assert count_warm_up(-1.0, ending=True, minimise=minimise) == 19
+
+
+def test_costs_of_points_do_not_end_a_warm_up():
+    assert count_warm_up(-1.0, -2.0, space=BOX) == 19 + 3 * 10
+    assert count_warm_up(-1.0, -2.0, space=BOX, ending=True) == 19
 
 
 def test_nothing_global_is_drawn_from_or_seeded():
