@@ -19,12 +19,15 @@ import numpy as np
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 from numpy.typing import NDArray
 
 # Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
-# What says nothing of the order of sums would take it from the kernel that it is first compiled for.
-OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": False}
+# What an option says nothing of is taken from the kernel that a function is first compiled for.
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": False, "forceinline": False}
 LEAN: Any = {**OPTIONS, "_nrt": False}
+PART: Any = {**LEAN, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 # Bytes of a line of the processor's cache, and of its longest vectors
 CACHE_LINE = 64
@@ -44,21 +47,64 @@ class _OwnCode(JITCodeLibrary):
 
     def _finalize_final_module(self) -> None:
         self._shared_module = self._final_module.clone()
-        for function in self._shared_module.functions:
-            if not function.is_declaration and function.linkage.name == "external":
-                function.linkage = "linkonce_odr"  # as numba does, for whoever links it
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage.name == "linkonce_odr":
-                function.linkage = "internal"
+        _relink(self._shared_module, "external", "linkonce_odr")  # as numba does, for whoever links it
+        _relink(self._final_module, "linkonce_odr", "internal")
         super()._finalize_final_module()
 
 
+def _relink(module: Any, old: str, new: str) -> None:
+    for function in module.functions:
+        if not function.is_declaration and function.linkage.name == old:
+            function.linkage = new
+
+
 class _KernelCompiler(Compiler):
+    library_class: type[JITCodeLibrary] = _OwnCode
+
     def compile_extra(self, function: Any) -> Any:
-        library = _OwnCode(self.state.targetctx.codegen(), function.__qualname__)
+        library = self.library_class(self.state.targetctx.codegen(), function.__qualname__)
         library.enable_object_caching()
         self.state.library = library
         return super().compile_extra(function)
+
+
+class _PartCode(JITCodeLibrary):
+    """Code that is never run by itself: what contains it optimises it, and makes machine code of it."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        _relink(self._final_module, "external", "linkonce_odr")
+        self._shared_module = self._final_module
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):
+    """Numba's last pass, without machine code and without what Python calls."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.flags.no_compile = True
+        super().run_pass(state)
+        key = object()
+        state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
+        state.cr = state.cr._replace(cfunc=key)
+        return True
+
+
+class _PartCompiler(_KernelCompiler):
+    library_class = _PartCode
+
+    def define_pipelines(self) -> list[Any]:
+        [passes] = super().define_pipelines()
+        passes.passes = [
+            (_PartLowering if kind is NativeLowering else kind, name) for kind, name in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
 
 
 @cache
@@ -138,16 +184,28 @@ def lean_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     A loop that runs a million times a second over a dozen arrays would spend most of its time counting.
     """
-    return _compile(function, _nrt=False)
+    return _compile(function, **LEAN)
 
 
 def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A `lean_kernel` whose source becomes part of the kernels that call it.
+    """A `lean_kernel` that is a part of the kernels that call it.
 
-    For the large pieces of a step, which would otherwise be compiled by themselves and then once more
-    inside of every caller; what takes named tuples of arrays would spend its time handing them over.
+    For the pieces of a step: each is typed once in a process, is optimised with what contains it alone,
+    and has no machine code of its own. Called from Python it runs as Python.
     """
-    return _compile(function, _nrt=False, inline="always")
+    compiled = _compile(function, _PartCompiler, **PART)
+    compiled.add_overload = lambda made: compiled.overloads.update({made.signature.args: made})
+    compiled._compile_for_args = lambda *_, **__: function
+    return compiled
+
+
+def pasted_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A `lean_kernel` whose source becomes part of the kernels that call it, with their options.
+
+    For what a `vector_kernel` calls, and for what returns an array that it was not given. Every place
+    where it is called costs the compiling once more, and half as much for copies of the source.
+    """
+    return _compile(function, **LEAN, inline="always")
 
 
 def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,7 +214,7 @@ def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     Loops with sums or minima become vector code only if the order is free. It must not take powers:
     theirs is one piece of code for all kernels of a process, with the order of whoever came first.
     """
-    return _compile(function, _nrt=False, fastmath=FREE_ORDER)
+    return _compile(function, **{**LEAN, "fastmath": FREE_ORDER})
 
 
 def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
@@ -171,11 +229,14 @@ def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
     return buffer[start : start + n_bytes].view(np.float64).reshape(shape)
 
 
-def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    compiled = numba.njit(pipeline_class=_KernelCompiler, **{**OPTIONS, **options})(function)
+def _compile(
+    function: Callable[..., Any], compiler: type[_KernelCompiler] = _KernelCompiler, **options: Any
+) -> Any:
+    compiled = numba.njit(pipeline_class=compiler, **{**OPTIONS, **options})(function)
     compiled.get_call_template = _without_literals(compiled.get_call_template)
-    with suppress(RuntimeError):  # raised where numba finds no place to write to
-        compiled._cache = _KernelCache(function)
+    if compiler is not _PartCompiler:  # parts are on the disk with what contains them
+        with suppress(RuntimeError):  # raised where numba finds no place to write to
+            compiled._cache = _KernelCache(function)
     return compiled
 
 

@@ -12,7 +12,7 @@ answer for their neighbours. `distance`, `share` (n_places,) and the columns of 
 loops over them become vector code.
 """
 
-from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
 from oda_rl.agents.codebook_rl.state import (
     DISTANCES,
     PLANES,
@@ -32,7 +32,7 @@ from oda_rl.codebook.association import add_distances, smallest
 REACH = 8.0
 
 
-@inline_kernel
+@pasted_kernel
 def fall(q):
     """exp(-q) for q in [0, 8], to a relative error of 1e-10.
 
@@ -169,7 +169,7 @@ def measure(state, n_found, n_coordinates):
         scratch.tally[DISTANCES] += branches.size[branch]
 
 
-@inline_kernel
+@lean_kernel
 def find_near(state, n_coordinates):
     """Find the branches near `scratch.z`, nearest first, and the distances of their cells.
 

@@ -14,7 +14,7 @@ import pytest
 
 import oda_rl
 from oda_rl import _jit
-from oda_rl._jit import CACHE_LINE, aligned_zeros, vector_kernel
+from oda_rl._jit import CACHE_LINE, aligned_zeros, inline_kernel, lean_kernel, vector_kernel
 
 BROKEN = [
     (ending, content)
@@ -111,6 +111,28 @@ def test_machine_code_offers_no_copies_of_other_kernels():
     offered = [one.name for one in functions if one.linkage.name != "internal"]
     assert offered
     assert all("outer" in name for name in offered)
+
+
+def test_a_part_has_no_machine_code_and_runs_as_python_when_it_is_called_alone():
+    @inline_kernel
+    def quotient(x):
+        return x[0] / x[1]
+
+    @lean_kernel
+    def first(x):
+        return quotient(x) + 1.0
+
+    @lean_kernel
+    def second(x):
+        return quotient(x) + 2.0
+
+    x = np.array([1.0, 0.0])
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        assert quotient(x) == np.inf
+    assert first(x) == second(x) == np.inf
+    assert len(quotient.overloads) == 1
+    (made,) = first.overloads.values()
+    assert not any("quotient" in one.name for one in made.library.get_defined_functions())
 
 
 def test_free_sums_do_not_depend_on_what_was_compiled_before():

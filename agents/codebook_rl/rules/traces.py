@@ -11,7 +11,7 @@ that are visited a trace does not change, but for a common factor. So the steps 
 and made for a branch when it is visited again or its traces are cut. The sum is the same.
 """
 
-from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
 from oda_rl.agents.codebook_rl.state import (
     GAMMA,
     TRACE_DECAY,
@@ -141,7 +141,7 @@ def let_decay(state, env):
             fade_all(state, env, memory.trace_scale[env])
 
 
-@inline_kernel
+@pasted_kernel
 def read_block(state, k):
     """The payload of the k-th branch found, its values as if no step were missing; changes nothing.
 
