@@ -27,8 +27,8 @@ class Stream:
     classes : sequence, optional
         All classes there will be; a classifier whose `partial_fit` wants them gets them at the first
         sample.
-    block : int, default=8
-        Samples that are learned from together, at most, which takes a third of the time: predictions do
+    block : int, default=16
+        Samples that are learned from together, at most, in a fraction of the time: predictions do
         not know those that wait. Of the first samples none does, of 50 n at most n; 1 never waits.
 
     Attributes
@@ -67,7 +67,7 @@ class Stream:
     _supervised = True
     _multiclass = True
 
-    def __new__(cls, estimator: Any = None, classes: Any = None, block: int = 8) -> "Stream":
+    def __new__(cls, estimator: Any = None, classes: Any = None, block: int = 16) -> "Stream":
         """The subclass for the kind of the estimator."""
         if cls is Stream and hasattr(estimator, "partial_fit"):
             if is_regressor(estimator):
@@ -76,7 +76,7 @@ class Stream:
                 cls = StreamClassifier if is_classifier(estimator) else StreamClusterer
         return super().__new__(cls)
 
-    def __init__(self, estimator: Any, classes: Any = None, block: int = 8) -> None:
+    def __init__(self, estimator: Any, classes: Any = None, block: int = 16) -> None:
         for name in ("partial_fit", "predict"):
             if not hasattr(estimator, name):
                 raise TypeError(f"estimator must have a method {name}, got {estimator!r}.")

@@ -67,8 +67,15 @@ class Watch:
     def __init__(self) -> None:
         self.count = 0
         self.losses = np.empty(0)
-        self.recent: Data | None = None
         self.drifts: list[DriftPoint] = []
+        self._latest: list[Data] = []  # in pieces, which are joined now and then
+
+    @property
+    def recent(self) -> Data | None:
+        """The latest samples."""
+        if len(self._latest) > 1:
+            self._latest = [Data.of(self._latest).take(slice(-RECENT, None))]
+        return self._latest[0] if self._latest else None
 
     def learn(
         self,
@@ -92,33 +99,33 @@ class Watch:
                 found = loss(piece.take(np.arange(first, stop - start, EVERY)))
                 self.losses = np.concatenate([self.losses, found])[-LONGEST:]
             learn(piece)
-            joined = piece if self.recent is None else self.recent.joined(piece)
-            self.recent = joined.take(slice(-RECENT, None))
+            self._latest.append(piece)
             self.count += stop - start
             if self.count % PIECE == 0:
-                self._compare(begin_anew)
+                self._compare(self.recent, begin_anew)
             start = stop
 
     def insert_classes(self, places: list[int]) -> None:
         """Know new classes, which are at these places among all, in rising order."""
+        recent = self.recent if places else None
         for place in places:
-            if self.recent is not None:
-                targets = make_place(self.recent.targets, place)
-                self.recent = self.recent._replace(targets=targets)
+            if recent is not None:
+                recent = recent._replace(targets=make_place(recent.targets, place))
+                self._latest = [recent]
 
-    def _compare(self, begin_anew: Callable[[Data], None]) -> None:
+    def _compare(self, recent: Data | None, begin_anew: Callable[[Data], None]) -> None:
         cut, before, after = find_cut(self.losses)
         if cut == 0:
             return
         self.losses = self.losses[cut:]
         if after <= before:  # it has learned
             return
-        assert self.recent is not None
+        assert recent is not None
         self.drifts.append(DriftPoint(self.count, before, after))
         tell(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
         # the change may have come up to a step after the cut; one sample of before it, and
         # a codebook over both would begin
-        begin_anew(self.recent.take(slice(-EVERY * (len(self.losses) - STEP), None)))
+        begin_anew(recent.take(slice(-EVERY * (len(self.losses) - STEP), None)))
         self.losses = self.losses[:0]
 
     def get_state(self) -> dict[str, Any]:
@@ -127,7 +134,7 @@ class Watch:
             "count": self.count,
             "losses": self.losses,
             "drifts": [list(point) for point in self.drifts],
-            "recent": [] if self.recent is None else [self.recent._asdict()],
+            "recent": [] if (recent := self.recent) is None else [recent._asdict()],
         }
 
     @classmethod
@@ -136,7 +143,7 @@ class Watch:
         watch = cls()
         watch.count, watch.losses = state["count"], state["losses"]
         watch.drifts = [DriftPoint(*point) for point in state["drifts"]]
-        watch.recent = Data(**state["recent"][0]) if state["recent"] else None
+        watch._latest = [Data(**recent) for recent in state["recent"]]
         return watch
 
 

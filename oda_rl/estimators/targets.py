@@ -31,11 +31,16 @@ class Data(NamedTuple):
 
     def take(self, rows: Any) -> "Data":
         """Some of the samples."""
-        return Data(*(part[rows] for part in self))
+        return Data(self.samples[rows], self.targets[rows], self.weight[rows])
 
     def joined(self, other: "Data") -> "Data":
         """These samples, and then others."""
-        return Data(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        return Data.of([self, other])
+
+    @classmethod
+    def of(cls, parts: "list[Data]") -> "Data":
+        """Samples in several parts as one."""
+        return cls(*(np.concatenate(found) for found in zip(*parts, strict=True)))
 
 
 class OutputUnits(NamedTuple):

@@ -184,7 +184,8 @@ def show_online(args: Partition, console: Console) -> None:
             ratios = []
             for seed in range(args.seeds):
                 order = np.random.default_rng(seed).integers(len(samples), size=ONLINE_SAMPLES)
-                stream = ODAPartition(k, random_state=seed).partial_fit(samples[order])
+                online = ODAPartition(k, rehearse=False, random_state=seed)
+                stream = online.partial_fit(samples[order])
                 fitted = ODAPartition(k, random_state=seed).fit(samples)
                 ratios.append((-stream.score(samples) / best, -fitted.score(samples) / best))
             middle = np.median(ratios, axis=0)

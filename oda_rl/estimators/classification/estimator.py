@@ -237,6 +237,12 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         *("relevances_", "local_weights_", "n_local_cells_"),
     )
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_book", "_scaling") and "_session" in self.__dict__:  # all that predictions need
+            self._book, self._scaling = self._session.book(), self._session.scaling
+            return self.__dict__[name]
+        return super().__getattr__(name)
+
     # -- learning --------------------------------------------------------------------------------
 
     def _read_parameters(self) -> ClassSettings:

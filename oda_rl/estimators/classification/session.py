@@ -72,8 +72,13 @@ class ClassSession:
 
     def resume(self, settings: "ClassSettings") -> None:
         """Take over parameters that have changed."""
-        self.settings = settings
-        self._share_capacity()
+        known, self.settings = self.settings, settings
+        if settings is not known or self._n_cells > settings.capacity(self.n_classes):
+            self._share_capacity()
+
+    @property
+    def _n_cells(self) -> int:
+        return sum(1 if run.annealer is None else len(run.annealer.codebook) for run in self.runs)
 
     # -- classes ---------------------------------------------------------------------------------
 
@@ -117,8 +122,7 @@ class ClassSession:
     def _share_capacity(self) -> None:
         """Divide K_max among the classes; those with more than their share give it back where needed."""
         own = self._own_settings()
-        sizes = [1 if run.annealer is None else len(run.annealer.codebook) for run in self.runs]
-        over = sum(sizes) > self.settings.capacity(self.n_classes)
+        over = self._n_cells > self.settings.capacity(self.n_classes)
         for run in self.runs:
             run.resume(own)
             if run.annealer is None:
@@ -137,9 +141,11 @@ class ClassSession:
         self.fixed = None
         if self.local is not None:
             self.local.observe(data)
-        while len(data.weight) > 0:
-            n = self.rescale_at - self.n_measured
-            piece, data = data.take(slice(0, n)), data.take(slice(n, None))
+        while (left := len(data.weight)) > 0:
+            n, piece = self.rescale_at - self.n_measured, data
+            if n < left:
+                piece = data.take(slice(0, n))
+            data = data.take(slice(n, None))
             self._measure(piece)
             if self.is_warm:
                 self._learn(piece)
@@ -160,8 +166,9 @@ class ClassSession:
         data = data._replace(samples=self.scaling(data.samples))
         mode, fine_tune = self.settings.mode, self.settings.fine_tune
         if mode == "conditional" and fine_tune is None:
-            for c in np.unique(data.targets):
-                own = data.take(np.flatnonzero(data.targets == c))
+            classes = sorted(set(data.targets.tolist()))
+            for c in classes:
+                own = data if len(classes) == 1 else data.take(np.flatnonzero(data.targets == c))
                 self.runs[c].observe(np.ascontiguousarray(own.samples), own.weight)
             return
         done = 0
