@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numba import njit
 from rich.console import Console
 from rich.table import Table
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 
@@ -23,15 +26,19 @@ from benchmarks.envs import GYMNASIUM, environment_speed
 from benchmarks.plans import CURVE_EPISODES
 from benchmarks.training import EVALUATION_SEED, CurveCallback, Evaluation
 from common.arguments import Positive
-from common.measuring import repeated_seconds
+from common.checkpoints import Checkpoints
+from common.measuring import Clock, repeated_seconds
 from common.tables import make_table
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents.bounds import bound_reward, keep_inside
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.sb3.callback_schedule import ProgressBar
 from oda_rl.envs import StateAggregation
 
 # Turns in which training with and without logging take each other's place
 ALTERNATIONS = 7
+# Steps between two checkpoints, as train.py has it by default
+SAVE_FREQ = 50_000
 COMPILED = "oda_rl/CartPole-v1"
 # What is timed in the compiled loop: title, options, steps per second to be reached.
 VARIANTS: tuple[tuple[str, dict[str, Any], float], ...] = (
@@ -62,6 +69,8 @@ class Speed:
     """Steps after which those give up."""
     tree_cells: tuple[int, ...] = (100, 300, 1000)
     """Cells with which the codebook on a tree is compared with the flat one; none leaves it out."""
+    only_safety: bool = False
+    """Nothing but what checkpoints and the bounds of outliers cost."""
 
 
 def import_seconds() -> float:
@@ -88,13 +97,14 @@ def training_speed(
     cells: int,
     callbacks: Any = None,
     first_steps: int = 30_000,
+    clock: Clock = time.perf_counter,
     **options: Any,
 ) -> tuple[float, Any]:
     """Steps per second of training once the codebook has grown, the best of three, and the agent."""
     model = make_agent(env_id, cells, **options)
     model.learn(first_steps)
     again = partial(model.learn, steps, callback=callbacks, reset_num_timesteps=False)
-    return steps / min(repeated_seconds(again, repeats=3)), model
+    return steps / min(repeated_seconds(again, repeats=3, clock=clock)), model
 
 
 class TimedCallback(CodebookCallback):
@@ -138,19 +148,65 @@ def logging_speed(env_id: str, steps: int, cells: int) -> tuple[float, float, fl
     return steps / np.median(times[False]), steps / np.median(times[True]), float(np.median(ends))
 
 
-def bar_share(env_id: str, steps: int, cells: int) -> float:
-    """The share of a training's time that a progress bar costs on a terminal; medians as above."""
+def callback_share(env_id: str, steps: int, cells: int, make: Callable[[], BaseCallback]) -> float:
+    """The share of a training's time that a callback costs; medians as above."""
     model, times = make_agent(env_id, cells), ([], [])
+    for turn in range(-1, 2 * ALTERNATIONS):
+        callback = make() if turn % 2 else None
+        begun = time.process_time()
+        model.learn(steps if turn >= 0 else 30_000, callback, reset_num_timesteps=False)
+        times[turn % 2].append(time.process_time() - begun)
+    return float(np.median(times[1][1:]) / np.median(times[0])) - 1.0
+
+
+def bar_share(env_id: str, steps: int, cells: int) -> float:
+    """The share of a training's time that a progress bar costs on a terminal."""
     with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tqdm calls its bars by rich experimental
-        for turn in range(-1, 2 * ALTERNATIONS):
-            bar = ProgressBar(console=Console(file=nowhere, force_terminal=True))
-            begun = time.process_time()
-            model.learn(
-                steps if turn >= 0 else 30_000, bar if turn % 2 else None, reset_num_timesteps=False
-            )
-            times[turn % 2].append(time.process_time() - begun)
-    return float(np.median(times[1][1:]) / np.median(times[0])) - 1.0
+        console = Console(file=nowhere, force_terminal=True)
+        return callback_share(env_id, steps, cells, partial(ProgressBar, console=console))
+
+
+def checkpoint_share(env_id: str, steps: int, cells: int) -> float:
+    """The share of a training's time that checkpoints cost, one every `SAVE_FREQ` steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = Path(folder), SAVE_FREQ, [], print
+        return callback_share(env_id, steps, cells, partial(Checkpoints, *options))
+
+
+@njit
+def bound(n: int, d: int, numbers: np.ndarray) -> float:
+    """Bound `n` rewards and observations of `d` numbers as a step of the training does."""
+    total, figures = 0.0, np.zeros(4)
+    for i in range(n):
+        total += bound_reward(numbers[i % len(numbers)], 0.99, figures, 0)
+        for j in range(d):
+            total += keep_inside(numbers[(i + j) % len(numbers)], -1.0, 1.0)
+    return total
+
+
+def bound_seconds(n: int, d: int = 4) -> float:
+    """Seconds for the bounds of a reward and of an observation of CartPole, the best of five."""
+    numbers = np.random.default_rng(0).normal(size=1000)
+    bound(1, d, numbers)
+    return min(repeated_seconds(bound, n, d, numbers, clock=time.process_time)) / n
+
+
+def safety_table(args: Speed) -> Table:
+    """What it costs that nothing is lost, and that a single outlier does little."""
+    table = make_table("Checkpoints and bounds", "", "")
+    for title, env_id, steps in (
+        ("compiled loop", COMPILED, 4 * args.total_timesteps),
+        ("on Gymnasium's", GYMNASIUM, args.total_timesteps),
+    ):
+        share = checkpoint_share(env_id, steps, args.cells)
+        table.add_row(f"{title}, a checkpoint every {SAVE_FREQ:,} steps costs", f"{share:.1%}")
+    seconds = bound_seconds(10 * args.total_timesteps)
+    table.add_row("bounds of rewards and observations, a step", f"{1e9 * seconds:.1f} ns")
+    options: dict[str, Any] = {"kind": TwoTimescaleAC, "clock": time.process_time}
+    speed, _ = training_speed(COMPILED, 4 * args.total_timesteps, args.cells, **options)
+    table.add_row("  of a step of the compiled loop, actor and critic", f"{seconds * speed:.1%}")
+    return table
 
 
 def wrapper_speeds(steps: int, cells: int, rounds: int = 5) -> dict[str, float]:
@@ -248,6 +304,11 @@ def add_logging(table: Table, args: Speed) -> None:
 def run_speed(args: Speed, console: Console) -> None:
     """The table of `benchmark.py speed`."""
     assert oda_rl.envs  # registers the compiled twins
+    with console.status("timing checkpoints"):
+        safety = safety_table(args)
+    console.print(safety)
+    if args.only_safety:
+        return
     table = make_table(f"CartPole-v1, {args.cells} cells", "", "", "to be reached")
     with console.status("timing"):
         for title, options, target in VARIANTS:
