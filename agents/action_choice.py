@@ -2,10 +2,10 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Choosing among numbered actions, the same for all agents: epsilon-greedy, random actions held."""
 
-from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl._jit import inline_kernel
 
 
-@lean_kernel
+@inline_kernel
 def index_of_largest(numbers):
     """The first index at which the largest number stands."""
     best = 0

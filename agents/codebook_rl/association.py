@@ -93,7 +93,7 @@ def dot(a, b, n):
     return total
 
 
-@lean_kernel
+@inline_kernel
 def average_rows(share, only, q, first, last, n, sums):
     """Fill `sums` with the averages of rows `first` to `last` of `q` by the shares of `n` cells.
 

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, vector_kernel
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
 from oda_rl.agents.codebook_rl.association import shares_of_all, value_temperature
 from oda_rl.agents.codebook_rl.rules.traces import read_block
@@ -67,7 +67,7 @@ def choose(state, env, draws):
 # -- continuous actions ------------------------------------------------------------------------------
 
 
-@lean_kernel
+@inline_kernel
 def gather_near(state, n_found):
     """Gather the cells that are near in the observation, whatever the action; returns their number.
 
@@ -140,7 +140,7 @@ def value_of(state, action, n_near):
     )
 
 
-@lean_kernel
+@inline_kernel
 def find_best(state, n_near, draw):
     """Search the action of largest Q(x, u), after `gather_near`; fills `scratch.best`, returns Q.
 
@@ -184,7 +184,7 @@ def find_best(state, n_near, draw):
     return value
 
 
-@lean_kernel
+@inline_kernel
 def choose_joint(state, env, draws):
     """Choose the continuous action of an environment: greedy, or anywhere in its space and held.
 
@@ -210,7 +210,7 @@ def choose_joint(state, env, draws):
         memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * trial[j])
 
 
-@lean_kernel
+@inline_kernel
 def take_joint(state, n_found, n_near):
     """Make `scratch` that of the observation with the action `scratch.trial`; returns Q(x, u)."""
     counters, scratch = open_numbers(state).counters, open_scratch(state)

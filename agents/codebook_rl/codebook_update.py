@@ -69,7 +69,7 @@ def forget_elsewhere(n_found, found, keep_weight, keep_density, width, branches)
                 weight[i] = max(weight[i] * keep_weight, MIN_WEIGHT)
 
 
-@lean_kernel
+@inline_kernel
 def update_codebook(state, n_found, label):
     """One step of the slow annealer at `scratch.z`, among the cells of a label in the branches found.
 

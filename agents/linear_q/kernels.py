@@ -166,7 +166,7 @@ def forget_traces(env, n_actions, memory):
                 trace[i] = 0.0
 
 
-@lean_kernel
+@inline_kernel
 def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, memory):
     """Add the active features of the action `taken` to the traces, and move the weights along them.
 
@@ -203,7 +203,7 @@ def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, m
     memory.n_listed[env] = n
 
 
-@lean_kernel
+@inline_kernel
 def learn_dense(env, taken, step, decay, weights, memory):
     """The same for the Fourier basis, whose traces collect the features as they are."""
     trace, level, feature = memory.trace[env], memory.level[env], memory.feature[env]

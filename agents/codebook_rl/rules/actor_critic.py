@@ -39,7 +39,7 @@ Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Sec
 
 import math
 
-from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl._jit import inline_kernel, vector_kernel
 from oda_rl.agents import bounds
 from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.codebook_rl.association import (
@@ -165,7 +165,7 @@ def add_preferences(z, location, step, n, factor, per_slope, linear, trace, base
                 intercepts[i] -= slope * mu[i]
 
 
-@lean_kernel
+@inline_kernel
 def change_unit(state, unit):
     """Divide the traces of the actor by `unit` from now on."""
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)

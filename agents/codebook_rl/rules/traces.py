@@ -84,7 +84,7 @@ def pay(env, block, branch, width, n_actions, n_rows, ledger):
     ledger.paid[env, branch] = ledger.owed[env]
 
 
-@lean_kernel
+@inline_kernel
 def catch_up(state, branch):
     """Make all steps that the values of a branch have missed."""
     numbers, branches = open_numbers(state), open_branches(state)
