@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._jit import inline_kernel
+from oda_rl._jit import inline_kernel, lean_kernel
 
 # f(h) is s + SQUARE s^2, s at least LEAST.
 SQUARE = 0.05
@@ -89,7 +89,7 @@ def digamma(x):
     return found + math.log(x) - 0.5 / x - inverse * series
 
 
-@inline_kernel
+@lean_kernel
 def draw_beta(a, b, draw):
     """A number with the Beta distribution, a and b above 1; follows from `draw`, uniform in [0, 1).
 
