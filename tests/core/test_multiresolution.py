@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits, load_iris, make_friedman1
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.datasets import make_curve, make_gaussians
@@ -436,3 +436,16 @@ def test_leaves_as_features():
     assert list(found.columns) == list(model.get_feature_names_out())
     np.testing.assert_array_equal(found.to_numpy().argmax(axis=1), model.apply(X))
     np.testing.assert_array_equal(found.to_numpy().sum(axis=1), np.ones(len(X)))
+
+
+@pytest.mark.parametrize("seed", [100, 101])
+def test_functions_that_are_smooth_do_not_jump_where_cells_meet(seed):
+    """What pruning and smoothing by samples left out win, of few samples with noise."""
+    X, y = make_friedman1(200, noise=1.0, random_state=seed)
+    X_test, y_test = make_friedman1(1000, random_state=seed + 10)
+
+    def error(**options):
+        tree = MultiResolutionODA(ODARegressor(), random_state=0, **options).fit(X, y)
+        return np.mean((tree.predict(X_test) - y_test) ** 2)
+
+    assert error() < 0.8 * error(validation=None)

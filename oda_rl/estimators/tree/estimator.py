@@ -119,7 +119,8 @@ class MultiResolutionODA(Forgetful, StoredTree):
     falls into is a matter of the nearest codevector of any class. With `rule="bayes"` it is then all
     codevectors of the region that decide the class, with `"nearest"` the classes of the samples in the
     leaf. A regressor's cells are annealed over inputs and outputs together; a sample goes by its inputs;
-    slopes of linear models are drawn towards those of the parent.
+    slopes of linear models are drawn towards those of the parent, and predictions towards its, as far as
+    helps on samples left out.
 
     In a stream, a leaf keeps the latest of its samples while its children are annealed, one step for
     each sample (Algorithm 5). These become cells when the annealing ends and if they then do better on

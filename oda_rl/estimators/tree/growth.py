@@ -29,8 +29,6 @@ PASSES = 2
 SAMPLES_PER_CODEVECTOR = 3
 MIN_LEVEL_SAMPLES = 30
 UNLIMITED = 2**62
-# Samples in each part of the validation, no fewer.
-LEAST_PART = 100
 # The least width of a mixture: samples that are all the same have none.
 LEAST_WIDTH = 1e-200
 
@@ -170,8 +168,8 @@ class Growth:
         if not (layers and self.looks_ahead):
             return
         n_parts, price = self.settings.validation, 0.0
-        if n_parts is not None and len(data.weight) >= LEAST_PART * n_parts:
-            price = find_price(self, layers, data, n_parts)
+        if n_parts is not None and len(data.weight) >= self.task.least_part * n_parts:
+            price, self.task.smoothing = find_price(self, layers, data, n_parts)
         cut = cuts(self.tree, layers, price)
         self.history = [point for point in self.history if not self._is_below(point.path, cut)]
         self.tree.prune(cut)

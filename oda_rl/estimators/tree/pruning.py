@@ -45,25 +45,31 @@ def cuts(tree: Tree, layers: Sequence[Layer], price: float) -> Cuts:
     return found[::-1]
 
 
-def find_price(growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int) -> float:
-    """The price of a leaf with the least errors on samples left out, one part of `n_parts` at a time.
+def find_price(
+    growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int
+) -> tuple[float, float]:
+    """The price of a leaf and the smoothing with the least errors on samples left out.
 
-    Of equally good ones the highest.
+    One part of `n_parts` is left out at a time. Of equally good prices the highest.
     """
     rng = np.random.default_rng(growth.entropy)
     # Parts have equally many of each class: else those that most are of are fewer where it counts.
     n = len(data.weight)
     part, kinds = np.empty(n, dtype=np.int64), data.targets if growth.task.by_labels else np.zeros(n)
     part[np.lexsort((rng.uniform(size=n), kinds))] = np.arange(n) % n_parts
-    losses = np.zeros(len(PRICES))
+    smoothings = growth.task.smoothings
+    losses = np.zeros((len(smoothings), len(PRICES)))
     for i in range(n_parts):
         rest, left_out = np.flatnonzero(part != i), np.flatnonzero(part == i)
         features, samples = growth.tree.features.of_rows(rest)
         grown = growth.another(features, rng)
         grown.grow(layers, data.take(rest)._replace(samples=samples))
         grown.tree.features, samples = growth.tree.features.of_rows(left_out)
-        losses += _losses(grown, layers, data.take(left_out)._replace(samples=samples))
-    return float(PRICES[len(PRICES) - 1 - losses[::-1].argmin()])
+        tested = data.take(left_out)._replace(samples=samples)
+        for own, grown.task.smoothing in zip(losses, smoothings, strict=True):
+            own += _losses(grown, layers, tested)
+    best = int(losses.min(axis=1).argmin())
+    return float(PRICES[len(PRICES) - 1 - losses[best, ::-1].argmin()]), smoothings[best]
 
 
 def _losses(growth: "Growth", layers: Sequence[Layer], data: Data) -> Array:

@@ -56,6 +56,7 @@ def session_schema(settings: TreeSettings) -> Schema:
         "features": FEATURES,
         "layers": layers,
         "entropy": f"int in [0, {2**62}]",
+        "smoothing": number,
         "n_seen": "count",
         "history": [point],
         "candidates": [(("count", "count"), CANDIDATE | {"data": data_schema(settings.kind)})],
@@ -254,6 +255,7 @@ class TreeSession(Growth):
             "features": self.tree.features.get_state(),
             "layers": self.tree.get_state(),
             "entropy": self.entropy,
+            "smoothing": self.task.smoothing,
             "n_seen": self.n_seen,
             "history": [list(point) for point in self.history],
             "candidates": [[list(cell), own.get_state()] for cell, own in self.candidates.items()],
@@ -264,6 +266,7 @@ class TreeSession(Growth):
         self.tree.set_state(state["layers"])
         self.n_leaves = self.tree.n_leaves
         self.entropy, self.n_seen = state["entropy"], state["n_seen"]
+        self.task.smoothing = float(state["smoothing"])
         self.history = [GrowthPoint(tuple(point[0]), *point[1:]) for point in state["history"]]
         for place, own in state["candidates"]:
             cell, annealing = Cell(*place), self.settings.annealing

@@ -32,6 +32,11 @@ class Partition:
     """Clustering: the error of a cell is the sum of the divergences from its codevector."""
 
     by_labels = False
+    # Samples in each part of the validation, no fewer
+    least_part = 100
+    # How far predictions may be drawn towards those of the cells above: for outputs, see there.
+    smoothings: tuple[float, ...] = (0.0,)
+    smoothing = 0.0
     # Whether a split may only pay with those below it: a divergence is always less after one.
     looks_ahead = False
     n_tally = 1
@@ -198,10 +203,14 @@ class Outputs(Partition):
     The slopes of a cell are drawn towards those of the cell above, as if it had `ridge` samples more
     with these (None: as many as a model has numbers). Tallies are sums of products, so that cells learn
     from samples one by one, too. While cells are learned, outputs count `output_weight` in the distance;
-    `n_features` are those of the resolution with most.
+    `n_features` are those of the resolution with most. What a cell predicts is drawn towards what the
+    one above does, as if that had been learned from `smoothing` samples: so that functions do not jump
+    where cells meet. (Quinlan, "Learning with continuous classes", 1992, for the trees called M5.)
     """
 
     looks_ahead = True
+    least_part = 30
+    smoothings = (0.0, 2.0, 5.0, 15.0)
 
     def __init__(
         self, n_outputs: int, linear: bool, output_weight: float, ridge: float | None, n_features: int
@@ -210,6 +219,7 @@ class Outputs(Partition):
         self.output_weight, self.ridge = output_weight, ridge
         q = self._size(n_features)
         self.n_tally = q * q + q * n_outputs + n_outputs
+        self.smoothing = 0.0
 
     def n_model(self, n_features: int) -> int:
         """Numbers of a cell's local model in a resolution of so many features."""
@@ -245,9 +255,13 @@ class Outputs(Partition):
         """Outputs of samples by the models of the cells, of shape (n_samples, n_outputs)."""
         root = np.zeros(len(samples), dtype=np.int64)
         scaled = tree.features(0, samples)
-        yield np.arange(len(samples)), root, self.apply(tree.layers[0], scaled, root)
+        above = self.apply(tree.layers[0], scaled, root)
+        yield np.arange(len(samples)), root, above.copy()
         for layer, scaled, rows, at, _ in tree.walk(samples):
-            yield rows, at, self.apply(tree.layers[layer], scaled, at)
+            cells = tree.layers[layer]
+            own = cells.mass[at] / np.maximum(cells.mass[at] + self.smoothing, 1e-300)
+            above[rows] += own[:, None] * (self.apply(cells, scaled, at) - above[rows])
+            yield rows, at, above[rows]
 
     def sample_losses(self, predicted: Array, data: Data) -> Array:
         """Weighted squared errors, summed over the outputs."""
