@@ -151,9 +151,7 @@ class Learner(ABC):
 
     def _bound_reward(self, reward: float) -> float:
         """The reward as far as it is credible; it is noted among the largest."""
-        # compiled for Python as well it would take longer than it saves
-        formula: Any = bound_reward
-        return float(formula.py_func(reward, self.config.gamma, self.rewards, 0))
+        return float(bound_reward(reward, self.config.gamma, self.rewards, 0))
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -298,9 +296,7 @@ class Learner(ABC):
 
     def _falling(self, start: float, end: float, steps: float) -> float:
         """What falls along a line over `steps` from which values are learned, at present."""
-        # as the kernels compute it; compiled for Python as well it would take longer than it saves
-        formula: Any = falling
-        return float(formula.py_func(start, end, self.n_learned, steps))
+        return float(falling(start, end, self.n_learned, steps))
 
     def next_action(self, env: int) -> int:
         """The action that was chosen for environment `env`; 0 if actions are continuous."""

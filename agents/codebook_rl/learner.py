@@ -151,16 +151,8 @@ class TwoTimescaleLearner(ActingLearner):
     ) -> int:
         self._observation[:] = observation
         event, draws = BEGIN if first else STEP, self.draws.draw()
-        code: int = self._observe.function(
-            self._table.learning,
-            env,
-            self._observation,
-            float(reward),
-            terminated,
-            ended,
-            event,
-            draws,
-        )
+        told = float(reward), terminated, ended, event, draws
+        code: int = self._observe.function(self._table.learning, env, self._observation, *told)
         return self.next_action(env) if code == PAUSED else code
 
     def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
