@@ -73,11 +73,17 @@ def space_of(description: Any) -> Any:
 # -- parts of learners -------------------------------------------------------------------------------
 
 
-def scale_schema(warmup_steps: int) -> Schema:
-    """Of an `ObservationScale` of `obs` coordinates."""
+def scale_schema(warmup_steps: int, observations: Any) -> Schema:
+    """Of an `ObservationScale` of `obs` coordinates; states of a table are counted from low ends."""
+
+    def counts(state: Any) -> bool:
+        ends = observations.low, np.ones_like(observations.low), observations.high - observations.low
+        known = zip(ends, (state["centre"], state["scale"], state["highest"]), strict=True)
+        return not state["lowest"].any() and all(np.array_equal(*pair) for pair in known)
+
     learned = {"centre": "float[obs]", "scale": "float[obs] in (0, inf)"}
     learned |= dict.fromkeys(("lowest", "highest"), "float[obs] in [-inf, inf]")
-    return _warm_up(warmup_steps, learned, lambda state: True)
+    return _warm_up(warmup_steps, learned, counts if observations.is_table else lambda state: True)
 
 
 def range_schema(warmup_steps: int) -> Schema:

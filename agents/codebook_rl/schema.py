@@ -135,7 +135,7 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         n_recent="count[E]",
         waiting="count[E]",
     )
-    entries = shared_schema(scale_schema(config.warmup_steps), memory)
+    entries = shared_schema(scale_schema(config.warmup_steps, observations), memory)
     entries |= {
         "slow": room.slow,
         "ledger": _ledger,

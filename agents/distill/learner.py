@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.distill.config import DistilledConfig
 from oda_rl.agents.policy_program import PolicyProgram, blank_program
@@ -176,6 +177,11 @@ class ProgramLearner:
             right = state["slopes"].shape[2] in (0, sizes["obs"])
             expect(right, "slopes", f"have {state['slopes'].shape[2]} coordinates", "all, or none")
             expect(points or len(state["known"]) > 0, "known", "are none", "at least one action")
+            low, high = state["low"], state["high"]
+            finite = [bound[np.isfinite(bound)] for bound in (low, high)]
+            right = np.all(low <= high) and np.abs(np.concatenate(finite)).max(initial=0.0) <= LARGEST
+            right = right and np.all(low < np.inf) and np.all(high > -np.inf)
+            expect(bool(right), "low", "and high do not go together", f"ends up to {LARGEST:g}, or none")
 
         entries = {
             "known": known,

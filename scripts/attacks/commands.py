@@ -10,7 +10,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -233,10 +233,16 @@ def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Fo
         return judge(command.wait())
 
 
+def import_scripts(names: Iterable[str]) -> None:
+    """Have all that scripts import there before a child is forked."""
+    for name in sorted(set(names)):
+        runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="imported")
+
+
 def prepare() -> None:
     """Have all modules imported before a child is forked, and all code compiled: it cannot be kept."""
-    for name, (script, *_) in COMMANDS.items():
-        runpy.run_path(str(SCRIPTS / f"{script}.py"), run_name="imported")
+    import_scripts(script for script, *_ in COMMANDS.values())
+    for name in COMMANDS:
         with desk(name) as (words, _, _):
             Command(words).wait(10 * SECONDS)
 

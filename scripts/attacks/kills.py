@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from attacks.commands import BENCHMARKED, BRIEFLY, COMPARED, ENV_ID, SMALL, Command, Ended, judge
+from attacks.commands import (
+    BENCHMARKED,
+    BRIEFLY,
+    COMPARED,
+    ENV_ID,
+    SMALL,
+    Command,
+    Ended,
+    import_scripts,
+    judge,
+)
 from attacks.trials import GOOD, Attack, Begin, Found, Verdict
 
 SAVE_FREQ = 1000
@@ -175,9 +185,8 @@ def read(logs: Path) -> dict[str, list[Any]]:
 
 
 def prepare() -> None:
-    """What the commands leave without signals, once for all children."""
-    for name in RUNS:
-        undisturbed(name)
+    """Have all modules imported before a child is forked; what is compiled is kept by the first runs."""
+    import_scripts(script for script, *_ in RUNS.values())
 
 
 ATTACKS: dict[str, Attack] = {"kills": attack_kills, "three at once": attack_thrice}

@@ -1,5 +1,6 @@
 """Attacks as `scripts/torture.py` makes them, on small models, and that each verdict can come about."""
 
+import io
 import multiprocessing
 import os
 import pickle
@@ -100,6 +101,27 @@ def test_edits_are_noticed(module):
     opened.arrays["run/buffer"] = opened.arrays["run/buffer"] + 1.0
     assert files._judge(kind, opened.written(), answers)[0] == "valid"
     assert all(np.isfinite(part).all() for part in answers)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("TwoTimescaleQ, table", "learner/warm_up/scale", 1e-300),
+        ("TwoTimescaleQ, table", "learner/warm_up/centre", 1.0),
+        ("TwoTimescaleQ, table", "learner/warm_up/highest", 0.0),
+        ("DistilledPolicy", "learner/high", -1e308),
+        ("DistilledPolicy", "learner/high", -np.inf),
+        ("DistilledPolicy", "learner/low", 1e80),
+    ],
+)
+def test_ends_of_observations_that_lead_nowhere_are_refused(name, place, value, module):
+    files, (kind, content) = module("attacks.files"), module("attacks.models").model_bytes(name)
+    kind.load(io.BytesIO(content))
+    opened = module("attacks.edits").Opened(content)
+    opened.arrays[place] = np.full_like(opened.arrays[place], value)
+    found = files._judge(kind, opened.written(), [])
+    assert found.verdict == "refused", found
+    assert "learner/" in found.detail
 
 
 def outcomes(attack, numbers):
