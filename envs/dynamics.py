@@ -290,6 +290,20 @@ def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int, total: float =
     go_on_counting(env, elapsed_steps, total)
 
 
+class _Rewards(list[float]):
+    """Rewards of an episode that is gone on with: the first one stands for those of the steps before.
+
+    However many these were, as a model file tells it, they take no memory.
+    """
+
+    def __init__(self, total: float, n_steps: int) -> None:
+        super().__init__([total])
+        self.more = n_steps - 1
+
+    def __len__(self) -> int:
+        return super().__len__() + self.more
+
+
 def go_on_counting(env: gym.Env, elapsed_steps: int, total: float) -> None:
     """Let the wrappers that count steps and rewards go on in the middle of an episode."""
     for wrapper in _wrappers(env):
@@ -297,7 +311,7 @@ def go_on_counting(env: gym.Env, elapsed_steps: int, total: float) -> None:
         if isinstance(wrapper, TimeLimit):
             counter._elapsed_steps = elapsed_steps
         elif _is_monitor(wrapper):  # only their sum and their number matter to it
-            counter.rewards = [total] + [0.0] * (elapsed_steps - 1) if elapsed_steps else []
+            counter.rewards = _Rewards(total, elapsed_steps) if elapsed_steps else []
             counter.needs_reset = False
 
 

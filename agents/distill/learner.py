@@ -179,8 +179,9 @@ class ProgramLearner:
             expect(points or len(state["known"]) > 0, "known", "are none", "at least one action")
             low, high = state["low"], state["high"]
             finite = [bound[np.isfinite(bound)] for bound in (low, high)]
-            right = np.all(low <= high) and np.abs(np.concatenate(finite)).max(initial=0.0) <= LARGEST
-            right = right and np.all(low < np.inf) and np.all(high > -np.inf)
+            largest = np.abs(np.concatenate(finite)).max(initial=0.0)
+            fit = bool(np.all((low <= high) & (low < np.inf) & (high > -np.inf)))
+            right = fit and largest <= LARGEST
             expect(bool(right), "low", "and high do not go together", f"ends up to {LARGEST:g}, or none")
 
         entries = {

@@ -248,3 +248,17 @@ def test_a_broken_cache_of_an_environment_is_made_anew(tmp_path):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert run().count("RuntimeWarning") == 1
     assert "Warning" not in run()
+
+
+def test_an_episode_of_any_length_is_gone_on_with():
+    env = Monitor(gym.make("oda_rl/CartPole-v1", max_episode_steps=2**41))
+    env.reset(seed=0)
+    hand_back(env, np.zeros(4), 2**40, total=7.0)  # as many numbers would not fit into memory
+    env = pickle.loads(pickle.dumps(env))
+    assert sum(env.rewards) == 7.0
+    terminated = False
+    while not terminated:
+        _, _, terminated, _, info = env.step(0)
+    more = info["episode"]["l"] - 2**40
+    assert 0 < more < 50
+    assert info["episode"]["r"] == 7.0 + more
