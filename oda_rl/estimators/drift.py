@@ -168,14 +168,18 @@ class Forgetful:
         """Changes of the stream at which learning began anew."""
         return self._watch.drifts
 
-    def _watched(
-        self,
-        data: Data,
-        learn: Callable[[Data], None],
-        loss: Callable[[Data], Array],
-        begin_anew: Callable[[Data], None],
-    ) -> None:
+    def _watched(self, data: Data) -> None:
+        """Learn from the next samples, and begin anew where the stream has changed, if it is watched."""
         if self.forgetting is None:
-            learn(data)
+            self._learn(data)
         else:
-            self._watch.learn(data, learn, loss, begin_anew)
+            self._watch.learn(data, self._learn, self._losses, self._begin_anew)
+
+    def _learn(self, data: Data) -> None:
+        raise NotImplementedError
+
+    def _losses(self, data: Data) -> Array:
+        raise NotImplementedError
+
+    def _begin_anew(self, recent: Data) -> None:
+        raise NotImplementedError

@@ -218,7 +218,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         samples, weight = self._take_in(X, sample_weight, begin=not hasattr(self, "_run"))
         data = Data(samples, np.zeros(len(samples), dtype=np.int64), weight)
-        self._watched(data, self._learn, self._losses, self._begin_anew)
+        self._watched(data)
 
     def _learn(self, data: Data) -> None:
         if isinstance(self.scale, str) and self._run.annealer is None:

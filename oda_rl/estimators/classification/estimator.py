@@ -262,7 +262,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._session.insert_classes(new)
         self._tell_later()  # before samples are judged by what there was without them
         self._watch.insert_classes(new)
-        self._watched(data, self._learn, self._losses, self._begin_anew)
+        self._watched(data)
 
     def _learn(self, data: Data) -> None:
         self._session.observe(data)

@@ -203,7 +203,7 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
         run, samples, weight = self._take_in(X, y, sample_weight, begin=not hasattr(self, "_run"))
         d = run.n_inputs
         data = Data(samples[:, :d], samples[:, d:], weight)
-        self._watched(data, self._learn, self._losses, self._begin_anew)
+        self._watched(data)
 
     def _take_in(
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, begin: bool

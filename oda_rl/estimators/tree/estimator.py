@@ -227,7 +227,7 @@ class MultiResolutionODA(Forgetful, StoredTree):
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
         with self._telling():
-            self._watched(data, self._learn, self._losses, self._begin_anew)
+            self._watched(data)
         return self
 
     def _learn(self, data: Data) -> None:
