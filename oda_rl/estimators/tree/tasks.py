@@ -209,7 +209,6 @@ class Outputs(Partition):
     """
 
     looks_ahead = True
-    least_part = 30
     smoothings = (0.0, 2.0, 5.0, 15.0)
 
     def __init__(
@@ -220,6 +219,8 @@ class Outputs(Partition):
         q = self._size(n_features)
         self.n_tally = q * q + q * n_outputs + n_outputs
         self.smoothing = 0.0
+        if linear:  # which few samples bend too far; constants need many leaves
+            self.least_part = 30
 
     def n_model(self, n_features: int) -> int:
         """Numbers of a cell's local model in a resolution of so many features."""
