@@ -10,13 +10,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from oda_rl.envs.dynamics import (
-    find_monitor,
-    get_elapsed_steps,
-    go_on_counting,
-    only_looked_at,
-    tells_all,
-)
+from oda_rl.envs.dynamics import get_elapsed_steps, tells_all
+from oda_rl.envs.wrapper_chain import find_monitor, go_on_counting, only_looked_at
 
 # All that the next steps of these depend on.
 _CONTROL, _TOY = "gymnasium.envs.classic_control.", "gymnasium.envs.toy_text."

@@ -4,19 +4,20 @@ Every environment's dynamics are two functions with the same two signatures, so 
 them as arguments is compiled once, for all environments, and found on disk by the next process.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 import numba.experimental.function_type  # noqa: F401  (teaches numba the type of a CompiledFunction)
 import numpy as np
-from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from gymnasium.wrappers import TimeLimit
 from numba import types
 from numba.extending import typeof_impl
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._jit import kernel
+from oda_rl.envs.wrapper_chain import go_on_counting, only_looked_at, wrappers_of
 
 if TYPE_CHECKING:
     from oda_rl.envs.compiled import CompiledEnv
@@ -209,7 +210,7 @@ def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
     time_limit: int | None = None
     if not only_looked_at(env):
         return None
-    for wrapper in _wrappers(env):
+    for wrapper in wrappers_of(env):
         if type(wrapper) is TimeLimit:
             limit = wrapper._max_episode_steps
             time_limit = limit if time_limit is None else min(limit, time_limit)
@@ -260,7 +261,7 @@ def get_elapsed_steps(env: gym.Env) -> int:
     env : gymnasium.Env
         An environment in which `reset` has been called.
     """
-    counts = [w._elapsed_steps or 0 for w in _wrappers(env) if isinstance(w, TimeLimit)]
+    counts = [w._elapsed_steps or 0 for w in wrappers_of(env) if isinstance(w, TimeLimit)]
     return max(counts, default=0)
 
 
@@ -290,62 +291,11 @@ def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int, total: float =
     go_on_counting(env, elapsed_steps, total)
 
 
-class _Rewards(list[float]):
-    """Rewards of an episode that is gone on with: the first one stands for those of the steps before.
-
-    However many these were, as a model file tells it, they take no memory.
-    """
-
-    def __init__(self, total: float, n_steps: int) -> None:
-        super().__init__([total])
-        self.more = n_steps - 1
-
-    def __len__(self) -> int:
-        return super().__len__() + self.more
-
-
-def go_on_counting(env: gym.Env, elapsed_steps: int, total: float) -> None:
-    """Let the wrappers that count steps and rewards go on in the middle of an episode."""
-    for wrapper in _wrappers(env):
-        counter: Any = wrapper
-        if isinstance(wrapper, TimeLimit):
-            counter._elapsed_steps = elapsed_steps
-        elif _is_monitor(wrapper):  # only their sum and their number matter to it
-            counter.rewards = _Rewards(total, elapsed_steps) if elapsed_steps else []
-            counter.needs_reset = False
-
-
-def find_monitor(env: gym.Env) -> Any | None:
-    """The Monitor of Stable-Baselines3 among the wrappers, if there is one."""
-    return next(filter(_is_monitor, _wrappers(env)), None)
-
-
 def _compiled(env: gym.Env) -> "CompiledEnv | None":
     from oda_rl.envs.compiled import CompiledEnv  # which imports this module
 
     inner = env.unwrapped
     return inner if isinstance(inner, CompiledEnv) else None
-
-
-def _wrappers(env: gym.Env) -> Iterator[Any]:
-    while isinstance(env, gym.Wrapper):
-        yield env
-        env = env.env
-
-
-def only_looked_at(env: gym.Env) -> bool:
-    """Whether no wrapper of an environment could change what it does (see `find_dynamics`)."""
-    return all(map(_only_looks_on, _wrappers(env)))
-
-
-def _only_looks_on(wrapper: gym.Wrapper) -> bool:
-    return type(wrapper) in (TimeLimit, OrderEnforcing, PassiveEnvChecker) or _is_monitor(wrapper)
-
-
-def _is_monitor(wrapper: gym.Wrapper) -> bool:
-    # By its name, as this package does without Stable-Baselines3.
-    kind = type(wrapper)
-    return (kind.__module__, kind.__qualname__) == ("stable_baselines3.common.monitor", "Monitor")
 
 
 def tells_all(env: "CompiledEnv") -> bool:

@@ -47,7 +47,7 @@ class BranchTree:
 
     - There a node's codevectors become its children, each a codebook that starts with one codevector.
       Here the children keep the cells. What has been learned stays, and there are always enough cells
-      near an observation to speak softly.
+      near an observation that share in it.
     - There every node has a temperature of its own. Here all cool together, as the temperature is the
       measure of how far the aggregate states overlap, which must be the same on both sides of a border.
     - There an observation moves the cells of its own leaf. Here it moves those of the few regions that

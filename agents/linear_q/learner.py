@@ -13,6 +13,7 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.compiled_rollout import BEGIN, STEP, ObserveFunction, Rollout, run
 from oda_rl.agents.learner import Learner
 from oda_rl.agents.linear_q import kernels
+from oda_rl.agents.linear_q.arrays import make_memory, make_scratch
 from oda_rl.agents.linear_q.config import LinearConfig, SOMConfig, SparseConfig, UniformGridConfig
 from oda_rl.agents.linear_q.encoding import Encoder, Scratch, encode
 from oda_rl.agents.linear_q.features import make_features
@@ -87,32 +88,10 @@ class LinearLearner(Learner):
         )
         self._n_envs = n_envs
         self.memory = self._new_memory()
-        n_coordinates = len(self.range.source)
-        width = max(features.n_features, int(features.size[0]) * n_coordinates)
-        self._scratch = Scratch(
-            u=np.zeros(n_coordinates),
-            index=np.zeros(self.memory.index.shape[1], dtype=np.int64),
-            feature=np.zeros(self.memory.feature.shape[1]),
-            values=np.zeros(n_actions),
-            spare=np.zeros((4, width) if features.is_dense else (1, features.location.shape[1])),
-        )
+        self._scratch = make_scratch(features, n_actions, len(self.range.source))
 
     def _new_memory(self) -> kernels.Memory:
-        features, n_envs, n_weights = self.features, self._n_envs, self._weights.weight.size
-        dense, sparse = (features.n_features, 1) if features.is_dense else (1, features.n_active)
-        return kernels.Memory(
-            index=np.zeros((n_envs, sparse), dtype=np.int64),
-            feature=np.zeros((n_envs, dense)),
-            known=np.zeros(n_envs, dtype=np.bool_),
-            action=np.zeros(n_envs, dtype=np.int64),
-            command=np.zeros((n_envs, 1)),
-            held=np.zeros(n_envs, dtype=np.int64),
-            exploratory=np.zeros(n_envs, dtype=np.bool_),
-            trace=np.zeros((n_envs, n_weights)),
-            listed=np.zeros((n_envs, 1 if features.is_dense else n_weights), dtype=np.int64),
-            n_listed=np.zeros(n_envs, dtype=np.int64),
-            level=np.zeros((n_envs, self.n_actions)),
-        )
+        return make_memory(self.features, self.n_actions, self._n_envs)
 
     # -- what has been learned -------------------------------------------------------------------
 

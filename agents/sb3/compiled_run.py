@@ -12,10 +12,10 @@ from oda_rl.envs.dynamics import (
     CompiledDynamics,
     StartBlock,
     find_dynamics,
-    find_monitor,
     get_elapsed_steps,
     hand_back,
 )
+from oda_rl.envs.wrapper_chain import find_monitor
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm

@@ -80,8 +80,7 @@ class Annealer(StoredAnnealer):
     at_level_end : callable or None
         Called when the cells of a temperature are final, before any split; True ends the annealing.
     settle : callable or None
-        Called with a temperature; takes the cells to their equilibrium there, by all samples at hand,
-        when a temperature is finished, and at the next one before cells split.
+        Takes the cells to their equilibrium at a temperature that is finished, or is to be split at.
     phase : ndarray of shape (2,)
         Averages at the present temperature: the expected distortion (eq. 2), and the logarithm of the
         sum in eq. 13.
@@ -241,12 +240,8 @@ class Annealer(StoredAnnealer):
         """The temperature, the stepsizes and the checks of the inner loop."""
         return Pace(
             0.0 if self.done and self.harden else float(self.temperature),
-            float(self.stepsize.a),
-            float(self.stepsize.b),
-            self.level_begun - 1,
-            self.check_interval,
-            float(self.tol_converge * self.temperature),
-            max_steps,
+            *(float(self.stepsize.a), float(self.stepsize.b), self.level_begun - 1),
+            *(self.check_interval, float(self.tol_converge * self.temperature), max_steps),
         )
 
     def end_level(self) -> None:

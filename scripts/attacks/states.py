@@ -1,25 +1,15 @@
-"""Attacks by states: given to models that are elsewhere, copied in mid-stream, left by an interrupt."""
+"""Attacks by states of agents: given to learners that are elsewhere, left by trainings that stopped."""
 
 import io
-import pickle
-import signal
-import sys
-import warnings
-from collections.abc import Callable
 from copy import deepcopy
-from functools import partial
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from stable_baselines3.common.env_util import make_vec_env
 
-import oda_rl
-from attacks.models import AGENT, FEW, TREE, X, content_of
-from attacks.numbers import SMALL, targets_of
+from attacks import estimator_states
+from attacks.interrupting import alike, interrupt, some_lines
+from attacks.models import AGENT, FEW, TREE, content_of
 from attacks.trials import Attack, Begin, Found, Verdict
 from oda_rl import agents
 from oda_rl.agents.callbacks import KeepBestCallback, SnapshotCallback
@@ -51,38 +41,6 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "FourierSarsa": ("FourierSarsa", CART, {"order": 2, **FEW}),
     "KernelQ": ("KernelQ", CART, {"max_points": 20, **FEW}),
 }
-STREAMED = [
-    name for name, make in SMALL.items() if hasattr(make(), "partial_fit") and hasattr(make(), "save")
-]
-# Parameters that a user may change in mid-stream, where an estimator has them
-CHANGES: dict[str, tuple[Any, ...]] = {
-    "max_codevectors": (2, 4, 12, 30),
-    "cooling": (0.5, 0.95),
-    "t_min": (1e-3, "auto"),
-    "finish": (True, False),
-    "n_warmup": (10, 500),
-    "window": (20, 80),
-    "max_children": (2, 5),
-    "layers": (1, 3),
-    "rule": ("nearest", "density"),
-    "mode": ("majority",),
-    "local_model": ("constant", "linear"),
-    "bifurcation": ("perturb", "critical"),
-}
-PACKAGES = tuple(str(Path(one.__file__).parent) for one in (oda_rl, agents))
-
-
-def alike(one: Any, other: Any) -> bool:
-    """Whether two states are the same, to the bit."""
-    if isinstance(one, dict):
-        same = isinstance(other, dict) and one.keys() == other.keys()
-        return same and all(alike(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if isinstance(one, np.ndarray):
-        same = one.shape == other.shape and one.dtype == other.dtype
-        return same and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
-    return bool(one == other or (one != one and other != other))
 
 
 def unlike(one: dict[str, Any], other: dict[str, Any]) -> str:
@@ -93,41 +51,6 @@ def unlike(one: dict[str, Any], other: dict[str, Any]) -> str:
 def some_steps(rng: np.random.Generator) -> int:
     """From the first step of the warm-up to well after it."""
     return int(10.0 ** rng.uniform(0.0, np.log10(STEPS)))
-
-
-# -- interrupts ----------------------------------------------------------------------------------------
-
-
-def some_lines(rng: np.random.Generator) -> int:
-    """Of the package, from its first ones to beyond the end of most of what is interrupted."""
-    return int(10.0 ** rng.uniform(1.0, 4.5))
-
-
-def interrupt(do: Callable[[], object], after: int) -> None:
-    """Do something; Ctrl-C comes after so many lines of the package, if there are as many."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal count
-        if not frame.f_code.co_filename.startswith(PACKAGES):
-            return None
-        if event == "line":
-            count += 1
-            if count == after:
-                signal.raise_signal(signal.SIGINT)
-        return trace
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.settrace(trace)
-    try:
-        do()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        sys.settrace(None)
-
-
-# -- agents --------------------------------------------------------------------------------------------
 
 
 def make(name: str, seed: int, n_envs: int) -> Any:
@@ -225,124 +148,15 @@ def attack_trainings(number: int, rng: np.random.Generator, begin: Begin) -> Fou
     return _judge_file(model)
 
 
-# -- estimators ----------------------------------------------------------------------------------------
-
-
-def reload(model: Any) -> Any:
-    """The same from its file."""
-    return type(model).load(io.BytesIO(content_of(model)))
-
-
-COPIES: dict[str, Callable[[Any], Any]] = {
-    "saved": reload,
-    "pickled": lambda model: pickle.loads(pickle.dumps(model)),
-    "copied": deepcopy,
-}
-
-
-def learn(model: Any, name: str, how: str, rows: np.ndarray) -> str:
-    """Let an estimator learn; returns what it refused."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            getattr(model, how)(X[rows], *targets_of(name, rows))
-        except ValueError as error:
-            return str(error)
-    return ""
-
-
-def change(model: Any, rng: np.random.Generator) -> str:
-    """Set one parameter to another value; returns which."""
-    found = [key for key in model.get_params() if key.rpartition("__")[2] in CHANGES]
-    if not found:
-        return "no parameter"
-    key = found[rng.integers(len(found))]
-    values = CHANGES[key.rpartition("__")[2]]
-    value = values[rng.integers(len(values))]
-    model.set_params(**{key: value})
-    return f"{key} = {value}"
-
-
-def answers(model: Any) -> list[Any]:
-    """What comes out of an estimator, or that nothing does."""
-    try:
-        found = [model.predict(X), getattr(model, "codevectors_", ())]
-        for method in ("predict_proba", "transform", "score_samples"):
-            if hasattr(model, method):
-                found.append(getattr(model, method)(X))
-    except NotFittedError:
-        return ["not fitted"]
-    return found
-
-
-def attack_estimators(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: an estimator is fitted, streamed to, changed and interrupted, and copied all the while.
-
-    Copies go on as it does; after all of it a fit is that of a new estimator.
-    """
-    name = STREAMED[number % len(STREAMED)]
-    model: Any = SMALL[name]()
-    twin, told = clone(model), []
-    for _ in range(rng.integers(2, 6)):
-        what = str(rng.choice(["fit", "partial_fit", "partial_fit", "change", "interrupt"]))
-        rows = rng.permutation(len(X))[: 240 if rng.random() < 0.3 else int(rng.integers(30, 240))]
-        how = "partial_fit" if rng.random() < 0.7 else "fit"
-        if what == "change":
-            own = np.random.default_rng(rng.integers(2**32))
-            told.append(change(model, deepcopy(own)))
-            change(twin, own)
-        elif what == "interrupt":
-            after = some_lines(rng)
-            told.append(f"{how} {len(rows)}, interrupted at line {after}")
-            begin(name, "; ".join(told))
-            before = answers(model)
-            learn(twin, name, how, rows)
-            interrupt(partial(learn, model, name, how, rows), after)
-            left = answers(model)
-            if not (alike(left, answers(twin)) or (how == "fit" and alike(left, before))):
-                return Found(Verdict.WRONG, "half of it was learned")
-            twin = deepcopy(model)
-        else:
-            told.append(f"{what} {len(rows)}")
-            begin(name, "; ".join(told))
-            refused = [learn(one, name, what, rows) for one in (model, twin)]
-            if refused[0] != refused[1]:
-                return Found(Verdict.WRONG, f"refused: {refused}")
-        expected = answers(twin)
-        if not alike(answers(model), expected):
-            return Found(Verdict.WRONG, "a copy does something else")
-        if expected != ["not fitted"]:
-            copy = str(rng.choice(list(COPIES)))
-            told.append(copy)
-            begin(name, "; ".join(told))
-            try:
-                twin = COPIES[copy](twin)
-            except ValueError as error:
-                if "must stay" not in str(error):
-                    raise
-                return Found(Verdict.REFUSED, str(error))
-            if not alike(answers(twin), expected):
-                return Found(Verdict.WRONG, "the copy does something else")
-            if not all(np.isfinite(np.asarray(part, dtype=float)).all() for part in expected):
-                return Found(Verdict.NAN)
-    new, rows = clone(model), np.arange(len(X))
-    refused = [learn(one, name, "fit", rows) for one in (model, new)]
-    if refused[0] != refused[1] or (not refused[0] and not alike(answers(model), answers(new))):
-        return Found(Verdict.WRONG, f"a last fit is not that of a new estimator {refused}")
-    return Found(Verdict.EQUAL)
-
-
 def prepare() -> None:
     """Have all code compiled before a child is forked."""
     for name in CASES:
         make(name, 1, 1).learn(STEPS)
-    for name in STREAMED:
-        for how in ("fit", "partial_fit"):
-            learn(SMALL[name](), name, how, np.arange(len(X)))
+    estimator_states.prepare()
 
 
 ATTACKS: dict[str, Attack] = {
     "states of learners": attack_learners,
     "states of trainings": attack_trainings,
-    "states of estimators": attack_estimators,
+    "states of estimators": estimator_states.attack_estimators,
 }

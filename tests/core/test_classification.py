@@ -216,7 +216,9 @@ def test_fine_tuning_is_kept_only_where_it_helps():
 
 def test_the_final_fit_does_not_contradict_its_validation():
     """A choice whose widths do not fit the final cells gives way to one that does."""
-    from oda_rl.estimators.classification.annealing import Choice, ClassData, _confirmed, anneal
+    from oda_rl.estimators.classification.annealing import ClassData, anneal
+    from oda_rl.estimators.classification.fitting import confirm
+    from oda_rl.estimators.classification.validation import Choice
 
     X, y = make_moons(400, noise=0.1, random_state=0)
     model = ODAClassifier(random_state=0)
@@ -224,7 +226,7 @@ def test_the_final_fit_does_not_contradict_its_validation():
     data = ClassData(X, y, np.ones(400), 2, False)
     runs = anneal(data, settings, np.random.default_rng(0))
     told = Choice(10**9, 0.0, 1e6, (0.05,))
-    choice, cells = _confirmed(data, runs, told, settings)
+    choice, cells = confirm(data, runs, told, settings)
     joint = data.book(cells, choice.own, choice.factor).log_joint
     codevectors = np.concatenate([c.codevectors for c in cells])
     assert choice.factor < 5.0

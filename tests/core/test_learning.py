@@ -87,15 +87,15 @@ def test_cells_move_as_without_models():
     samples = np.random.default_rng(0).normal(size=(300, 3))
     results = []
     for with_models in (False, True):
-        book = Codebook(3, {"theta": (3, "mean"), "gain": (9, "mean"), "seen": (1, "mean")})
+        rows = {"theta": 3, "gain": 9, "seen": 1, "noise": 1}
+        book = Codebook(3, {name: (n, "mean") for name, n in rows.items()})
         for codevector in np.random.default_rng(1).normal(size=(4, 3)):
             book.add(codevector, 0.25)
         book.axis[:] = np.random.default_rng(2).normal(size=book.axis.shape)
         book["gain"][:] = np.eye(3).reshape(-1, 1)
-        theta, gain, seen = (book.payload[book.rows(name)] for name in ("theta", "gain", "seen"))
-        models = Models(
-            samples[:, 2:].copy(), 2, np.ones(2), theta, gain, seen[0], 1.0, np.array([1.0, 0.0]), False
-        )
+        theta, gain, seen, noise = (book.payload[book.rows(name)] for name in rows)
+        cells = theta, gain, seen[0], noise
+        models = Models(samples[:, 2:].copy(), 2, np.ones(2), *cells, 1.0, np.array([1.0, 0.0]), False)
         found = learning.anneal(
             samples,
             np.zeros(300, dtype=np.int64),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from oda_rl._jit import vector_kernel
 from oda_rl.codebook.association import smallest
@@ -144,7 +145,8 @@ def test_models_go_on_from_states_of_elsewhere(module):
     some = [names.index(name) for name in ("TwoTimescaleQ", "UniformGridQ", "KernelQ")]
     assert set(outcomes(states.attack_learners, some)) == {"equal"}
     assert set(outcomes(states.attack_trainings, some)) == {"equal"}
-    assert set(outcomes(states.attack_estimators, range(3))) <= {"equal", "refused"}
+    estimators = module("attacks.estimator_states")
+    assert set(outcomes(estimators.attack_estimators, range(3))) <= {"equal", "refused"}
 
 
 def test_half_learned_and_half_copied_models_are_noticed(module, monkeypatch):
@@ -153,10 +155,10 @@ def test_half_learned_and_half_copied_models_are_noticed(module, monkeypatch):
     monkeypatch.setattr(type(learner), "set_state", lambda self, state: None)
     grid = list(states.CASES).index("UniformGridQ")
     assert list(outcomes(states.attack_learners, [grid])) == ["wrong"]
-    monkeypatch.setitem(states.COPIES, "saved", states.clone)
-    monkeypatch.setitem(states.COPIES, "pickled", states.clone)
-    monkeypatch.setitem(states.COPIES, "copied", states.clone)
-    assert list(outcomes(states.attack_estimators, [0])) == ["wrong"]
+    estimators = module("attacks.estimator_states")
+    for copy in estimators.COPIES:
+        monkeypatch.setitem(estimators.COPIES, copy, clone)
+    assert list(outcomes(estimators.attack_estimators, [0])) == ["wrong"]
 
 
 def test_lies_of_environments_are_told_with_their_step(module):

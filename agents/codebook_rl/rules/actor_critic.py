@@ -22,7 +22,7 @@ most half of delta: traces of states that are much alike add up to more than one
 
 A softmax that is sure of itself draws nothing else any more, and has no gradient: it would stay as it is
 though all has been learned by luck, or nothing. So where the probability of the likeliest action was
-above 95 %, preferences are forgotten a little, where the errors do not speak for them:
+above 95 %, preferences are forgotten a little, where the errors do not keep them up:
 
     h_i <- (1 - kappa s alpha_i p_i) h_i,     s = (max pi - .95) / .05
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,16 +11,17 @@ from sklearn.utils.validation import check_is_fitted
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.annealing import ClassPoint, fit_classes, history
+from oda_rl.estimators.classification.annealing import ClassPoint, history
 from oda_rl.estimators.classification.base import CodebookClassifier
-from oda_rl.estimators.classification.fine_tuning import VARIANTS, check_variant
+from oda_rl.estimators.classification.fine_tuning import VARIANTS
+from oda_rl.estimators.classification.fitting import fit_classes
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.classification.session_schema import session_schema
+from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.constraints import AUTO, COUNT, choice
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import declared
-from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
 CONSTRAINTS = {
@@ -33,41 +34,6 @@ CONSTRAINTS = {
 }
 # A class is known after so many of its samples.
 KNOWN = 20
-# Codevectors per class that "auto" stands for, and in all.
-AUTO_PER_CLASS, AUTO_MAX = 40, 400
-
-
-class ClassSettings(NamedTuple):
-    """Settings of the annealers, and how classes share codevectors and features."""
-
-    annealing: Settings
-    mode: str
-    scale: str | None
-    max_codevectors: int | str
-    fine_tune: str | None
-    local_model: str | None
-
-    @classmethod
-    def of(cls, estimator: Any) -> "ClassSettings":
-        """Those of an estimator; raises a ValueError for what its parameters cannot be together."""
-        k = estimator.max_codevectors
-        annealing = Settings.of(estimator, max_codevectors=1 if k == "auto" else k)
-        check_variant(estimator.fine_tune, annealing.divergence, "fine_tune")
-        if estimator.fine_tune is not None and estimator.mode == "majority":
-            raise ValueError("fine_tune needs codevectors of one class each, not mode='majority'.")
-        own = estimator.mode, estimator.scale, k, estimator.fine_tune, estimator.local_model
-        return cls(annealing, *own)
-
-    @property
-    def shared(self) -> bool:
-        """Whether all classes have one partition."""
-        return self.mode == "majority"
-
-    def capacity(self, n_classes: int) -> int:
-        """K_max for so many classes."""
-        if isinstance(self.max_codevectors, str):
-            return max(n_classes, min(AUTO_PER_CLASS * n_classes, AUTO_MAX))
-        return max(self.max_codevectors, n_classes)
 
 
 @dataclass(eq=False, repr=False)

@@ -7,6 +7,7 @@ import numpy as np
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification import kernels
+from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.targets import Data
 
 VARIANTS = ("lvq1", "glvq")
@@ -134,3 +135,23 @@ def _put_back(session: Any, location: Array) -> None:
             book = run.annealer.codebook
             book.location[:, : len(book)] = location[:, start : start + len(book)]
             start += len(book)
+
+
+def tuned_codevectors(
+    settings: Any,
+    book: ClassBook,
+    scaled: Data,
+    temperature: float,
+    n_passes: int,
+    rng: np.random.Generator,
+) -> Array:
+    """The codevectors after annealed LVQ and fine-tuning, as the settings of the classifier have it."""
+    codevectors, divergence = book.codevectors, settings.annealing.divergence
+    labels, passes = book.labels, (n_passes, rng)
+    if settings.mode == "lvq":
+        metric = divergence, temperature
+        codevectors = anneal_lvq(codevectors, labels, book.weights, scaled, *metric, *passes)
+    if settings.fine_tune is not None:
+        variant = settings.fine_tune
+        codevectors = fine_tune(variant, codevectors, labels, scaled, divergence, *passes)
+    return codevectors

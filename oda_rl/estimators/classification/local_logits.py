@@ -19,7 +19,8 @@ from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Scaling
-from oda_rl.estimators.regression.session import ModelSettings, RegressionRun, model_run_schema
+from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
+from oda_rl.estimators.regression.session_schema import model_run_schema
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, data_schema, make_place

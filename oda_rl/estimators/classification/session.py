@@ -1,29 +1,25 @@
 """What an `ODAClassifier` keeps between its calls: an annealer for each class, in learned features."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.annealing import Choice, min_level_samples
+from oda_rl.estimators.classification.annealing import min_level_samples
 from oda_rl.estimators.classification.book import (
-    Cells,
     ClassBook,
-    book_of,
-    cells_of,
     log_probabilities,
-    with_votes,
 )
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.local_logits import LocalLogits
+from oda_rl.estimators.classification.session_book import book_of_session
+from oda_rl.estimators.classification.settings import ClassSettings
+from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
-
-if TYPE_CHECKING:
-    from oda_rl.estimators.classification.estimator import ClassSettings
 
 # A class begins to anneal after so many of its samples, as a part of `n_warmup`.
 CLASS_WARMUP = 0.2
@@ -34,7 +30,7 @@ STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts")
 class ClassSession:
     """Classes that are learned from a stream of samples with `n_features`, or after a fit."""
 
-    def __init__(self, settings: "ClassSettings", n_features: int, rng: np.random.Generator) -> None:
+    def __init__(self, settings: ClassSettings, n_features: int, rng: np.random.Generator) -> None:
         self.settings, self.rng = settings, rng
         self.n_features = n_features
         self.moments = Moments(n_features)
@@ -70,7 +66,7 @@ class ClassSession:
         """Whether the annealing has begun."""
         return self.rescale_at > self.settings.annealing.n_warmup
 
-    def resume(self, settings: "ClassSettings") -> None:
+    def resume(self, settings: ClassSettings) -> None:
         """Take over parameters that have changed."""
         known, self.settings = self.settings, settings
         if settings is not known or self._n_cells > settings.capacity(self.n_classes):
@@ -263,53 +259,19 @@ class ClassSession:
     def relevances(self) -> Array:
         """How much a standard deviation of every feature counts in the distance; they sum to one."""
         _, total = self.moments.variances()
-        own = total * (self._matrix**2).sum(axis=1)
+        own = total * (self.matrix**2).sum(axis=1)
         return own / own.sum() if own.sum() > 0.0 else np.full(len(own), 1.0 / len(own))
 
     @property
-    def _matrix(self) -> Array:
+    def matrix(self) -> Array:
+        """That of the scaling, (n_features, n_features)."""
         return self.scaling.matrix if len(self.scaling.matrix) > 0 else np.eye(self.n_features)
 
     def book(self) -> ClassBook:
         """The codebook as it stands."""
         if self.fixed is None:
-            self.fixed = self._book()
+            self.fixed = book_of_session(self)
         return self.fixed
-
-    def _book(self) -> ClassBook:
-        shared = self.settings.shared
-        if not self.is_warm:
-            self.scaling = self.moments.scaling(self.settings.scale, self.divergence)
-        if not self.is_warm or (shared and self.runs[0].annealer is None):
-            return self._first_book()
-        mass = np.array([self.mass.sum()]) if shared else self.mass
-        cells = [self._cells(run, m) for run, m in zip(self.runs, mass, strict=True)]
-        if not shared:
-            return book_of(cells, mass, self.counts, self.choice.own, self.choice.factor)
-        assert self.runs[0].annealer is not None
-        counts = np.array([self.counts.sum()])
-        widths = np.repeat(book_of(cells, mass, counts).widths, self.n_classes)
-        votes = self.runs[0].annealer.codebook["votes"].T.copy()
-        return with_votes(cells[0], votes, self.choice.factor * widths)
-
-    def _first_book(self) -> ClassBook:
-        """Before a stream has warmed up there are the means of the classes."""
-        scaled = self.scaling(self.moments.mean)
-        within, _ = self.moments.variances()
-        spread = np.diag(self._matrix.T @ within @ self._matrix)[None]
-        cells = []
-        for c, count in enumerate(self.counts):
-            own = slice(c, c + int(count > 0.0))
-            means = scaled[own]
-            cells.append(cells_of(means, np.ones(len(means)), spread, self.mass[c], self.divergence))
-        return book_of(cells, self.mass, self.counts)
-
-    def _cells(self, run: Run, mass: float) -> Cells:
-        if run.annealer is None and len(run.buffer) == 0:
-            empty = np.empty((0, self.n_features))
-            return Cells(empty, np.empty(0), 0.0, empty, np.empty(0, dtype=np.int64))
-        codevectors, shares, spreads = run.codebook()
-        return cells_of(codevectors, shares, spreads, mass, self.divergence)
 
     # -- storing ---------------------------------------------------------------------------------
 

@@ -5,22 +5,16 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
 from oda_rl._schema import Schema
-from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.parameters import declared, may_be_flat, restored
+from oda_rl.estimators.regression.base import CodebookRegressor
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
-from oda_rl.estimators.regression.session import (
-    ModelSettings,
-    RegressionPoint,
-    RegressionRun,
-    regression_schema,
-)
+from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
+from oda_rl.estimators.regression.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, check_data
 
@@ -30,7 +24,7 @@ OWN = "own"
 
 
 @dataclass(eq=False, repr=False)
-class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator):
+class ODARegressor(Forgetful, CodebookRegressor):
     """Regression by online deterministic annealing: a codebook whose cells have local models.
 
     Cells split as the temperature falls, in the space of inputs and outputs together, so that they
@@ -51,10 +45,10 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
         0 cells follow the inputs alone.
     softness : float or "auto", default="auto"
         How far cells overlap in predictions: the temperature of the association probabilities, in mean
-        squared distances of inputs from their codevectors. With 0 the nearest cell speaks alone. With 1
-        a cell's model is what the function does there. More is more accurate where the function is
-        smooth, but the models of single cells then mean little. `"auto"` is chosen by `fit` by
-        generalised cross-validation, and is 1 in a stream.
+        squared distances of inputs from their codevectors. With 0 a prediction is that of the nearest
+        cell. With 1 a cell's model is what the function does there. More is more accurate where the
+        function is smooth, but the models of single cells then mean little. `"auto"` is chosen by
+        `fit` by generalised cross-validation, and is 1 in a stream.
     ridge : float or "auto", default="auto"
         With which `fit` draws the local models towards that of a single cell. `"auto"` is chosen by
         generalised cross-validation.
@@ -250,67 +244,6 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
         self._count()
         self._tell_later()
 
-    # -- using -----------------------------------------------------------------------------------
-
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
-        """The outputs of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-        return_std : bool, default=False
-            Whether to tell, too, how far outputs may be from that: the noise about the prediction and
-            its own error together, as the cells have seen them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs), or a tuple of two
-            As the outputs that were learned from; with `return_std`, these and standard deviations.
-        """
-        samples = self._check_again(X)
-        found = self._run.predict(samples)
-        mean = found[:, 0] if self._flat else found
-        if not return_std:
-            return mean
-        std = self._run.deviations(samples)
-        return mean, std[:, 0] if self._flat else std
-
-    def association(self, X: ArrayLike) -> Array:
-        """The share of every cell in a prediction.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_codevectors)
-            Rows sum to one.
-        """
-        inputs = self._check_again(X)
-        if self._run.annealer is None or self._run.scaling is None:
-            return np.ones((len(inputs), 1))
-        scaled = self._run.scaling.standardise(inputs) * self.relevance_
-        return self._run.associations(np.ascontiguousarray(scaled))
-
-    @property
-    def history_(self) -> list[RegressionPoint]:
-        """One record per finished temperature."""
-        check_is_fitted(self, "codevectors_")
-        return [
-            RegressionPoint(
-                p.temperature,
-                p.n_codevectors,
-                unexplained,
-                p.n_samples_seen,
-                p.seconds,
-                self._run.in_data_units(p.codevectors),
-            )
-            for p, unexplained in zip(self._run.history, self._run.unexplained, strict=True)
-        ]
-
     # -- storing ---------------------------------------------------------------------------------
 
     @classmethod
@@ -350,12 +283,6 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
     def _read_parameters(self) -> tuple[Settings, ModelSettings]:
         return Settings.of(self), ModelSettings.of(self)
 
-    def _geometry(self) -> Any:
-        scaling, relevance = self._run.scaling, self.relevance_
-        if scaling is None:
-            return None
-        return self._divergence, lambda X: scaling.standardise(X) * relevance
-
     def _stored(self) -> dict[str, Any]:
         state = super()._stored()
         if self._run.own is not None:
@@ -379,25 +306,3 @@ class ODARegressor(Forgetful, MultiOutputMixin, RegressorMixin, StreamEstimator)
         self._run.set_state(state["run"])
         self._watch = Watch.restored(state["watch"])
         self._publish()
-
-    def _publish(self) -> None:
-        self._count()
-        self._tell()
-
-    def _count(self) -> None:
-        run = self._run
-        self.n_samples_seen_ = run.n_seen
-        self.temperature_ = np.inf if run.annealer is None else run.annealer.temperature
-        self.converged_ = run.annealer is not None and run.annealer.done
-
-    def _tell(self) -> None:
-        run = self._run
-        self.codevectors_, self.weights_, values, slopes = run.published()
-        self.values_ = values[:, 0] if self._flat else values
-        if slopes is None:
-            self.__dict__.pop("coef_", None)
-        else:
-            self.coef_ = slopes[:, 0] if self._flat else slopes
-        self.relevance_ = run.relevance
-        self.softness_ = run.softness
-        self.n_codevectors_ = len(self.codevectors_)

@@ -5,26 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._schema import Rules, Schema, Sizes, expect, maybe
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
-from oda_rl.codebook.annealer_state import ANNEALER
-from oda_rl.codebook.book import BOOK
-from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION, N_FIGURES
+from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
-    KNOWN,
-    LEAST_SHARE,
-    MEMORY,
     RIDGE,
     LocalModel,
     ModelAnnealer,
 )
 from oda_rl.estimators.regression.noise import noise_of
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
-from oda_rl.estimators.session import Run, run_schema
+from oda_rl.estimators.regression.refit import refit, refit_own
+from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
 # Cells overlap by this where no cross-validation can tell.
@@ -35,8 +30,6 @@ EARLY_RELEVANCE = 0.15
 SAMPLES_PER_CELL = 3
 # The relevances of the pilot go where cells without them have so much less error.
 CLEARLY = 0.9
-# Passes of models of the user's own over the samples of a fit, when the cells stand.
-OWN_EPOCHS = 10
 
 
 class RegressionPoint(NamedTuple):
@@ -67,54 +60,6 @@ class ModelSettings(NamedTuple):
     def of(cls, estimator: Any) -> "ModelSettings":
         """Those of an estimator."""
         return cls(*(getattr(estimator, name) for name in cls._fields))
-
-
-def _has_units(run: Any, sizes: Sizes) -> None:
-    """Cells have a scale and figures; without cells there are samples that wait."""
-    begun = run["annealer"] is not None
-    for name in ("scaling", "figures"):
-        expect(begun == (run[name] is not None), name, "goes without the annealer", "both or none")
-    expect(begun or run["buffer_weight"].sum() > 0.0, "buffer", "is empty", "samples that wait")
-    crossed = begun and (run["scaling"]["low"] > run["scaling"]["high"]).any()
-    expect(not crossed, "scaling/low", "is above high", "bounds in order")
-    near = begun and not run["scaling"]["metric"][: sizes["d"]].min() > 0.0
-    expect(not near, "scaling/metric", "has an input that does not count", "numbers above 0")
-    told = run["annealer"] or {"history": []}
-    right = len(run["unexplained"]) == len(told["history"])
-    expect(right, "unexplained", f"has {len(run['unexplained'])} numbers", "one for each temperature")
-
-
-def regression_schema(around: Any, sizes: Sizes) -> Schema:
-    """What `RegressionRun.get_state` gives, with the parameters that stand beside it."""
-    sizes["q"] = {"linear": sizes["d"] + 1}.get(around["parameters"]["local_model"], 1)
-    return model_run_schema(around["parameters"]["local_model"] in KNOWN)
-
-
-def model_run_schema(known: bool, noise: str = "m") -> Schema:
-    """That of a run with d inputs, m outputs and q basis functions in each cell, of a `known` kind.
-
-    `noise` is how many outputs have their errors followed.
-    """
-    positive = "float[d+m] in (0, inf)"
-    own = {"n_inputs": "int in [d, d]", "softness": "float in [0, inf)"}
-    # Of models of the user's own the number of parameters is not known here.
-    cells = BOOK if known else BOOK | {"payload": "float[Q, K]"}
-    entries = run_schema(
-        "d+m",
-        f"q*m+q*q+1+{noise}",
-        codebook=maybe(cells),
-        annealer=maybe(ANNEALER | own),
-        scaling=maybe(
-            {
-                **{"mean": "float[d+m]", "deviation": positive, "metric": "float[d+m] in [0, inf)"},
-                **dict.fromkeys(("low", "high"), "float[d+m] in [-inf, inf]"),
-            }
-        ),
-        softness="float in [0, inf)",
-        unexplained=["float in [0, inf]"],
-        figures=maybe(f"float[{N_FIGURES}] in [0, inf)"),
-    )
-    return Rules(entries, _has_units)
 
 
 class RegressionRun(Run):
@@ -241,60 +186,14 @@ class RegressionRun(Run):
         width = float(np.average(distance, weights=weight))
         self.figures[INPUT_DISTORTION] = max(width, 1e-300)
         if self.settings.finish and self.own is None:
-            score = self._refit(standard, weight)
+            score = refit(self, standard, weight)
         elif self.settings.finish:
-            self._refit_own(standard, weight)
+            refit_own(self, standard, weight)
         if self.settings.finish:
             residuals = standard[:, d:] - self.standard_outputs(samples[:, :d])
             share = self.associations(scaled[:, :d], self.own_share)
             book["noise"][:] = noise_of(residuals, weight, share, score)
         return codevectors, score
-
-    def _refit(self, standard: Array, weight: Array) -> float:
-        """All local models together by least squares, with the overlap that promises most.
-
-        Returns their cross-validation.
-        """
-        assert self.scaling is not None
-        d, book = self.n_inputs, self.book
-        metric = self.scaling.metric[:d]
-        inputs, outputs = standard[:, :d] * metric, standard[:, d:]
-        codevectors = book.codevectors[:, :d]
-        ridge = None if self.models.ridge == "auto" else float(self.models.ridge)
-        width = float(self.figures[INPUT_DISTORTION])
-
-        def fit(softness: float) -> mixture.Mixture:
-            return mixture.fit_mixture(
-                inputs, outputs, weight, codevectors, softness * width, self.linear, ridge
-            )
-
-        if self.models.softness == "auto":
-            self.softness, found = mixture.choose_softness(fit)
-        else:
-            found = fit(self.softness)
-        assert isinstance(self.annealer, ModelAnnealer)
-        self.annealer.softness = self.softness
-        scale = np.tile(np.r_[1.0, metric] if self.linear else np.ones(1), self.n_outputs)
-        book["theta"][:] = found.theta * scale[:, None]
-        book["seen"][:] = MEMORY
-        book["gain"][:] = mixture.second_moments(
-            standard[:, :d], metric, weight, codevectors, self.gating_temperature, self.linear, RIDGE
-        )
-        return found.score
-
-    def _refit_own(self, standard: Array, weight: Array) -> None:
-        """A few epochs of the user's own models, with the cells as they stand."""
-        assert self.own is not None
-        assert self.scaling is not None
-        d, book = self.n_inputs, self.book
-        share = self.associations(standard[:, :d] * self.scaling.metric[:d])
-        theta = book["theta"]
-        for _ in range(OWN_EPOCHS):
-            for t in self.rng.permutation(len(standard)):
-                for i in np.flatnonzero(share[t] > LEAST_SHARE):
-                    own = np.ascontiguousarray(theta[:, i])
-                    part = float(min(1.0, weight[t] * share[t, i]))
-                    theta[:, i] = self.own.update(own, standard[t, :d], standard[t, d:], part)
 
     def _start(self, samples: Array, weight: Array) -> None:
         self.scaling = Scaling.of(samples, weight, self.n_inputs, self.models.output_weight)
@@ -315,7 +214,7 @@ class RegressionRun(Run):
 
     @property
     def own_share(self) -> float:
-        """The overlap where cells speak for themselves: no more than that of a stream."""
+        """The overlap of cells whose errors are told apart: no more than that of a stream."""
         return min(self.softness, STREAM_SOFTNESS)
 
     def associations(self, inputs: Array, softness: float | None = None) -> Array:

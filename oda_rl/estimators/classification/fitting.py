@@ -1,0 +1,102 @@
+"""Learning classes from samples at hand: annealing, validation, fine-tuning, and a last check."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks
+from oda_rl.estimators.classification.book import Cells, log_loss
+from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
+from oda_rl.estimators.classification.pooling import fit_logits
+from oda_rl.estimators.classification.validation import (
+    TOLERANCE,
+    WIDTHS,
+    Choice,
+    choose,
+    log_joint_of,
+)
+from oda_rl.estimators.progress import begin_stage
+from oda_rl.estimators.session import Run
+from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data
+
+# Turns towards temperature zero at the end.
+LAST_TURNS = 100
+# The final cells contradict their validation with so many times its loss.
+CONTRADICTION = 2.0
+# Parts of the validation: of so many samples at most, and of more.
+FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
+
+
+def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> None:
+    """Learn classes from samples at hand; the session, a new `ClassSession`, goes on from there.
+
+    The targets of `data` are numbers of classes, its weights have a mean of one. Of the `estimator`,
+    `validation` and `n_passes` are read.
+    """
+    settings = session.settings
+    scaled = session.begin(data, n_classes)
+    samples, labels, weight = scaled
+    own = ClassData(samples, labels, weight, n_classes, settings.shared)
+    annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
+    validation, left_out = estimator.validation, None
+    if validation is not None and n_classes > 1:
+        auto = FOLDS if len(data.weight) <= FEW_SAMPLES else MORE_FOLDS
+        folds = auto if validation == "auto" else int(validation)
+        session.choice, left_out = choose(own, settings, folds, session.rng, estimator)
+    if settings.local_model is not None and n_classes > 1:
+        begin_stage("local logits")
+        session.local = fit_logits(data, left_out, settings, session.rng)
+    begin_stage("all samples")
+    choice = session.choice
+    level = choice.level if choice.losses else None
+    session.take_over(anneal(own, annealing, session.rng, level, session.runs[0].payload))
+    choice, cells = confirm(own, session.runs, choice, annealing)
+    session.choice = choice
+    book = own.book(cells, choice.own, choice.factor)
+    if settings.shared:
+        session.set_book(book, own.votes(cells[0]))
+        return
+    if left_out is None or left_out.tuning_helps:
+        passes = session.temperature, estimator.n_passes, session.rng
+        tuned = tuned_codevectors(settings, book, scaled, *passes)
+    else:
+        tuned = book.codevectors
+    if tuned is not book.codevectors:
+        found = [tuned[book.labels == c] for c in range(n_classes)]
+        cells = own.hard_cells(found, annealing, 0)
+        book = own.book(cells, choice.own, choice.factor)
+    session.set_book(book, None)
+
+
+def confirm(
+    data: ClassData, runs: Sequence[Run], choice: Choice, settings: Settings
+) -> tuple[Choice, list[Cells]]:
+    """The cells of the last temperature, if they do as well as its validation said.
+
+    A class may end with other cells than where samples were left out, and their widths then mean
+    something else. Where the loss contradicts the validation, it is the best widths and temperature.
+    """
+    cells = data.hard_cells(codebooks(runs), settings, LAST_TURNS)
+    if not choice.losses:
+        return choice, cells
+    wanted = CONTRADICTION * min(choice.losses) + TOLERANCE
+
+    def loss(cells: Sequence[Cells], own: float, factor: float) -> float:
+        joint = log_joint_of(data.book(cells, own, factor), data.samples, settings)
+        return log_loss(joint, data.labels, data.weight)
+
+    found = loss(cells, choice.own, choice.factor)
+    if found <= wanted:
+        return choice, cells
+    best = found, choice, cells
+    for level in reversed(range(max(len(run.path) for run in runs))):
+        cells = data.hard_cells(codebooks(runs, level), settings, LAST_TURNS)
+        for own, factor in WIDTHS:
+            if own > 0.0 and data.shared:
+                continue
+            found = loss(cells, own, factor)
+            if found < best[0]:
+                best = found, choice._replace(own=own, factor=factor), cells
+        if best[0] <= wanted:
+            break
+    return best[1:]

@@ -1,0 +1,120 @@
+"""The temperature to stop at, the widths, and whether fine-tuning helps, by samples left out."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from oda_rl._types import Array
+from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
+from oda_rl.estimators.classification.book import ClassBook, log_loss, log_probabilities
+from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
+from oda_rl.estimators.classification.pooling import LeftOut
+from oda_rl.estimators.progress import begin_stage
+from oda_rl.estimators.session import Run
+from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data
+
+# Turns towards temperature zero for a trial.
+TRIAL_TURNS = 5
+# Widths that are tried: how much of its own a class has, and how many times wider than measured.
+WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0))
+# Levels are tried when there are so many times the codevectors of the last that was.
+GROWTH = 1.15
+# A level that loses no more than this above the least is as good.
+TOLERANCE = 1e-3
+
+
+class Choice(NamedTuple):
+    """The level to stop at, and the widths, that did best on samples left out; the losses of levels."""
+
+    level: int = 10**9
+    own: float = 0.0
+    factor: float = 1.0
+    losses: tuple[float, ...] = ()
+
+
+def choose(
+    data: ClassData, settings: Any, n_folds: int, rng: np.random.Generator, estimator: Any
+) -> tuple[Choice, LeftOut | None]:
+    """Find the level and the widths with the least loss on samples left out, by cross-validation.
+
+    `settings` are those of the classifier, `estimator`. Returns what the chosen ones say of the samples
+    left out, too; None where there are too few.
+    """
+    annealing = settings.annealing._replace(max_codevectors=settings.capacity(data.n_classes))
+    smallest = int(np.bincount(data.labels, minlength=data.n_classes).min())
+    n_folds = min(n_folds, smallest)
+    if n_folds < 2:
+        return Choice(), None
+    parts = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
+    folds = list(parts.split(data.samples, data.labels))
+    learned = [data.take(train) for train, _ in folds]
+    runs = []
+    for i, own in enumerate(learned):
+        begin_stage(f"without part {i + 1} of {n_folds}")
+        runs.append(anneal(own, annealing, rng))
+    trials = list(zip(runs, learned, [test for _, test in folds], strict=True))
+    choice = _best([_losses(found, own, data.take(test), annealing) for found, own, test in trials])
+    log_proba, won = np.empty((len(data.labels), data.n_classes)), 0.0
+    tuning = not settings.shared and (settings.mode == "lvq" or settings.fine_tune is not None)
+    for found, own, test in trials:
+        cells = own.hard_cells(codebooks(found, choice.level), annealing, TRIAL_TURNS)
+        book = own.book(cells, choice.own, choice.factor)
+        log_proba[test] = log_probabilities(log_joint_of(book, data.samples[test], annealing))
+        if tuning:
+            temperature = temperature_of(found, choice.level)
+            passes = temperature, estimator.n_passes, rng
+            moved = tuned_codevectors(settings, book, Data(own.samples, own.labels, own.weight), *passes)
+            own_parts = [moved[book.labels == c] for c in range(data.n_classes)]
+            tuned = own.book(own.hard_cells(own_parts, annealing, 0), choice.own, choice.factor)
+            rest = data.take(test)
+            won += _errors(book, rest, annealing, estimator.rule)
+            won -= _errors(tuned, rest, annealing, estimator.rule)
+    return choice, LeftOut(folds, log_proba, won >= 0.0)
+
+
+def log_joint_of(book: ClassBook, samples: Array, settings: Settings) -> Array:
+    """log p(x, c) of scaled samples, of shape (n_samples, n_classes)."""
+    return book.log_joint(settings.divergence(samples, book.codevectors))
+
+
+def _errors(book: ClassBook, data: ClassData, settings: Settings, rule: str) -> float:
+    """The weight of the samples that a codebook classifies wrongly."""
+    distance = settings.divergence(data.samples, book.codevectors)
+    nearest = rule == "nearest"
+    found = (book.nearest_proba if nearest else book.log_joint)(distance).argmax(axis=1)
+    return float(data.weight[found != data.labels].sum())
+
+
+def _losses(runs: Sequence[Run], data: ClassData, test: ClassData, settings: Settings) -> Array:
+    """Losses of shape (n_levels, n_widths)."""
+    n_levels = max(len(run.path) for run in runs)
+    losses = np.full((n_levels, len(WIDTHS)), np.inf)
+    before = 0
+    for level in range(n_levels):
+        found = codebooks(runs, level)
+        k = sum(len(part) for part in found)
+        if k < GROWTH * before and level < n_levels - 1:
+            losses[level] = losses[level - 1]
+            continue
+        before = k
+        cells = data.hard_cells(found, settings, TRIAL_TURNS)
+        distance = settings.divergence(test.samples, np.concatenate([c.codevectors for c in cells]))
+        for i, (own, factor) in enumerate(WIDTHS):
+            if own > 0.0 and data.shared:
+                continue
+            joint = data.book(cells, own, factor).log_joint(distance)
+            losses[level, i] = log_loss(joint, test.labels, test.weight)
+    return losses
+
+
+def _best(tables: Sequence[Array]) -> Choice:
+    n_levels = max(len(table) for table in tables)
+    padded = [np.concatenate([t, np.repeat(t[-1:], n_levels - len(t), axis=0)]) for t in tables]
+    mean = np.mean(padded, axis=0)
+    by_level = mean.min(axis=1)
+    level = int(np.flatnonzero(by_level <= by_level.min() + TOLERANCE)[0])
+    losses = tuple(float(value) for value in by_level)
+    return Choice(level, *WIDTHS[int(mean[level].argmin())], losses)

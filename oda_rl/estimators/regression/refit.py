@@ -1,0 +1,76 @@
+"""The local models of a fit, learned once more when the cells stand."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oda_rl._types import Array
+from oda_rl.codebook.model_learning import INPUT_DISTORTION
+from oda_rl.estimators.regression import mixture
+from oda_rl.estimators.regression.local_models import LEAST_SHARE, MEMORY, RIDGE, ModelAnnealer
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.regression.session import RegressionRun
+
+# Passes of models of the user's own over the samples.
+OWN_EPOCHS = 10
+
+
+def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
+    """All local models together by least squares, with the overlap that promises most.
+
+    Parameters
+    ----------
+    run : RegressionRun
+        Whose cells stand; its models are changed.
+    standard : ndarray of shape (n_samples, n_inputs + n_outputs)
+        Standardised samples.
+    weight : ndarray of shape (n_samples,)
+        Of the samples.
+
+    Returns
+    -------
+    float
+        The cross-validation of the models: the mean squared error, summed over outputs.
+    """
+    assert run.scaling is not None
+    d, book = run.n_inputs, run.book
+    metric = run.scaling.metric[:d]
+    inputs, outputs = standard[:, :d] * metric, standard[:, d:]
+    codevectors = book.codevectors[:, :d]
+    ridge = None if run.models.ridge == "auto" else float(run.models.ridge)
+    width = float(run.figures[INPUT_DISTORTION])
+
+    def fit(softness: float) -> mixture.Mixture:
+        return mixture.fit_mixture(
+            inputs, outputs, weight, codevectors, softness * width, run.linear, ridge
+        )
+
+    if run.models.softness == "auto":
+        run.softness, found = mixture.choose_softness(fit)
+    else:
+        found = fit(run.softness)
+    assert isinstance(run.annealer, ModelAnnealer)
+    run.annealer.softness = run.softness
+    scale = np.tile(np.r_[1.0, metric] if run.linear else np.ones(1), run.n_outputs)
+    book["theta"][:] = found.theta * scale[:, None]
+    book["seen"][:] = MEMORY
+    book["gain"][:] = mixture.second_moments(
+        standard[:, :d], metric, weight, codevectors, run.gating_temperature, run.linear, RIDGE
+    )
+    return found.score
+
+
+def refit_own(run: "RegressionRun", standard: Array, weight: Array) -> None:
+    """A few epochs of the user's own models; arguments as for `refit`."""
+    assert run.own is not None
+    assert run.scaling is not None
+    d, book = run.n_inputs, run.book
+    share = run.associations(standard[:, :d] * run.scaling.metric[:d])
+    theta = book["theta"]
+    for _ in range(OWN_EPOCHS):
+        for t in run.rng.permutation(len(standard)):
+            for i in np.flatnonzero(share[t] > LEAST_SHARE):
+                own = np.ascontiguousarray(theta[:, i])
+                part = float(min(1.0, weight[t] * share[t, i]))
+                theta[:, i] = run.own.update(own, standard[t, :d], standard[t, d:], part)
