@@ -1,6 +1,10 @@
 """The order of the test files, and properties that busy machines may take their time over."""
 
+import os
 from itertools import chain, groupby, zip_longest
+
+# A worker of pytest has a core: BLAS and torch would use them all, in each of the workers.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from hypothesis import HealthCheck, settings
 
