@@ -25,6 +25,8 @@ MIN_ORDER = 200
 # While a stream is annealed, so many of its latest samples are presented again with each sample, and so
 # many are kept for that.
 REHEARSALS, REHEARSED = 9, 200
+# Samples of which copies are made at once for that: a call may have millions.
+PIECE = 1000
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
@@ -162,7 +164,7 @@ class Run:
         if self.annealer is None:
             samples, weight = self._warm_up(samples, weight)
         if self.annealer is not None:
-            if self._rehearses and not self.annealer.done:
+            while self._rehearses and not self.annealer.done and len(samples) > 0:
                 samples, weight = self._rehearse(samples, weight)
             if len(samples) > 0:
                 self._present(*self._in_units(samples), weight, self._end_stream_level)
@@ -175,15 +177,15 @@ class Run:
     def _rehearse(self, samples: Array, weight: Array) -> tuple[Array, Array]:
         """Learn from the next samples, and from some of the latest again with each of them.
 
-        Returns what is left when the annealing is done.
+        Returns what is left after a piece of them, or when the annealing is done.
         """
         assert self.annealer is not None
-        n, before = len(samples), len(self.buffer)
-        known = np.concatenate([self.buffer, samples])
-        mass = np.concatenate([self.buffer_weight, weight])
+        n, before, first = min(len(samples), PIECE), len(self.buffer), self.n_seen - len(samples)
+        known = np.concatenate([self.buffer, samples[:n]])
+        mass = np.concatenate([self.buffer_weight, weight[:n]])
         place = before + np.arange(n)[:, None]
         # Evenly spread numbers in [0, 1), the same however the stream is cut.
-        count = REHEARSALS * (self.n_seen - n + np.arange(n)[:, None]) + np.arange(REHEARSALS)
+        count = REHEARSALS * (first + np.arange(n)[:, None]) + np.arange(REHEARSALS)
         ages = (count * GOLDEN) % 1.0 * np.minimum(place + 1, REHEARSED)
         order = np.hstack([place, place - ages.astype(np.int64)]).ravel()
         seen = self.annealer.n_samples_seen
@@ -191,7 +193,7 @@ class Run:
         self._present(*parts, mass[order], self._end_stream_level, until_done=True)
         if not self.annealer.done:
             self.buffer, self.buffer_weight = known[-REHEARSED:], mass[-REHEARSED:]
-            return samples[:0], weight[:0]
+            return samples[n:], weight[n:]
         self.buffer, self.buffer_weight = known[:0], mass[:0]
         used = -(-(self.annealer.n_samples_seen - seen) // (1 + REHEARSALS))
         return samples[used:], weight[used:]
