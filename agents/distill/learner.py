@@ -180,9 +180,9 @@ class ProgramLearner:
             low, high = state["low"], state["high"]
             finite = [bound[np.isfinite(bound)] for bound in (low, high)]
             largest = np.abs(np.concatenate(finite)).max(initial=0.0)
-            fit = bool(np.all((low <= high) & (low < np.inf) & (high > -np.inf)))
-            right = fit and largest <= LARGEST
-            expect(bool(right), "low", "and high do not go together", f"ends up to {LARGEST:g}, or none")
+            fit = np.all((low <= high) & (low < np.inf) & (high > -np.inf))
+            right = bool(fit and largest <= LARGEST)
+            expect(right, "low", "and high do not go together", f"ends up to {LARGEST:g}, or none")
 
         entries = {
             "known": known,

@@ -61,8 +61,8 @@ class LiteralQ:
         if choices.standardised:
             self.scale, self.forces = seen[:, :4].std(axis=0), FORCES / 10.0
             seen = np.column_stack([seen[:, :4] / self.scale, seen[:, 4] / 10.0])
-        critical = 2.0 * float(np.linalg.eigvalsh(np.cov(seen.T))[-1])
         self.book = Codebook(5, {"theta": (1, "mean"), "visits": (1, "count")})
+        critical = self.book.divergence.critical_temperature(seen.mean(axis=0), np.cov(seen.T))
         starts = [seen.mean(axis=0)] if choices.annealed_first else self._uniform()
         for start in starts:
             self.book.add(start, 1.0 / len(starts))

@@ -85,10 +85,7 @@ def show_speedup(args: Scale, console: Console) -> None:
     for n in args.counts:
         seconds = {}
         # Not the time in which workers start and import
-        for name, made in (
-            ("joblib", open_workers(Where(n))),
-            ("Dask", local_cluster(n)),
-        ):
+        for name, made in (("joblib", open_workers(Where(n))), ("Dask", local_cluster(n))):
             with made as workers:
                 train_all(workers, plan, range(1000, 1000 + 4 * n))
                 found, seconds[name] = timed(train_all, workers, plan, range(args.runs))
@@ -133,10 +130,8 @@ def sleeping_cluster(machines: int) -> Iterator[Any]:
 def show_load(args: Scale, console: Console) -> None:
     """Tasks that sleep, on a cluster of many workers: the load of scheduler and client."""
     with sleeping_cluster(args.machines) as client:
-        cluster, work = (
-            Cluster(client),
-            {i: partial(time.sleep, args.seconds) for i in range(args.tasks)},
-        )
+        cluster = Cluster(client)
+        work = {i: partial(time.sleep, args.seconds) for i in range(args.tasks)}
         before, own = client.run_on_scheduler(time.process_time), time.process_time()
         done, seconds = timed(lambda: sum(1 for _ in cluster.results(work)))
         scheduler = client.run_on_scheduler(time.process_time) - before

@@ -7,10 +7,7 @@ import numpy as np
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import min_level_samples
-from oda_rl.estimators.classification.book import (
-    ClassBook,
-    log_probabilities,
-)
+from oda_rl.estimators.classification.book import ClassBook, log_probabilities
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.local_logits import LocalLogits
 from oda_rl.estimators.classification.session_book import book_of_session
