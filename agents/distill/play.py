@@ -57,8 +57,8 @@ class Recorder:
         same = []
         for _ in range(-(-n_steps // self.n_envs)):
             rows = codec.encode_many(seen, self.n_envs).astype(np.float64)
-            labels, weights = self.teacher.label(seen, self.n_envs)
-            self._note(seen, rows, labels, weights)
+            labels, weights, values = self.teacher.label(seen, self.n_envs)
+            self._note(rows, labels, weights, values)
             wanted = actions.decode_many(labels)
             taken = wanted if act is None else act(rows)
             if self._rng.random() < wander:
@@ -68,7 +68,7 @@ class Recorder:
             seen, *_ = self.envs.step(taken)
         return float(np.mean(same))
 
-    def _note(self, seen: Any, rows: Array, labels: NDArray[Any], weights: Array) -> None:
+    def _note(self, rows: Array, labels: NDArray[Any], weights: Array, values: Array | None) -> None:
         self.parts.append((rows, labels, weights))
 
     @property
@@ -106,12 +106,11 @@ class StatesJudge(Recorder):
             values = np.concatenate(self._values)
         self.labels, self.values = labels, values.astype(np.float64)
 
-    def _note(self, seen: Any, rows: Array, labels: NDArray[Any], weights: Array) -> None:
-        super()._note(seen, rows, labels, weights)
+    def _note(self, rows: Array, labels: NDArray[Any], weights: Array, values: Array | None) -> None:
+        super()._note(rows, labels, weights, values)
         if not self.teacher.actions.is_continuous:
-            told = self.teacher.values(seen, self.n_envs)
             n_actions = self.teacher.actions.n_actions
-            self._values.append(np.eye(n_actions)[labels] if told is None else told)
+            self._values.append(np.eye(n_actions)[labels] if values is None else values)
 
     def __call__(self, policy: Any) -> float:
         """What a `DistilledPolicy` keeps, at most 1; 1 of the teacher itself."""

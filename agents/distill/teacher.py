@@ -43,7 +43,7 @@ class Teacher:
         scaler = getattr(policy, "get_vec_normalize_env", lambda: None)()
         self._normalise = (lambda seen: seen) if scaler is None else scaler.normalize_obs
 
-    def label(self, observations: Any, n: int) -> tuple[NDArray[Any], Array]:
+    def label(self, observations: Any, n: int) -> tuple[NDArray[Any], Array, Array | None]:
         """What the teacher does at `n` observations as a VecEnv returns them.
 
         Returns
@@ -53,14 +53,16 @@ class Teacher:
         weights : ndarray of shape (n,)
             What is lost by the worst action there, as far as the teacher knows: the range of its Q
             values, or of the logarithms of its probabilities. 1 if it knows nothing of the kind.
+        values : ndarray of shape (n, n_actions), or None
+            These, if actions are numbered and it knows them.
         """
         seen = self._normalise(observations)
         taken = self._act(seen, n)
         if self.actions.is_continuous:
-            return taken.reshape(n, -1).astype(np.float64), np.ones(n)
+            return taken.reshape(n, -1).astype(np.float64), np.ones(n), None
         labels = np.array([self._decided[tuple(np.ravel(one).tolist())] for one in taken])
-        values = self.values(observations, n)
-        return labels, np.ones(n) if values is None else np.ptp(values, axis=1)
+        values = self._values(seen, n)
+        return labels, np.ones(n) if values is None else np.ptp(values, axis=1), values
 
     def predict(self, observation: Any, state: Any = None, **_: Any) -> tuple[NDArray[Any], Any]:
         """What it does at several observations, as SB3's `evaluate_policy` asks for it."""
@@ -75,9 +77,8 @@ class Teacher:
         single = (_row(seen, i) for i in range(n))
         return np.array([np.ravel(self.policy(one)) for one in single])
 
-    def values(self, observations: Any, n: int) -> Array | None:
+    def _values(self, seen: Any, n: int) -> Array | None:
         """Q values or log probabilities of numbered actions (n, n_actions), if the policy knows some."""
-        seen = self._normalise(observations)
         if hasattr(self.policy, "learner"):
             rows = self.policy.observations.encode_many(seen, n)
             return np.asarray(self.policy.learner.action_values(rows))

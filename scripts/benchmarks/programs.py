@@ -234,17 +234,20 @@ class _Tree:
 def _distill_tree(teacher: Any, student: DistilledPolicy, numbers: int) -> tuple[_Tree, int]:
     """A tree of at most so many numbers by the same rounds, weights and choice as ours.
 
-    Each inner node is counted with its threshold, each leaf with its action: which coordinate a node
-    asks for is not counted, as zeros of ours are not.
+    Coarser trees are tried, too. Each inner node is counted with its threshold, each leaf with its
+    action: which coordinate a node asks for is not counted, as zeros of ours are not.
     """
     config: Any = student.config
     work = Distillation(teacher, student)
     kind = DecisionTreeRegressor if student.actions.is_continuous else DecisionTreeClassifier
-    leaves = max(2, (numbers + 1) // 2)
+    sizes = [max(2, (numbers + 1) // 2)] * config.rounds
+    while sizes[-1] >= 4:
+        sizes.append(sizes[-1] // 2)
     best: tuple[float, Any] = (-np.inf, None)
     policy: Any = None
-    for _ in range(config.rounds):
-        work.watch(policy.act if policy else None)
+    for i, leaves in enumerate(sizes):
+        if i < config.rounds:
+            work.watch(policy.act if policy else None)
         states, labels, weights = work.records
         tree = kind(max_leaf_nodes=leaves, random_state=student.seed).fit(states, labels, weights)
         policy = _Tree(tree, student)

@@ -142,8 +142,8 @@ def test_weights_are_what_there_is_to_lose():
     model = UniformGridQ(env="CartPole-v1", bins=2, seed=0).learn(3_000)
     teacher = Teacher(model, model.observations, model.actions)
     states = np.random.default_rng(0).standard_normal((50, 4)).astype(np.float32)
-    labels, weights = teacher.label(states, 50)
-    values = model.learner.action_values(states.astype(float))
+    labels, weights, values = teacher.label(states, 50)
+    np.testing.assert_array_equal(values, model.learner.action_values(states.astype(float)))
     np.testing.assert_array_equal(labels, values.argmax(axis=1))
     np.testing.assert_allclose(weights, values.max(axis=1) - values.min(axis=1))
     assert balanced(np.array([1.0, 1.0, 1.0])).tolist() == [1.0, 1.0, 1.0]
