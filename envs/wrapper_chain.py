@@ -6,6 +6,9 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+# Episodes, at least, that a Monitor of the package's own lists, and a checkpoint of a training
+EPISODES = 10_000
+
 
 def wrappers_of(env: gym.Env) -> Iterator[Any]:
     """The wrappers of an environment, the outermost first."""
@@ -33,6 +36,25 @@ def is_monitor(wrapper: gym.Wrapper) -> bool:
 def find_monitor(env: gym.Env) -> Any | None:
     """The Monitor of Stable-Baselines3 among the wrappers, if there is one."""
     return next(filter(is_monitor, wrappers_of(env)), None)
+
+
+class _Latest(list[float]):
+    """What a Monitor lists of episodes, without those of long ago, which add up to `before`."""
+
+    before = 0.0
+
+    def append(self, one: float) -> None:
+        super().append(one)
+        if len(self) >= 2 * EPISODES:
+            self.before += sum(self[:EPISODES])
+            del self[:EPISODES]
+
+
+def latest_episodes(monitor: Any) -> Any:
+    """A new Monitor that will list the latest episodes alone: a training may make millions."""
+    for name in ("episode_returns", "episode_lengths", "episode_times"):
+        setattr(monitor, name, _Latest())
+    return monitor
 
 
 class _Rewards(list[float]):

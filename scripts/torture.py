@@ -25,7 +25,7 @@ from common.tables import make_console, show_table
 MODULES = (files, numbers, environments, states, threads, resumes, commands, kills)
 ATTACKS: dict[str, Attack] = {name: attack for one in MODULES for name, attack in one.ATTACKS.items()}
 # Trials for which a child is forked.
-BATCH = 50
+BATCH = 500
 # Bad outcomes of one kind that are printed in full.
 SHOWN = 5
 

@@ -92,7 +92,10 @@ def learning_curve(model: "OnlineAlgorithm") -> tuple[Array, Array]:
     env: Any = model.get_env()
     if env is None or not all(env.has_attr(name) for name in ("episode_returns", "episode_lengths")):
         return np.empty(0), np.empty(0)
-    ends = [env.num_envs * np.cumsum(lengths) for lengths in env.env_method("get_episode_lengths")]
+    ends = [
+        env.num_envs * (getattr(lengths, "before", 0.0) + np.cumsum(lengths))
+        for lengths in env.env_method("get_episode_lengths")
+    ]
     steps = np.concatenate(ends).astype(float)
     returns = np.concatenate(env.env_method("get_episode_rewards")).astype(float)
     order = np.argsort(steps, kind="stable")

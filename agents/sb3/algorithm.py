@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import gymnasium as gym
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import is_wrapped
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
 from oda_rl._validation import whole_number
@@ -21,6 +23,7 @@ from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
 from oda_rl.agents.sb3.saving import Saving
 from oda_rl.envs.spaces import check_discrete_action_space
+from oda_rl.envs.wrapper_chain import latest_episodes
 
 if TYPE_CHECKING:
     from oda_rl.agents.learner import Learner
@@ -282,6 +285,8 @@ class OnlineAlgorithm(Saving):
         made = gym.make(env) if isinstance(env, str) else env
         if isinstance(made, gym.vector.VectorEnv):
             made = GymnasiumVecEnv(made)
+        elif isinstance(made, gym.Env) and not is_wrapped(made, Monitor):
+            made = latest_episodes(Monitor(made))
         cls._check_action_space(made.action_space)
         ObservationCodec(made.observation_space)
         return made
@@ -332,11 +337,10 @@ class OnlineAlgorithm(Saving):
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed the environment. The learner's generator is its own; global generators are left alone."""
-        if seed is None:
-            return
-        self.action_space.seed(seed)
-        if self.env is not None:
-            self.env.seed(seed)
+        if seed is not None:
+            self.action_space.seed(seed)
+            if self.env is not None:
+                self.env.seed(seed)
 
     def _read_env_id(self) -> str | None:
         spec = self.env.get_attr("spec")[0] if self.env is not None else None

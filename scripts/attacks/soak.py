@@ -20,8 +20,8 @@ from oda_rl.agents import models
 PARTS, CHUNK = 10, 100_000
 ENV_ID = "oda_rl/CartPole-v1"
 # Turns in which copies of the model of the first part are timed beside copies of that of the last: where
-# in memory its arrays lie makes one copy five per cent slower than another
-TURNS, COPIES = 5, 3
+# in memory its arrays lie makes one copy five per cent slower than another. Turns and seconds at least
+COPIES, TURNS, TIMED = 3, 5, 30.0
 # What there may be more than after the first part: MB, and time of a sample or step
 MOST_MB, SLOWER = 2.0, 0.05
 _rng = np.random.default_rng(0)
@@ -84,7 +84,9 @@ def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
         [copy_of(type(model), content) for _ in range(COPIES)] for content in (early, content_of(model))
     ]
     # in turns, as others may use the machine
-    times = [[[seconds(go_on, each) for each in some] for some in copies] for _ in range(TURNS)]
+    times, end = [], time.process_time() + TIMED
+    while len(times) < TURNS or time.process_time() < end:
+        times.append([[seconds(go_on, each) for each in some] for some in copies])
     saving = min(timeit.repeat(lambda: content_of(model), number=1, repeat=5))
     return used[0], used[-1] - used[0], np.min(times, axis=(0, 2)).tolist(), saving, trouble
 

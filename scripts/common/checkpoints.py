@@ -17,7 +17,7 @@ from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.callback_schedule import NEVER
 from oda_rl.agents.sb3.saving import write_model
-from oda_rl.envs.wrapper_chain import find_monitor
+from oda_rl.envs.wrapper_chain import EPISODES, find_monitor
 
 KEPT = 2
 # What the callbacks must know to go on as if nothing had been
@@ -29,8 +29,6 @@ ATTRIBUTES: dict[type[BaseCallback], tuple[str, ...]] = {
     CodebookCallback: (),
     LogEveryNTimesteps: ("last_time_trigger",),
 }
-# Episodes of each environment that the learning curve goes back
-EPISODES = 100_000
 
 
 class Checkpoints(BaseCallback):

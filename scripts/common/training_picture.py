@@ -7,6 +7,7 @@ import numpy as np
 
 from common.pictures import plt, save
 from oda_rl.agents.callbacks import KeepBestCallback
+from oda_rl.agents.explain.agent_view import learning_curve
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.envs.names import action_names
 from oda_rl.plotting import plot_codebook, plot_learning_curve
@@ -21,12 +22,10 @@ def draw(
 ) -> None:
     """The learning curve, and the codebook in two dimensions, as a picture next to the model."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    lengths = np.concatenate(model.get_env().env_method("get_episode_lengths"))  # type: ignore[union-attr]
-    returns = np.concatenate(model.get_env().env_method("get_episode_rewards"))  # type: ignore[union-attr]
     evaluations: tuple[Any, Any] = ((), ())
     if keeper is not None and keeper.evaluations_timesteps:
         evaluations = (keeper.evaluations_timesteps, np.mean(keeper.evaluations_results, axis=1))
-    plot_learning_curve(np.cumsum(lengths), returns, *evaluations, ax=left)
+    plot_learning_curve(*learning_curve(model), *evaluations, ax=left)
     left.set_title(f"{env_id}: learning")
     learner = model.learner
     n = learner.sizes.n_observed

@@ -5,6 +5,7 @@ import pytest
 from environments import IdentityEnv
 from matplotlib import use
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import SOMQ, FourierSarsa, TileCodingSarsa, TwoTimescaleQ, UniformGridQ
@@ -159,6 +160,17 @@ def test_the_learning_curve_is_that_of_the_monitors(n_envs):
     assert (np.diff(steps) >= 0).all()
     assert steps[-1] <= 1_200
     assert sorted(returns) == sorted(np.concatenate(env.env_method("get_episode_rewards")))
+
+
+def test_the_learning_curve_of_a_long_training_is_that_of_its_latest_episodes(monkeypatch):
+    def train(env):
+        return TwoTimescaleQ(env=env, seed=0, **QUICK).learn(1_200)
+
+    every = train(Monitor(IdentityEnv())).learning_curve()
+    monkeypatch.setattr("oda_rl.envs.wrapper_chain.EPISODES", 10)
+    steps, returns = train(IdentityEnv()).learning_curve()
+    assert 10 <= len(steps) < 20 < len(every[0])
+    np.testing.assert_array_equal([steps, returns], np.array(every)[:, -len(steps) :])
 
 
 def test_the_history_is_drawn_with_the_returns(car):
