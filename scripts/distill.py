@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tyro
 
-from common.teachers import StudentOptions, what_next
+from common.teachers import REFUSED, StudentOptions, what_next
 from oda_rl.agents.distill import distill
 from oda_rl.agents.distill.formulas import formula_table
 
@@ -32,7 +32,7 @@ def main(args: Args) -> int:
     try:
         teacher, env_id = args.load()
         student = distill(teacher, env_id, tensorboard_log=log, **args.passed_on)
-    except (FileNotFoundError, TypeError, ValueError) as error:
+    except REFUSED as error:
         print(f"Cannot distill the model: {error}")
         return 1
     args.finish(student, path)

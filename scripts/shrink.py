@@ -12,7 +12,7 @@ from pathlib import Path
 import tyro
 
 from common.pictures import save
-from common.teachers import StudentOptions, what_next
+from common.teachers import REFUSED, StudentOptions, what_next
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import Front, shrink
 from oda_rl.agents.distill.formulas import draw_page, formula_table
@@ -44,7 +44,7 @@ def main(args: Args) -> int:
     try:
         teacher, env_id = args.load()
         front = shrink(teacher, env_id, tolerance=args.tolerance, **args.passed_on)
-    except (FileNotFoundError, TypeError, ValueError) as error:
+    except REFUSED as error:
         print(f"Cannot shrink the model: {error}")
         return 1
     student = front.smallest(args.tolerance)

@@ -100,6 +100,8 @@ class Distillation:
         self.rng = np.random.default_rng(student.seed)
         asked = Teacher(teacher, student.observations, student.actions)
         env_id: Any = student.env_id
+        if env_id is None:  # an environment that nothing tells how to make another of
+            raise ValueError("env must be the id of a registered environment.")
         self.name = f"{type(teacher).__name__} on {env_id}, distilled"
         config: Any = self.config
         first = int(self.rng.integers(2**30))

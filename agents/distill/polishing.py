@@ -49,7 +49,7 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     Raises
     ------
     ValueError
-        If `steps` is not positive, or the student does not know its environment.
+        If `steps` is not positive, or the student does not know its environment or any teacher.
 
     References
     ----------
@@ -68,6 +68,8 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     env_id: Any = student.env_id
     if env_id is None:
         raise ValueError("student must know its environment: distill it, or load it with one.")
+    if student.learner.n_learned == 0:
+        raise ValueError("student must have been distilled: its table is empty.")
     rng = np.random.default_rng(seed)
     learner, states = student.learner, _states(student, seed)
     tried, chosen = Judge(env_id, EPISODES, seed), Judge(env_id, FOR_CHOICE, seed - FOR_CHOICE)
@@ -115,7 +117,8 @@ class Numbers:
         found = program.action_values(states)
         told = found if program.actions is None else found - found.mean(axis=1, keepdims=True)
         worth = max(float(told.std()), 1e-9)
-        self.units = {"codevectors": wide, "values": worth, "slopes": worth / wide}
+        along = worth / wide[: program.slopes.shape[2]]  # of none in constant cells
+        self.units = {"codevectors": wide, "values": worth, "slopes": along}
         self.chosen = {name: getattr(program, name) != 0.0 for name in self.units}
         self.apart = np.isfinite(program.scale)
 

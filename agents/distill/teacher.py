@@ -55,12 +55,22 @@ class Teacher:
             values, or of the logarithms of its probabilities. 1 if it knows nothing of the kind.
         values : ndarray of shape (n, n_actions), or None
             These, if actions are numbered and it knows them.
+
+        Raises
+        ------
+        ValueError
+            If the environment does not take what the teacher does.
         """
         seen = self._normalise(observations)
         taken = self._act(seen, n)
         if self.actions.is_continuous:
-            return taken.reshape(n, -1).astype(np.float64), np.ones(n), None
-        labels = np.array([self._decided[tuple(np.ravel(one).tolist())] for one in taken])
+            if taken.shape[1] != len(self.actions.centre) or not np.isfinite(taken.astype(float)).all():
+                raise self._refused(taken[0])
+            return taken.astype(np.float64), np.ones(n), None
+        told = [tuple(one.tolist()) for one in taken]
+        if unknown := [one for one in told if one not in self._decided]:
+            raise self._refused(unknown[0])
+        labels = np.array([self._decided[one] for one in told])
         values = self._values(seen, n)
         return labels, np.ones(n) if values is None else np.ptp(values, axis=1), values
 
@@ -77,6 +87,10 @@ class Teacher:
         single = (_row(seen, i) for i in range(n))
         return np.array([np.ravel(self.policy(one)) for one in single])
 
+    def _refused(self, action: Any) -> ValueError:
+        space = self.actions.space
+        return ValueError(f"policy must do what the environment takes, {space}; it did {list(action)}.")
+
     def _values(self, seen: Any, n: int) -> Array | None:
         """Q values or log probabilities of numbered actions (n, n_actions), if the policy knows some."""
         if hasattr(self.policy, "learner"):
@@ -90,10 +104,10 @@ class Teacher:
         with torch.no_grad():
             tensor, _ = inner.obs_to_tensor(seen)
             if hasattr(inner, "q_net"):
-                return inner.q_net(tensor).numpy().astype(np.float64)
+                return inner.q_net(tensor).cpu().numpy().astype(np.float64)
             distribution: Any = inner.get_distribution(tensor).distribution
             logits = getattr(distribution, "logits", None)
-            return None if logits is None else logits.numpy().astype(np.float64)
+            return None if logits is None else logits.cpu().numpy().astype(np.float64)
 
 
 def balanced(weights: Array) -> Array:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import gymnasium as gym
 import tyro
 
 from common.arguments import Count, Positive
@@ -18,6 +19,10 @@ PASSED_ON = (
     *("seed", "max_cells", "local_model", "cells_of", "rounds", "steps_per_round"),
     *("judge", "eval_episodes"),
 )
+
+
+# What is said in a line: a file, a teacher, an environment or an option that is not accepted
+REFUSED = (FileNotFoundError, TypeError, ValueError, gym.error.Error)
 
 
 @dataclass
@@ -104,7 +109,10 @@ def load_teacher(path: Path, algorithm: str | None = None) -> Any:
     told = algorithm or next((name for name in SB3_CLASSES if name.lower() in path.stem.lower()), None)
     if told is None:
         raise ValueError(f"algorithm must be told of {path}: one of {', '.join(SB3_CLASSES)}.")
-    return find_class(told).load(path, device="cpu")
+    try:
+        return find_class(told).load(path, device="cpu")
+    except Exception as error:  # SB3 says in many ways that it is another's
+        raise ValueError(f"{path} is not a model of {told}: {error}") from error
 
 
 def what_next(path: Path, *scripts: str) -> str:

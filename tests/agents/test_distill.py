@@ -237,3 +237,14 @@ def test_what_is_refused():
         shrink(upright, "CartPole-v1", tolerance=2.0)
     with pytest.raises(ValueError, match="max_cells must be"):
         distill(upright, "CartPole-v1", max_cells=0)
+    with pytest.raises(ValueError, match="env must be the id"):
+        distill(lambda state: 5, Wide(), **FEW)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "action"),
+    [("CartPole-v1", 7), ("CartPole-v1", 0.5), ("Pendulum-v1", [np.nan]), ("Pendulum-v1", [0.1, 0.2])],
+)
+def test_what_the_environment_does_not_take_is_refused(env_id, action):
+    with pytest.raises(ValueError, match="policy must do what the environment takes"):
+        distill(lambda _: action, env_id, max_cells=1, **FEW)

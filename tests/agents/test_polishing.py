@@ -1,9 +1,12 @@
 """Polishing: the search, the numbers that it moves, and the episodes by which it judges."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from stable_baselines3.common.evaluation import evaluate_policy
 
+from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import distill, polish
 from oda_rl.agents.distill.evolution import CovarianceAdaptation
 from oda_rl.agents.distill.play import Judge
@@ -69,6 +72,8 @@ def test_the_numbers_of_a_table_go_there_and_back(spinner):
     np.testing.assert_allclose(
         numbers.program(vector).action_values(states), program.action_values(states)
     )
+    constant = replace(program, slopes=program.slopes[:, :, :0])
+    assert len(Numbers(constant, states).vector()) == len(vector) - np.count_nonzero(program.slopes)
     other = numbers.program(vector + 0.1)
     assert other.n_numbers == program.n_numbers
     assert np.abs(other.action_values(states) - program.action_values(states)).max() > 0.01
@@ -87,3 +92,5 @@ def test_polishing_gets_a_better_return(clumsy_student, tmp_path):
     np.testing.assert_array_equal(again.learner.program.slopes, student.learner.program.slopes)
     with pytest.raises(ValueError, match="steps must be"):
         polish(student, steps=0)
+    with pytest.raises(ValueError, match="must have been distilled"):
+        polish(DistilledPolicy(env="CartPole-v1"))

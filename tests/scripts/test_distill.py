@@ -1,5 +1,7 @@
 """`scripts/distill.py`, `scripts/shrink.py` and the pages of `scripts/explain.py`."""
 
+import zipfile
+
 import numpy as np
 import pytest
 from stable_baselines3 import DQN
@@ -33,8 +35,16 @@ def test_a_model_of_sb3_is_distilled_and_shrunk(run, tmp_path):
 
 def test_a_teacher_that_cannot_be_read(run, tmp_path):
     (tmp_path / "who.zip").write_bytes(b"")
-    for path, word in (("who.zip", "algorithm must be told"), ("none.zip", "There is no file")):
-        code, said = run("distill", tmp_path / path, "--env-id", "CartPole-v1")
+    with zipfile.ZipFile(tmp_path / "ppo.zip", "w") as file:
+        file.writestr("notes.txt", "no model")
+    UniformGridQ(env="CartPole-v1", seed=0).save(tmp_path / "grid.npz")
+    for path, word in (
+        ("who.zip", "algorithm must be told"),
+        ("none.zip", "There is no file"),
+        ("ppo.zip", "is not a model of PPO"),
+        ("grid.npz", "Nowhere"),
+    ):
+        code, said = run("distill", tmp_path / path, "--env-id", "Nowhere-v0")
         assert code == 1
         assert word in said
 
