@@ -1,6 +1,7 @@
 """What an interrupt, or another error, leaves of a model that was about to learn: nothing by halves."""
 
-import signal
+# What the functions of `signal` call: these take as long as all else that a single sample does.
+import _signal
 import threading
 from collections.abc import Callable
 from functools import wraps
@@ -41,7 +42,7 @@ def interrupts_wait(learn: Callable[P, R]) -> Callable[P, R]:
     def method(*args: P.args, **options: P.kwargs) -> R:
         before: Any = None
         if threading.current_thread() is threading.main_thread():
-            before = signal.getsignal(signal.SIGINT)
+            before = _signal.getsignal(_signal.SIGINT)
         if not callable(before):
             return learn(*args, **options)
         came: list[tuple[int, FrameType | None]] = []
@@ -51,11 +52,11 @@ def interrupts_wait(learn: Callable[P, R]) -> Callable[P, R]:
             if len(came) > 1:
                 before(number, frame)
 
-        signal.signal(signal.SIGINT, note)
+        _signal.signal(_signal.SIGINT, note)
         try:
             found = learn(*args, **options)
         finally:
-            signal.signal(signal.SIGINT, before)
+            _signal.signal(_signal.SIGINT, before)
         if came:
             before(*came[0])
         return found

@@ -1,7 +1,9 @@
 """What the parameters of estimators may be: one table by their names, for scikit-learn's validation."""
 
+from collections.abc import Callable
 from functools import cache
 from numbers import Integral, Real
+from operator import is_, itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,16 +72,16 @@ FREE = {name for names in _FREE for name in names.split()}
 
 
 @cache
-def _names(cls: Any) -> list[str]:
-    names: list[str] = cls._get_param_names()
-    return names
+def _parameters(cls: Any) -> Callable[[dict[str, Any]], Any]:
+    """What takes the parameters, which are two at least, from attributes."""
+    return itemgetter(*cls._get_param_names())
 
 
 class Checked(BaseEstimator):
     """An estimator whose parameters are checked before it learns, and again when one has changed."""
 
     _own_constraints: ClassVar[dict[str, Any]] = {}
-    _known: tuple[list[Any], Any] | None = None
+    _known: tuple[tuple[Any, ...], Any] | None = None
     _begun: dict[str, Any]
 
     @property
@@ -90,9 +92,10 @@ class Checked(BaseEstimator):
         """The parameters ready for use; raises a ValueError for what they cannot be together."""
         raise NotImplementedError
 
-    def _values(self) -> list[Any]:
+    def _values(self) -> tuple[Any, ...]:
         cls: Any = type(self)
-        return [self.__dict__[name] for name in _names(cls)]
+        found: tuple[Any, ...] = _parameters(cls)(self.__dict__)
+        return found
 
     def _settings(self, begin: bool) -> Any:
         """What `_read_parameters` gives, with the parameters checked.
@@ -103,7 +106,7 @@ class Checked(BaseEstimator):
             Whether learning begins anew; else parameters that are not `FREE` must be as they were.
         """
         values = self._values()
-        if begin or self._known is None or any(map(_differ, values, self._known[0])):
+        if begin or self._known is None or not all(map(is_, values, self._known[0])):
             self._validate_params()
             if "divergence" in self.__dict__:
                 get_divergence(self.__dict__["divergence"])
@@ -125,10 +128,6 @@ class Checked(BaseEstimator):
                         "fit begins anew."
                     )
         self._begun = given
-
-
-def _differ(one: Any, other: Any) -> bool:
-    return one is not other
 
 
 def _same(one: Any, other: Any) -> bool:

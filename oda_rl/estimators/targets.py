@@ -109,10 +109,12 @@ def check_data(
         found: NDArray[Any] = np.zeros(len(samples), dtype=np.int64)
     elif targets == "classes" and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
         samples, found = check_samples(estimator, divergence, X, reset=reset), y
-        check_consistent_length(samples, y)  # whole numbers need no more checks
+        if len(y) != len(samples):  # whole numbers need no more checks
+            check_consistent_length(samples, y)
     elif targets == "outputs" and not reset and _is_as_before(estimator, X) and _is_plain(y, (1, 2)):
         samples, found = check_samples(estimator, divergence, X, reset=reset), np.asarray(y)
-        check_consistent_length(samples, found)
+        if len(found) != len(samples):
+            check_consistent_length(samples, found)
         check_size(found, "y")
     else:
         options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}

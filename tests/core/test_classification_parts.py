@@ -30,7 +30,7 @@ def test_log_joint_is_equation_35():
     distance, label = rng.uniform(0.0, 3000.0, (20, 6)), np.array([0, 2, 1, 0, 2, 2])
     weight, width = rng.dirichlet(np.ones(6)), np.array([0.5, 1.0, 2.0])
     out = np.empty((20, 4))
-    kernels.log_joint(distance, label, np.log(weight), np.append(width, 1.0), 3.0, out)
+    kernels.log_joint(distance, label, weight, np.append(width, 1.0), 3.0, out)
     for c in range(3):
         own = label == c
         terms = np.log(weight[own]) - distance[:, own] / width[c]

@@ -37,15 +37,13 @@ class ClassBook(NamedTuple):
     def log_joint(self, distance: Array) -> Array:
         """log(pi_c p(x | c)) of every sample and class, from the divergences (eq. 35)."""
         d = float(self.codevectors.shape[1])
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(self.weights)
         if len(self.votes) == 0:
             out = np.empty((len(distance), len(self.widths)))
-            kernels.log_joint(distance, self.labels, log_weight, self.widths, d, out)
+            kernels.log_joint(distance, self.labels, self.weights, self.widths, d, out)
             return out
-        cells = log_weight - distance / self.widths[0]
-        top = cells.max(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
+            cells = np.log(self.weights) - distance / self.widths[0]
+            top = cells.max(axis=1, keepdims=True)
             joint = top + np.log(np.exp(cells - top) @ self.votes)
         return np.asarray(joint - 0.5 * d * np.log(self.widths[0]))
 
@@ -100,19 +98,6 @@ def hard_cells(
     return Cells(location.T.copy(), mass, float(weight @ closest), spread.T.copy(), nearest)
 
 
-def cells_of(
-    codevectors: Array, shares: Array, spreads: Array, mass: float, divergence: Divergence
-) -> Cells:
-    """Cells whose distortion is told from their variances, to second order."""
-    spreads = np.broadcast_to(spreads, codevectors.shape)
-    if divergence.name == "squared_euclidean" or len(codevectors) == 0:
-        own = spreads.sum(axis=1)
-    else:
-        scale = np.array([divergence.scale(mu) for mu in codevectors])
-        own = 0.5 * (scale**2 * spreads).sum(axis=1)
-    return Cells(codevectors, shares, mass * float(shares @ own), spreads, np.empty(0, dtype=np.int64))
-
-
 def book_of(
     cells: Sequence[Cells], mass: Array, counts: Array, own: float = 0.0, factor: float = 1.0
 ) -> ClassBook:
@@ -126,7 +111,8 @@ def book_of(
     labels = np.repeat(np.arange(len(parts)), [len(part) for part in parts]).astype(np.int64)
     priors = mass / mass.sum()
     weights = np.concatenate([prior * c.shares for prior, c in zip(priors, cells, strict=True)])
-    widths = factor * widths_of(cells, mass, counts, codevectors.shape[1], own)
+    found = np.array([len(part) for part in parts]), np.array([c.distortion for c in cells])
+    widths = factor * widths_of(*found, mass, counts, codevectors.shape[1], own)
     spreads = np.concatenate([c.spreads for c in cells])
     return ClassBook(codevectors, labels, weights, widths, spreads)
 
@@ -138,22 +124,18 @@ def voting_book(
     votes = np.zeros((len(cells.codevectors), n_classes))
     np.add.at(votes, (cells.nearest, labels), weight)
     mass, counts = np.array([weight.sum()]), np.array([float(len(weight))])
-    widths = factor * widths_of([cells], mass, counts, cells.codevectors.shape[1], 0.0)
-    return with_votes(cells, votes, np.repeat(widths, n_classes))
+    k, d = cells.codevectors.shape
+    widths = factor * widths_of(np.array([k]), np.array([cells.distortion]), mass, counts, d, 0.0)
+    found = ClassBook(cells.codevectors, cells.nearest, cells.shares, widths, cells.spreads)
+    return with_votes(found, votes)
 
 
-def with_votes(cells: Cells, votes: Array, widths: Array) -> ClassBook:
-    """A book from the weights of the classes in its cells, `votes` (K, n_classes)."""
+def with_votes(book: ClassBook, votes: Array) -> ClassBook:
+    """A book of one width with the weights of the classes in its cells, `votes` (K, n_classes)."""
     mixed = votes + half_vote(votes.sum(axis=0, keepdims=True), votes.sum())
     shares = mixed / mixed.sum(axis=1, keepdims=True)
-    return ClassBook(
-        cells.codevectors,
-        shares.argmax(axis=1).astype(np.int64),
-        cells.shares,
-        widths,
-        cells.spreads,
-        shares,
-    )
+    widths = np.repeat(book.widths, votes.shape[1])
+    return book._replace(labels=shares.argmax(axis=1).astype(np.int64), widths=widths, votes=shares)
 
 
 def half_vote(prior: Array, total: Any) -> Array:
@@ -161,17 +143,17 @@ def half_vote(prior: Array, total: Any) -> Array:
     return np.asarray(0.5 * (prior + 1e-12) / (total + 1e-12 * prior.shape[1]))
 
 
-def widths_of(cells: Sequence[Cells], mass: Array, counts: Array, features: int, own: float) -> Array:
-    """Widths of the classes' mixtures: twice the distortion within cells per degree of freedom.
+def widths_of(
+    k: Labels, distortion: Array, mass: Array, counts: Array, features: int, own: float
+) -> Array:
+    """Widths of the classes' mixtures: twice the distortion within their k cells per degree of freedom.
 
     `own` is the power of a class's own width in it, from 0 to 1; the rest is that of all classes.
     """
-    k = np.array([len(part.codevectors) for part in cells])
-    distortion = np.array([part.distortion for part in cells])
     free = np.maximum(counts - k, 0.25 * counts) / np.maximum(counts, 1.0)
     shared = 2.0 * distortion.sum() / max(float(mass @ free) * features, 1e-300)
     if not shared > 1e-200:
-        return np.ones(len(cells))
+        return np.ones(len(k))
     single = 2.0 * distortion / np.maximum(mass * free * features, 1e-300)
     single = np.maximum(single, RELATIVE_WIDTH * shared)
     return np.asarray(shared ** (1.0 - own) * single**own)

@@ -226,7 +226,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
             self._watch = Watch()
         self._session.resume(settings)
         self._session.insert_classes(new)
-        self._tell_later()  # before samples are judged by what there was without them
+        if new:
+            self._tell_later()  # before samples are judged by what there was without them
         self._watch.insert_classes(new)
         self._watched(data)
 

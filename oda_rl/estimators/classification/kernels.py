@@ -19,7 +19,13 @@ import math
 import numpy as np
 
 from oda_rl._jit import kernel
-from oda_rl.codebook.association import EXACT, associate, divergences, index_of_smallest
+from oda_rl.codebook.association import (
+    EXACT,
+    _hessian,
+    associate,
+    divergences,
+    index_of_smallest,
+)
 
 # A share below exp(-700) of the largest is 0 in a float64.
 NO_SHARE = 700.0
@@ -34,16 +40,37 @@ LEAST_SHARE = 1e-3
 
 
 @kernel
-def log_joint(distance, label, log_weight, width, features, out):
+def put_cells(kind, location, weight, spread, start, k, codevectors, weights, spreads):
+    """Copy k cells to those of all classes from the number `start` on, with weights that sum to one.
+
+    `spread` (n_features, capacity) are variances in the cells. Returns the mean divergence from the
+    codevectors, told from the variances, to second order.
+    """
+    total, distortion = 0.0, 0.0
+    for i in range(k):
+        total += weight[i]
+    for i in range(k):
+        weights[start + i] = weight[i] / total
+    for j in range(location.shape[0]):
+        for i in range(k):
+            codevectors[j, start + i] = location[j, i]
+            spreads[j, start + i] = spread[j, i]
+            distortion += 0.5 * weight[i] / total * _hessian(kind, location[j, i]) * spread[j, i]
+    return distortion
+
+
+@kernel
+def log_joint(distance, label, weight, width, features, out):
     """Fill `out` (n_samples, n_classes) with log(pi_c p(x | c)), but for a constant (eqs. 34 and 35).
 
     The density of a class is a mixture over its cells i of p(mu_i) exp(-d(x, mu_i) / width_c),
     normalised like a Gaussian of variance width_c / 2 in `features` (a float) dimensions. `distance` is
-    (n_samples, n_cells), `log_weight` (n_cells,) holds log p(mu_i), `width` is (n_classes,).
+    (n_samples, n_cells), `weight` (n_cells,) holds p(mu_i), `width` is (n_classes,).
     """
     n_classes = out.shape[1]
     largest = np.empty(n_classes)
     total = np.empty(n_classes)
+    log_weight = np.log(weight)
     for t in range(distance.shape[0]):
         largest[:] = -np.inf
         total[:] = 0.0

@@ -4,48 +4,72 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oda_rl.estimators.classification.book import Cells, ClassBook, book_of, cells_of, with_votes
+from oda_rl._types import Array
+from oda_rl.estimators.classification.book import ClassBook, widths_of, with_votes
+from oda_rl.estimators.classification.kernels import put_cells
 from oda_rl.estimators.session import Run
 
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.session import ClassSession
 
+# Locations (n_features, capacity), weights (capacity,) and variances of cells, and how many they are.
+Cells = tuple[Array, Array, Array, int]
+
 
 def book_of_session(session: "ClassSession") -> ClassBook:
     """The cells of all classes, with weights and widths by what has been seen of them."""
-    shared = session.settings.shared
+    shared, choice = session.settings.shared, session.choice
     if not session.is_warm:
         session.scaling = session.moments.scaling(session.settings.scale, session.divergence)
     if not session.is_warm or (shared and session.runs[0].annealer is None):
-        return _first_book(session)
-    mass = np.array([session.mass.sum()]) if shared else session.mass
-    cells = [_cells(session, run, m) for run, m in zip(session.runs, mass, strict=True)]
-    choice = session.choice
+        return _book(session, _first_cells(session), session.mass, session.counts)
+    cells = [_cells(run) for run in session.runs]
     if not shared:
-        return book_of(cells, mass, session.counts, choice.own, choice.factor)
+        return _book(session, cells, session.mass, session.counts, choice.own, choice.factor)
     assert session.runs[0].annealer is not None
-    counts = np.array([session.counts.sum()])
-    widths = np.repeat(book_of(cells, mass, counts).widths, session.n_classes)
+    mass, counts = np.array([session.mass.sum()]), np.array([session.counts.sum()])
     votes = session.runs[0].annealer.codebook["votes"].T.copy()
-    return with_votes(cells[0], votes, choice.factor * widths)
+    return with_votes(_book(session, cells, mass, counts, factor=choice.factor), votes)
 
 
-def _first_book(session: "ClassSession") -> ClassBook:
+def _book(
+    session: "ClassSession",
+    cells: list[Cells],
+    mass: Array,
+    counts: Array,
+    own: float = 0.0,
+    factor: float = 1.0,
+) -> ClassBook:
+    """As `book_of` has them: the cells of all classes, or of one partition."""
+    k = np.array([part[-1] for part in cells])
+    n, d = int(k.sum()), session.n_features
+    codevectors, spreads, weights = np.empty((d, n)), np.empty((d, n)), np.empty(n)
+    distortion, start = np.zeros(len(k)), 0
+    for c, part in enumerate(cells):
+        all_cells = codevectors, weights, spreads
+        distortion[c] = put_cells(session.divergence.kind, *part[:-1], start, part[-1], *all_cells)
+        start += part[-1]
+    labels = np.repeat(np.arange(len(k)), k)
+    weights *= (mass / mass.sum())[labels]
+    widths = factor * widths_of(k, mass * distortion, mass, counts, d, own)
+    return ClassBook(codevectors.T, labels, weights, widths, spreads.T)
+
+
+def _first_cells(session: "ClassSession") -> list[Cells]:
     """Before a stream has warmed up there are the means of the classes."""
     scaled = session.scaling(session.moments.mean)
     within, _ = session.moments.variances()
-    spread = np.diag(session.matrix.T @ within @ session.matrix)[None]
-    cells = []
-    for c, count in enumerate(session.counts):
-        own = slice(c, c + int(count > 0.0))
-        means, mass = scaled[own], session.mass[c]
-        cells.append(cells_of(means, np.ones(len(means)), spread, mass, session.divergence))
-    return book_of(cells, session.mass, session.counts)
+    spread = np.diag(session.matrix.T @ within @ session.matrix)[:, None].copy()
+    means = [np.ascontiguousarray(mean[:, None]) for mean in scaled]
+    return [(m, np.ones(1), spread, int(n > 0.0)) for m, n in zip(means, session.counts, strict=True)]
 
 
-def _cells(session: "ClassSession", run: Run, mass: float) -> Cells:
-    if run.annealer is None and len(run.buffer) == 0:
-        empty = np.empty((0, session.n_features))
-        return Cells(empty, np.empty(0), 0.0, empty, np.empty(0, dtype=np.int64))
-    codevectors, shares, spreads = run.codebook()
-    return cells_of(codevectors, shares, spreads, mass, session.divergence)
+def _cells(run: Run) -> Cells:
+    if run.annealer is not None:
+        book = run.annealer.codebook
+        return book.location, book.weight, book.payload[book.rows("spread")], len(book)
+    if len(run.buffer) == 0:
+        none = np.empty((run.buffer.shape[1], 0))
+        return none, np.empty(0), none, 0
+    found = (np.ascontiguousarray(part.T) for part in run.codebook())
+    return *found, 1  # type: ignore[return-value]

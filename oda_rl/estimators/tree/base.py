@@ -295,9 +295,9 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TreeDensi
             self._units = OutputUnits.of(data, self._flat) if outputs else None
         return data if self._units is None else self._units(data)
 
-    def _values(self) -> list[Any]:
+    def _values(self) -> tuple[Any, ...]:
         template = self._template
-        return super()._values() + (template._values() if isinstance(template, Estimator) else [])
+        return super()._values() + (template._values() if isinstance(template, Estimator) else ())
 
     def _read_parameters(self) -> TreeSettings:
         return TreeSettings.of(self)
