@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import gymnasium as gym
 import matplotlib
 import tyro
 from matplotlib import pyplot as plt
@@ -123,7 +124,7 @@ def main(args: Args) -> int:
         table = explain_policy(model)
         explanation = None if args.observation is None else explain_observation(model, args.observation)
         picture, markdown = write(args, table, explanation)
-    except (FileNotFoundError, ValueError) as error:
+    except (FileNotFoundError, ValueError, gym.error.Error) as error:
         print(f"Cannot explain the model: {error}")
         return 1
     print(policy_sheet(table, args.cells), policy_summary(table), sep="\n\n", end="\n\n")

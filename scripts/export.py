@@ -6,7 +6,6 @@ python scripts/export.py MODEL --to policy.c --digits 5
 
 from common.ending import run_and_exit
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from common.compiled_policy import run_compiled
+from common.exported_policy import run_exported
 from oda_rl._types import Array
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.export import PolicyProgram, export_policy
@@ -70,15 +69,12 @@ def main(args: Args) -> int:
         print(f"Cannot export the model: {error}")
         return 1
     states = draw_states(model, program)
-    print(
-        f"{path}: {len(program.values)} cells, {program.n_numbers:,} numbers, "
-        f"{path.stat().st_size / 1000:.1f} kB; the same action as the agent's in "
-        f"{agreement(model, states, program.decide(states)):.2%} of {STATES:,} states about its cells."
-    )
-    if path.suffix == ".c" and shutil.which("cc"):
-        found, nanoseconds = run_compiled(path, program, states)
+    found, how = run_exported(path, program, states)
+    size = path.stat().st_size / 1000
+    print(f"{path}: {len(program.values)} cells, {program.n_numbers:,} numbers, {size:.1f} kB; {how}.")
+    if found is not None:
         same = agreement(model, states, found)
-        print(f"Compiled with cc: the same in {same:.2%}, and {nanoseconds:.0f} ns a decision.")
+        print(f"The file's action is the agent's in {same:.2%} of {STATES:,} states about its cells.")
     command = NEXT[path.suffix].format(path=path, folder=path.parent, name=path.stem)
     print(f"To decide with it:\n  {command}")
     return 0

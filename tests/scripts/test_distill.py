@@ -31,6 +31,10 @@ def test_a_model_of_sb3_is_distilled_and_shrunk(run, tmp_path):
     assert (tmp_path / "shrunk.page.png").stat().st_size > 1000
     assert run("explain", tmp_path / "shrunk.npz", "--html", tmp_path / "small.html")[0] == 0
     assert "preference" in (tmp_path / "small.html").read_text()
+    elsewhere = ("--env-id", "Nowhere-v0", "--html", tmp_path / "none.html")
+    code, said = run("explain", tmp_path / "shrunk.npz", *elsewhere)
+    assert code == 1
+    assert "Nowhere" in said
 
 
 def test_a_teacher_that_cannot_be_read(run, tmp_path):

@@ -1,5 +1,7 @@
-"""An exported C file, tried out: what it decides, and how long a decision takes."""
+"""An exported file, tried out: what it decides, and, in C, how long a decision takes."""
 
+import runpy
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -36,6 +38,32 @@ NUMBERED = """{{
             int number = policy_decide(states[i]);
             for (int j = 0; j < {size}; j++) decided[i][j] = (double)policy_actions[number][j];
         }}"""
+
+
+def run_exported(path: Path, program: PolicyProgram, states: Array) -> tuple[Array | None, str]:
+    """Let an exported file decide at states (n, d).
+
+    Returns
+    -------
+    decided : ndarray of shape (n,) or (n, size), or None
+        What the environment takes; None if there is nothing here that runs the file.
+    how : str
+        What ran it, or what is missing, and how long a decision took.
+    """
+    if path.suffix == ".py":
+        decide = runpy.run_path(str(path))["decide"]
+        return np.array([decide(state) for state in states.tolist()]), "run by Python"
+    if path.suffix == ".c":
+        if shutil.which("cc") is None:
+            return None, "there is no cc to compile it"
+        found, nanoseconds = run_compiled(path, program, states)
+        return found, f"compiled with cc, {nanoseconds:.0f} ns a decision"
+    try:
+        import onnxruntime
+    except ImportError:
+        return None, "onnxruntime is not installed"
+    session = onnxruntime.InferenceSession(str(path))
+    return session.run(["action"], {"observation": states})[0], "run by onnxruntime"
 
 
 def run_compiled(source: Path, program: PolicyProgram, states: Array) -> tuple[Array, float]:
