@@ -26,7 +26,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from oda_rl._jit import LEAN, inline_kernel, kernel, lean_kernel, vector_kernel
+from oda_rl._jit import LEAN, kernel, lean_kernel, vector_kernel
 
 SQUARED_EUCLIDEAN = 0
 GENERALIZED_KL = 1
@@ -258,84 +258,94 @@ def all_associations(kind, samples, location, weight, n_cells, temperature, out)
         associate(distance, weight, None, n_cells, 0, temperature, EXACT, out[t])
 
 
-@inline_kernel
-def nearest_two(distance, label, wanted, n_cells):
-    """The nearest cell, the first of equals, with its divergence and that of the next best.
-
-    With labels, or None, only cells whose label is `wanted` count.
-    """
-    best, runner_up, nearest = np.inf, np.inf, 0
-    for i in range(n_cells):
-        if label is not None and label[i] != wanted:
-            continue
-        if distance[i] < best:
-            runner_up = best
-            best = distance[i]
-            nearest = i
-        elif distance[i] < runner_up:
-            runner_up = distance[i]
-    return nearest, best, runner_up
-
-
 @kernel
 def assign(kind, samples, labels, centred, location, label, n_cells, nearest, closest, second):
-    """Find the cell of every sample: the nearest codevector (below Theorem 4).
+    """Find the cell of every sample: the nearest codevector (below Theorem 4), the first of equals.
 
     `nearest`, `closest` and `second` (n_samples,) get the cell, the divergence from its codevector, and
     from the next best one. With `labels` and `label`, or None, only cells of a sample's own label count.
-    Without labels, and where the samples are `centred`, squared Euclidean distances of many features are
-    found as matrix products.
+    Without labels, squared Euclidean distances are found for many samples at a time, and where these are
+    `centred` and have many features, as matrix products.
     """
-    if labels is None and centred and is_euclidean(kind) and samples.shape[1] >= PRODUCT_FEATURES:
-        _assign_by_products(samples, location, n_cells, nearest, closest, second)
+    if labels is None and is_euclidean(kind):
+        by_products = centred and samples.shape[1] >= PRODUCT_FEATURES
+        _assign_in_blocks(samples, by_products, location, n_cells, nearest, closest, second)
         return
     distance = np.empty(n_cells)
     for t in range(samples.shape[0]):
         divergences(kind, samples[t], location, 0, n_cells, distance)
-        wanted = 0 if labels is None else labels[t]
-        nearest[t], closest[t], second[t] = nearest_two(distance, label, wanted, n_cells)
+        nearest[t], closest[t], second[t] = 0, np.inf, np.inf
+        for i in range(n_cells):
+            if labels is not None and label[i] != labels[t]:
+                continue
+            if distance[i] < closest[t]:
+                second[t] = closest[t]
+                closest[t] = distance[i]
+                nearest[t] = i
+            elif distance[i] < second[t]:
+                second[t] = distance[i]
+
+
+@lean_kernel
+def _squared_distances(columns, location, n_cells, gap):
+    """Fill `gap` (n_cells, BLOCK) for samples with the coordinates `columns` (n_features, BLOCK)."""
+    for i in range(n_cells):
+        row = gap[i]
+        for t in range(BLOCK):
+            row[t] = 0.0
+        for j in range(columns.shape[0]):
+            column, mu = columns[j], location[j, i]
+            for t in range(BLOCK):
+                difference = column[t] - mu
+                row[t] += difference * difference
+
+
+@lean_kernel
+def _nearest_two(gap, n_cells, nearest, best, runner_up):
+    """The cells with the smallest of `gap` (n_cells, BLOCK), and the two smallest, of each sample."""
+    for t in range(BLOCK):
+        nearest[t], best[t], runner_up[t] = 0, np.inf, np.inf
+    for i in range(n_cells):
+        row = gap[i]
+        for t in range(BLOCK):
+            closer = row[t] < best[t]
+            runner_up[t] = best[t] if closer else min(runner_up[t], row[t])
+            nearest[t] = i if closer else nearest[t]
+            best[t] = row[t] if closer else best[t]
 
 
 @kernel
-def _assign_by_products(samples, location, n_cells, nearest, closest, second):
-    """`assign` with |x|^2 - 2 x mu + |mu|^2, which loses digits unless the mean of x is near zero.
+def _assign_in_blocks(samples, by_products, location, n_cells, nearest, closest, second):
+    """`assign` for squared Euclidean distances, of BLOCK samples at a time.
 
-    The distances returned are computed anew for the cell that was found.
+    Products are |mu|^2 - 2 x mu, which loses digits unless the mean of x is near zero; the distances
+    returned are then computed anew for the cell that was found.
     """
-    codevectors = location[:, :n_cells].copy()
-    norm = np.zeros(n_cells)
-    for j in range(codevectors.shape[0]):
+    d = samples.shape[1]
+    columns, gap = np.zeros((d, BLOCK)), np.zeros((n_cells, BLOCK))
+    codevectors, norm = location[:, :n_cells].copy(), np.zeros(n_cells)
+    cell, best, runner_up = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK), np.empty(BLOCK)
+    for j in range(d):
         for i in range(n_cells):
             norm[i] += codevectors[j, i] * codevectors[j, i]
     for start in range(0, samples.shape[0], BLOCK):
         block = samples[start : start + BLOCK]
-        product = np.dot(block, codevectors)
-        for t in range(block.shape[0]):
-            row = product[t]
+        if by_products:
+            product = np.dot(block, codevectors)
             for i in range(n_cells):
-                row[i] = norm[i] - 2.0 * row[i]
-            cell, best, runner_up = nearest_two(row, None, 0, n_cells)
-            exact = 0.0
-            for j in range(block.shape[1]):
-                exact += (block[t, j] - codevectors[j, cell]) ** 2
-            nearest[start + t] = cell
-            closest[start + t] = exact
-            second[start + t] = exact + (runner_up - best)
-
-
-@kernel
-def number_cells(kind, lowest, rows, start, stop, scale, location, n_cells, ids, distance, found):
-    """Divide the rows from `start` to `stop` by `scale`, and find the numbers `ids` of their cells.
-
-    `found` gets them from its beginning on; `distance` is (capacity,). Returns the first row
-    with a coordinate that is not finite or below `lowest`, or `stop`.
-    """
-    for t in range(start, stop):
-        x = rows[t]
-        for j in range(x.shape[0]):
-            x[j] /= scale[j]
-            if not lowest <= x[j] < np.inf:
-                return t
-        divergences(kind, x, location, 0, n_cells, distance)
-        found[t - start] = ids[index_of_smallest(distance, n_cells)]
-    return stop
+                for t in range(block.shape[0]):
+                    gap[i, t] = norm[i] - 2.0 * product[t, i]
+        else:
+            for t in range(block.shape[0]):
+                for j in range(d):
+                    columns[j, t] = block[t, j]
+            _squared_distances(columns, location, n_cells, gap)
+        _nearest_two(gap, n_cells, cell, best, runner_up)
+        for t in range(block.shape[0]):
+            exact = best[t]
+            if by_products:
+                exact = 0.0
+                for j in range(d):
+                    exact += (block[t, j] - codevectors[j, cell[t]]) ** 2
+            nearest[start + t], closest[start + t] = cell[t], exact
+            second[start + t] = exact + (runner_up[t] - best[t]) if by_products else runner_up[t]

@@ -15,13 +15,11 @@ any EM algorithm", Scandinavian Journal of Statistics 35 (2008), for the strides
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oda_rl._jit import kernel
-from oda_rl.codebook.association import BLOCK, EXACT, associate, curvature, divergences, is_euclidean
+from oda_rl._jit import kernel, lean_kernel
+from oda_rl.codebook.association import BLOCK, EXACT, curvature, decay, divergences, is_euclidean
 from oda_rl.codebook.learning import MIN_LOCATION, MIN_WEIGHT
 
 # Critical temperatures have settled when a turn changes none of them by more than this part of T.
@@ -33,66 +31,90 @@ PATIENCE, STILL = 100.0, 1e-5
 LONGEST_STRIDE = 8.0
 
 
-class _Sums(NamedTuple):
-    """What a turn adds up: masses (K,); sums (2 K, d) of samples, and of samples times projections."""
+@lean_kernel
+def _associate_block(gap, cell_weight, sample_weight, n_cells, temperature, share, least, total):
+    """Fill `share` with association probabilities (eq. 13) times the weights of the samples.
 
-    mass: NDArray[np.float64]
-    moments: NDArray[np.float64]
+    Of a block of samples `gap` (n_cells, BLOCK) has the divergences but for a number for each sample;
+    `least` and `total` (BLOCK,) get the smallest, and sum_i rho_i exp((least - d_i) / T).
+    Loops run over the samples, of which there are more than cells.
+    """
+    limit, inverse = EXACT * temperature, 1.0 / temperature
+    for t in range(BLOCK):
+        least[t], total[t] = gap[0, t], 0.0
+    for i in range(1, n_cells):
+        for t in range(BLOCK):
+            least[t] = min(least[t], gap[i, t])
+    for i in range(n_cells):
+        row, part, own = gap[i], share[i], cell_weight[i]
+        for t in range(BLOCK):
+            excess = row[t] - least[t]
+            near = own * decay(min(excess * inverse, EXACT))
+            part[t] = near if excess < limit else 0.0
+            total[t] += part[t]
+    for i in range(n_cells):
+        part = share[i]
+        for t in range(BLOCK):
+            part[t] *= sample_weight[t] / total[t]
 
 
 @kernel
-def _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, sums, measuring):
-    """Fill `sums` about the first codevector; if `measuring`, return what `measure_phase` averages.
+def _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, moments, measuring):
+    """Fill `moments` (2 n_cells, n_features + 1); if `measuring`, return what `measure_phase` averages.
 
-    `along` (n_features, n_cells) are directions, along which samples are projected.
+    The rows are sums of the samples, and in the last column of ones, by their shares; then of the same
+    times the projections of the samples along the directions `along` (n_features, n_cells). All is about
+    the first codevector.
     """
-    d, location, mass = samples.shape[1], cells.location, sums.mass
-    mass[:], sums.moments[:] = 0.0, 0.0
-    # Codevectors and directions side by side, so that two matrix products do.
-    sides, foot = np.empty((d, 2 * n_cells)), np.zeros(2 * n_cells)
-    for j in range(d):
-        for i in range(n_cells):
+    d, location = samples.shape[1], cells.location
+    moments[:] = 0.0
+    # Of a row (x, 1), codevectors and directions side by side make x mu - |mu|^2 / 2 and projections.
+    sides, distance = np.zeros((2 * n_cells, d + 1)), np.empty(n_cells)
+    for i in range(n_cells):
+        for j in range(d):
             from_first = location[j, i] - location[j, 0]
-            sides[j, i], sides[j, n_cells + i] = from_first, along[j, i]
-            foot[i] += from_first * from_first
-            foot[n_cells + i] += along[j, i] * from_first
-    distance, expected, log_sum = np.empty(n_cells), 0.0, 0.0
-    share, rows = np.empty((BLOCK, 2 * n_cells)), np.empty((BLOCK, d))
+            sides[i, j], sides[n_cells + i, j] = from_first, along[j, i]
+            sides[i, d] -= 0.5 * from_first * from_first
+            sides[n_cells + i, d] -= along[j, i] * from_first
+    expected, log_sum = 0.0, 0.0
+    rows, weight, share = np.empty((BLOCK, d + 1)), np.empty(BLOCK), np.empty((2 * n_cells, BLOCK))
+    gap, least, total = np.empty((n_cells, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for start in range(0, samples.shape[0], BLOCK):
-        n = min(BLOCK, samples.shape[0] - start)
-        for t in range(n):
+        for t in range(BLOCK):  # what is missing of the last block weighs nothing
+            at = min(start + t, samples.shape[0] - 1)
+            weight[t] = sample_weight[at] if at == start + t else 0.0
+            rows[t, d] = 1.0
             for j in range(d):
-                rows[t, j] = samples[start + t, j] - location[j, 0]
-        product = np.dot(rows[:n], sides)
-        for t in range(n):
-            part = share[t]
-            if is_euclidean(kind):
-                own = 0.0
-                if measuring:
-                    for j in range(d):
-                        own += rows[t, j] * rows[t, j]
-                for i in range(n_cells):
-                    distance[i] = own + foot[i] - 2.0 * product[t, i]
-            else:
-                divergences(kind, samples[start + t], location, 0, n_cells, distance)
-            nearest = associate(distance, cells.weight, None, n_cells, 0, temperature, EXACT, part)
-            own = sample_weight[start + t]
-            if measuring:
-                # The nearest cell's share gives the logarithm of the sum over all.
-                ratio = cells.weight[nearest] / part[nearest]
-                log_sum += own * (math.log(ratio) - distance[nearest] / temperature)
-                for i in range(n_cells):
-                    expected += own * part[i] * distance[i]
+                rows[t, j] = samples[at, j] - location[j, 0]
+        product = np.dot(sides, rows.T)
+        if is_euclidean(kind):
+            for t in range(BLOCK):
+                least[t] = 0.0
+                for j in range(d):
+                    least[t] += rows[t, j] * rows[t, j]
             for i in range(n_cells):
-                part[i] *= own
-                mass[i] += part[i]
-                part[n_cells + i] = part[i] * (product[t, n_cells + i] - foot[n_cells + i])
-        sums.moments[:] += np.dot(share[:n].T, rows[:n])
+                for t in range(BLOCK):
+                    gap[i, t] = least[t] - 2.0 * product[i, t]
+        else:
+            for t in range(BLOCK):
+                at = min(start + t, samples.shape[0] - 1)
+                divergences(kind, samples[at], location, 0, n_cells, distance)
+                for i in range(n_cells):
+                    gap[i, t] = distance[i]
+        _associate_block(gap, cells.weight, weight, n_cells, temperature, share, least, total)
+        for t in range(BLOCK if measuring else 0):
+            log_sum += weight[t] * (math.log(total[t]) - least[t] / temperature)
+            for i in range(n_cells):
+                expected += share[i, t] * gap[i, t]
+        for i in range(n_cells):
+            for t in range(BLOCK):
+                share[n_cells + i, t] = share[i, t] * product[n_cells + i, t]
+        moments[:] += np.dot(share, rows)
     return expected, log_sum
 
 
 @kernel
-def _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, sums):
+def _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, moments):
     """One turn: means, weights, and one step of the power method for each axis.
 
     Returns (the largest divergence of a codevector from where it was, the largest change of a critical
@@ -107,21 +129,21 @@ def _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, sums):
         length = max(math.sqrt(length), MIN_LOCATION)
         for j in range(d):
             along[j, i] = axis[j, i] / length * math.sqrt(curvature(kind, location[j, i]))
-    _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, sums, False)
-    total, largest, change, distance = sums.mass.sum(), 0.0, 0.0, np.empty(1)
+    _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, moments, False)
+    total, largest, change, distance = moments[:n_cells, d].sum(), 0.0, 0.0, np.empty(1)
     origin = location[:, 0].copy()
     for i in range(n_cells):
-        mass, shift, old, new = sums.mass[i], 0.0, 0.0, 0.0
+        mass, shift, old, new = moments[i, d], 0.0, 0.0, 0.0
         cells.weight[i] = max(mass / total, MIN_WEIGHT)
         if mass <= 0.0:
             continue
         for j in range(d):
-            place[j], before[j, 0] = origin[j] + sums.moments[i, j] / mass, location[j, i]
+            place[j], before[j, 0] = origin[j] + moments[i, j] / mass, location[j, i]
             shift += along[j, i] * (place[j] - before[j, 0])
         for j in range(d):
             old += axis[j, i] * axis[j, i]
             # The covariance about the new mean, times the direction: E[proj x] - E[proj] E[x]
-            moment = sums.moments[n_cells + i, j] / mass - shift * (place[j] - origin[j])
+            moment = moments[n_cells + i, j] / mass - shift * (place[j] - origin[j])
             axis[j, i] = math.sqrt(curvature(kind, before[j, 0])) * moment
             new += axis[j, i] * axis[j, i]
             location[j, i] = place[j]
@@ -157,11 +179,11 @@ def settle(kind, samples, sample_weight, temperature, tolerance, max_turns, n_ce
     cells change. Returns the turns.
     """
     d, location = samples.shape[1], cells.location
-    sums = _Sums(np.empty(n_cells), np.empty((2 * n_cells, d)))
+    moments = np.empty((2 * n_cells, d + 1))
     origin, step = location[:, :n_cells].copy(), np.zeros((d, n_cells))
     turns = 0
     for turn in range(max_turns):
-        largest, change = _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, sums)
+        largest, change = _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, moments)
         turns = turn + 1
         enough = tolerance if change > 0.0 else max(tolerance, STILL * temperature)
         if largest < enough and change < AXIS_TOLERANCE * temperature:
@@ -182,7 +204,6 @@ def settle(kind, samples, sample_weight, temperature, tolerance, max_turns, n_ce
 def measure_phase(kind, samples, sample_weight, temperature, n_cells, cells):
     """(D, L): the expected distortion (eq. 2), and the mean logarithm of sum_i rho_i exp(-d_i / T)."""
     d, total = samples.shape[1], 0.0
-    sums = _Sums(np.empty(n_cells), np.empty((2 * n_cells, d)))
     expected, log_sum = _add_up(
         kind,
         samples,
@@ -191,7 +212,7 @@ def measure_phase(kind, samples, sample_weight, temperature, n_cells, cells):
         n_cells,
         cells,
         np.zeros((d, n_cells)),
-        sums,
+        np.empty((2 * n_cells, d + 1)),
         True,
     )
     for t in range(samples.shape[0]):

@@ -1,3 +1,5 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """The cells of a fitted partition without scikit-learn's checks: for one sample at a time, quickly."""
 
 from typing import Any
@@ -5,10 +7,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._jit import kernel
 from oda_rl._types import Array
-from oda_rl.codebook.association import all_associations, number_cells
+from oda_rl.codebook.association import all_associations, divergences, index_of_smallest
 from oda_rl.codebook.identities import Birth, Identities
 from oda_rl.estimators.partition import ODAPartition
+
+
+@kernel
+def number_cells(kind, lowest, rows, start, stop, scale, location, n_cells, ids, distance, found):
+    """Divide the rows from `start` to `stop` by `scale`, and find the numbers `ids` of their cells.
+
+    `found` gets them from its beginning on; `distance` is (capacity,). Returns the first row
+    with a coordinate that is not finite or below `lowest`, or `stop`.
+    """
+    for t in range(start, stop):
+        x = rows[t]
+        for j in range(x.shape[0]):
+            x[j] /= scale[j]
+            if not lowest <= x[j] < np.inf:
+                return t
+        divergences(kind, x, location, 0, n_cells, distance)
+        found[t - start] = ids[index_of_smallest(distance, n_cells)]
+    return stop
 
 
 class LiveCells:
