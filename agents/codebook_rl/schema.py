@@ -82,6 +82,10 @@ class _Room(NamedTuple):
         right = phase == names.GROWING or (known and phase == names.LEARNING)
         expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up")
         endless = (*ENDLESS, *((names.NEXT_SLOW,) if self.n_states else ()))
+        never = (
+            phase == names.GROWING or not self.n_states or state["figures"][names.NEXT_SLOW] == np.inf
+        )
+        expect(never, "figures", "have an update of a table's cells", "none")
         finite = np.isfinite(np.delete(state["figures"], endless)).all()
         expect(finite, "figures", "have infinity", "finite numbers")
         cells = state["slow"].get("codebook", state["slow"])

@@ -111,7 +111,10 @@ class CompiledRun:
                 clock[compiled_rollout.BEGINNING] = 0
                 self.cursor[compiled_rollout.ENV] = (e + 1) % len(self.envs)
             total = float(rollout.played[e, compiled_rollout.RETURN])
-            hand_back(env, rollout.state[e], int(clock[compiled_rollout.ELAPSED]), total)
+            if np.isfinite(
+                rollout.state[e]
+            ).all():  # else the step is refused, and the next reset goes on
+                hand_back(env, rollout.state[e], int(clock[compiled_rollout.ELAPSED]), total)
             self.starts[e].rewind_to(int(clock[compiled_rollout.STARTS_USED]))
             self.model.next_actions[e] = self.learner.next_action(e)
         self._stand = True

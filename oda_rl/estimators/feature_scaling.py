@@ -168,7 +168,8 @@ class Moments:
         own = np.diag(within)
         mixed = (1.0 - UNCORRELATED) * within + np.diag(UNCORRELATED * own + FLOOR)
         values, vectors = np.linalg.eigh(mixed)
-        root = np.sqrt(values)
+        # They are from FLOOR on, but for what the rounding of far numbers has made of `within`.
+        root = np.sqrt(np.maximum(values, 0.5 * FLOOR))
         matrix = (vectors / root) @ vectors.T
         inverse = (vectors * root) @ vectors.T
         return Scaling(shift, matrix / width[:, None], inverse * width[None, :])

@@ -27,10 +27,10 @@ from attacks.commands import (
 )
 from attacks.trials import GOOD, Attack, Begin, Found, Verdict
 
-SAVE_FREQ = 1000
+SAVE_FREQ = 500
 TRAIN = (
-    *("train", "--log-dir", "OUT", "--total-timesteps", "12000", "--save-freq", str(SAVE_FREQ)),
-    *("--eval-freq", "3000", "--eval-episodes", "1", *SMALL),
+    *("train", "--log-dir", "OUT", "--total-timesteps", "6000", "--save-freq", str(SAVE_FREQ)),
+    *("--eval-freq", "1500", "--eval-episodes", "1", *SMALL),
 )
 COMPARE = ("compare", "--output", "OUT", *COMPARED, *BRIEFLY, "--n-jobs")
 ACTOR, Q = ("--algorithm", "TwoTimescaleAC", "--env-id"), ("--algorithm", "TwoTimescaleQ", "--env-id")
@@ -72,13 +72,13 @@ def _note_checkpoints(begun: mmap.mmap) -> None:
 
 
 def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: a command gets up to three signals, each at any time, and is given again."""
+    """One trial: a command gets one to three signals, each at any time, and is given again."""
     name = list(RUNS)[number % len(RUNS)]
     expected, seconds = undisturbed(name)
     begun, told = mmap.mmap(-1, 8), []
     with tempfile.TemporaryDirectory() as folder:
         logs = Path(folder)
-        for _ in range(rng.integers(1, 4)):
+        for _ in range(1 + number // len(RUNS) % 3):
             which, after = SIGNALS[rng.integers(3)], float(rng.uniform(0.0, 1.2 * seconds))
             told.append(f"{which.name} after {after:.2f} s")
             begin(name, ", ".join(told))

@@ -43,6 +43,8 @@ class Side(CompiledEnv):
         if state[1] == parameters[0]:
             if parameters[1] != 0.0:
                 observation[1] = parameters[1]
+                if not np.isfinite(parameters[1]):
+                    state[0] = parameters[1]
             if parameters[2] != 0.0:
                 reward = parameters[2]
         return reward, False

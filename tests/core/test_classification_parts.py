@@ -56,6 +56,16 @@ def test_moments_are_those_of_the_classes():
     np.testing.assert_allclose(found.variances()[1], np.diag(total))
 
 
+def test_moments_that_rounding_has_spoilt_give_finite_scalings():
+    moments = Moments(2)
+    moments.insert(0)
+    moments.observe(np.eye(2), np.zeros(2, dtype=np.int64), np.ones(2))
+    moments.scatter[:] = [[1.0, 5.0], [5.0, 1.0]]  # no covariance: a correlation of 5
+    scaling = moments.scaling("auto", get_divergence("squared_euclidean"))
+    assert np.isfinite(scaling.matrix).all()
+    np.testing.assert_allclose(scaling.back(scaling(np.eye(2))), np.eye(2), atol=1e-9)
+
+
 def test_moments_do_not_depend_on_chunks():
     rng = np.random.default_rng(0)
     samples, labels = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)

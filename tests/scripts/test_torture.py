@@ -4,6 +4,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import time
 from pathlib import Path
@@ -113,16 +114,32 @@ def test_edits_are_noticed(module):
         ("DistilledPolicy", "learner/high", -1e308),
         ("DistilledPolicy", "learner/high", -np.inf),
         ("DistilledPolicy", "learner/low", 1e80),
+        ("TwoTimescaleQ, table", "learner/figures", -1.0),
+        ("Tree of outputs", "session/features/maps/0/fitted/map_/fitted/mean_", 1e100),
+        ("Tree, waiting", "parameters/resolutions", 0),
     ],
 )
-def test_ends_of_observations_that_lead_nowhere_are_refused(name, place, value, module):
+def test_numbers_that_lead_nowhere_are_refused(name, place, value, module):
     files, (kind, content) = module("attacks.files"), module("attacks.models").model_bytes(name)
     kind.load(io.BytesIO(content))
     opened = module("attacks.edits").Opened(content)
-    opened.arrays[place] = np.full_like(opened.arrays[place], value)
+    if place in opened.arrays:
+        opened.arrays[place] = np.full_like(opened.arrays[place], value)
+    else:
+        around, _, key = place.rpartition("/")
+        opened.at(around)[key] = value
     found = files._judge(kind, opened.written(), [])
     assert found.verdict == "refused", found
-    assert "learner/" in found.detail
+    assert re.search("learner/|resolution", found.detail)
+
+
+def test_what_a_history_tells_takes_no_memory(module):
+    files, name = module("attacks.files"), "ODAClassifier, stream"
+    kind, content = module("attacks.models").model_bytes(name)
+    opened = module("attacks.edits").Opened(content)
+    opened.at("session/runs/0/1/annealer/history/0")[1] = 10**12  # codevectors
+    found = files._judge(kind, opened.written(), files.honest(name)[0])
+    assert found.verdict == "equal", found
 
 
 def outcomes(attack, numbers):

@@ -157,7 +157,7 @@ def history(
     records = []
     for level in range(max((len(points) for _, points in paths), default=0)):
         points = [(c, points[min(level, len(points) - 1)]) for c, points in paths]
-        numbers = np.repeat([c for c, _ in points], [p.n_codevectors for _, p in points])
+        numbers = np.repeat([c for c, _ in points], [len(p.codevectors) for _, p in points])
         codevectors = np.concatenate([p.codevectors for _, p in points])
         records.append(
             ClassPoint(

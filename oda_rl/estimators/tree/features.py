@@ -8,6 +8,7 @@ import numpy as np
 
 from oda_rl._schema import Either, Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array, Labels
+from oda_rl._validation import LARGEST
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.feature_scaling import NO_SCALING, SCALING, Moments, Scaling
 
@@ -193,7 +194,10 @@ class Features:
         own = [*(given or []), *(None for _ in state["maps"])]
         maps = [None if one is None else restore(one, own[i]) for i, one in enumerate(state["maps"])]
         for one, n in zip(maps, state["n_features"], strict=True):
-            if one is not None and one.transform(np.zeros((1, state["n_raw"]))).shape[1] != n:
-                raise ValueError(f"{one.name} does not give {n} features.")
+            if one is None:
+                continue
+            found = one.transform(np.eye(2, state["n_raw"]))
+            if found.shape[1] != n or not np.abs(found).max() <= LARGEST:
+                raise ValueError(f"{one.name} does not give {n} features up to {LARGEST:g}.")
         scalings = [Scaling(**scaling) for scaling in state["scalings"]]
         return cls(maps, scalings, state["n_raw"], state["n_features"])

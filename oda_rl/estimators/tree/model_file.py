@@ -56,6 +56,7 @@ class StoredTree(TreeEstimator):
         """What a model file holds."""
         schema = declared(cls)
         form = schema.pop("form") | {"classes_?": CLASSES}
+        schema["parameters"] |= dict.fromkeys(("estimator", "resolutions"))  # are stored apart
 
         def estimator(around: Any, sizes: Sizes) -> Schema:
             return (set(KINDS), declared(KINDS[around["estimator"][0]])["parameters"])
