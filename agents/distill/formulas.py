@@ -1,5 +1,6 @@
 """A distilled policy as one page: the formula of each action in each cell."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,16 @@ def formula_table(model: DistilledPolicy, digits: int = 3) -> Table:
         if any(text != "0" for text in texts) or not learner.actions.n_actions > 1:
             columns[name] = texts
     return Table(_title(model, digits), columns, {"states": percent})
+
+
+def with_formulas(model: DistilledPolicy, cells: Table) -> Table:
+    """A table with a row for each cell, found by its column "cell", with the formulas beside it."""
+    told = formula_table(model)
+    told_already = {"cell", "states", *model.learner.program.features}
+    formulas = {
+        f"{name} =": [told[name][i] for i in cells["cell"]] for name in told if name not in told_already
+    }
+    return replace(cells, columns={**cells.columns, **formulas})
 
 
 def draw_page(model: DistilledPolicy, digits: int = 3) -> Any:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.explain.cells import kind_of_cells, known_range
+from oda_rl.agents.explain.cells import ProgramCells, kind_of_cells, known_range
 from oda_rl.envs.names import action_names
 from oda_rl.inspect.model import View
 
@@ -47,6 +47,9 @@ def view_of_agent(
     def values(points: Array) -> Array:
         return np.asarray(learner.state_values(seen.nearest(points[:, :n])))
 
+    reach = None if drawn else _reach(model, learner)
+    if isinstance(cells, ProgramCells):
+        reach = cells.reach(n)  # few cells, each of which tells much of what is about it
     prefers = getattr(cells, "prefers", False)
     return View(
         codevectors=codevectors,
@@ -61,7 +64,7 @@ def view_of_agent(
         decisions=decisions,
         value_name="value of the state" if prefers else "value of the greedy action",
         n_valued=n,
-        reach=None if drawn else _reach(model, learner),
+        reach=reach,
         title=f"{steps:,} steps: {learner.n_cells} cells",
         history=model.history_,
         returns=learning_curve(model),

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl.agents.distill.formulas import formula_table, with_formulas
 from oda_rl.agents.explain.decision import explain_observation
 from oda_rl.agents.explain.reports import (
     explanation_sheets,
@@ -17,6 +18,7 @@ from oda_rl.agents.explain.reports import (
     policy_summary,
 )
 from oda_rl.agents.explain.table import PolicyTable, explain_policy
+from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.inspect.model import View
 from oda_rl.inspect.page import Frame, write_page
 
@@ -151,8 +153,12 @@ def write_report(
         If the model has learned nothing yet, or has no cells.
     """
     table, view = explain_policy(model), model.view()
+    sheet = policy_sheet(table)
     frames: list[Frame] = []
     env_id, about = env_id or model.env_id, [policy_summary(table)]
+    if isinstance(model, DistilledPolicy):
+        sheet = with_formulas(model, sheet)
+        about.append(f"{formula_table(model).title}.")
     title = "An episode"
     if env_id is not None:
         frames, total = play_episode(model, env_id, seed)
@@ -160,7 +166,7 @@ def write_report(
         title = f"An episode with the return {total:.4g}"
     return write_page(
         path,
-        policy_sheet(table),
+        sheet,
         view,
         about=about,
         margins=None if model.actions.is_continuous else _margins(model),

@@ -88,7 +88,11 @@ def test_points_of_a_box(tmp_path):
     states = np.array([[-0.5, 0.02], [-0.5, -0.02]], dtype=np.float32)
     np.testing.assert_allclose(student.predict(states)[0], [[1.0], [-1.0]])
     assert np.isnan(explain_observation(student, states[0]).value)
-    assert "from -1 (blue) to 1 (orange)" in write_report(student, tmp_path / "swing.html").read_text()
+    page = write_report(student, tmp_path / "swing.html").read_text()
+    assert "from -1 (blue) to 1 (orange)" in page
+    # what the one cell computes, and as much of the map as was seen
+    assert formula_table(student)["force"][0] in page
+    np.testing.assert_array_equal(student.view().limits(), student.learner.ranges)
     export_policy(student, tmp_path / "swing.py")
     exported = runpy.run_path(str(tmp_path / "swing.py"))["decide"]
     about = states.astype(float) * [[1.0, 0.1], [0.5, 1.0]]
