@@ -108,8 +108,10 @@ def numbers_of(value: ArrayLike, name: str) -> NDArray[np.float64]:
 def check_scale(scale: ArrayLike, n_features: int) -> NDArray[np.float64]:
     """The scale as an array; raises a ValueError unless it has a positive number for each feature."""
     found = numbers_of(scale, "scale")
-    if found.shape != (n_features,) or not np.all(np.isfinite(found) & (found > 0.0)):
+    right = np.isfinite(found) & (found >= SMALLEST_DEVIATION)
+    if found.shape != (n_features,) or not np.all(right):
         raise ValueError(
-            f"scale must be {n_features} positive numbers, one for each feature, got {scale!r}."
+            f"scale must be {n_features} positive numbers, one for each feature, from "
+            f"{SMALLEST_DEVIATION:g} on, got {scale!r}."
         )
     return found

@@ -79,12 +79,10 @@ class _Room(NamedTuple):
     def fits(self, state: Any, sizes: Sizes) -> None:
         """The codebook is no larger than there is room for, and finite."""
         known, phase = state["warm_up"]["is_known"], int(state["counters"][names.PHASE])
-        right = phase == names.GROWING or (known and phase == names.LEARNING)
-        expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up")
+        right = (phase == names.GROWING and not self.n_states) or (known and phase == names.LEARNING)
+        expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up or for a table")
         endless = (*ENDLESS, *((names.NEXT_SLOW,) if self.n_states else ()))
-        never = (
-            phase == names.GROWING or not self.n_states or state["figures"][names.NEXT_SLOW] == np.inf
-        )
+        never = not self.n_states or state["figures"][names.NEXT_SLOW] == np.inf
         expect(never, "figures", "have an update of a table's cells", "none")
         finite = np.isfinite(np.delete(state["figures"], endless)).all()
         expect(finite, "figures", "have infinity", "finite numbers")

@@ -111,9 +111,8 @@ class CompiledRun:
                 clock[compiled_rollout.BEGINNING] = 0
                 self.cursor[compiled_rollout.ENV] = (e + 1) % len(self.envs)
             total = float(rollout.played[e, compiled_rollout.RETURN])
-            if np.isfinite(
-                rollout.state[e]
-            ).all():  # else the step is refused, and the next reset goes on
+            # Otherwise the step is refused, and a reset follows.
+            if np.isfinite(rollout.state[e]).all():
                 hand_back(env, rollout.state[e], int(clock[compiled_rollout.ELAPSED]), total)
             self.starts[e].rewind_to(int(clock[compiled_rollout.STARTS_USED]))
             self.model.next_actions[e] = self.learner.next_action(e)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._schema import Rules, Schema, Sized
 from oda_rl._types import Array
-from oda_rl._validation import check_scale
+from oda_rl._validation import SMALLEST_DEVIATION, check_scale
 from oda_rl.codebook.annealer import BIFURCATIONS
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES, are_numbered
@@ -272,7 +272,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     def _schema(cls) -> dict[str, Schema]:
         fitted = {
             **FITTED,
-            "scale_?": "float[d] in (0, inf)",
+            "scale_?": f"float[d] in [{SMALLEST_DEVIATION}, inf)",
             "cell_ids_": "count[K]",
             "codevector_labels_": "int[K] in [0, 0]",
             "temperature_": "float in (0, inf]",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from oda_rl._schema import GENERATOR, Rules, Schema, Sized, Sizes, expect, maybe
 from oda_rl._types import Array
+from oda_rl._validation import LARGEST
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK, Codebook
@@ -52,7 +53,7 @@ def run_schema(n: str, payload: str, **others: Schema) -> Schema:
         "n_dropped": "count",
         "rng": GENERATOR,
         "path": [(_NUMBER, _NUMBER, "float[k, n]", _NUMBER, _NUMBER)],
-        "buffer": "float[held, n]",
+        "buffer": f"float[held, n] in [-{LARGEST}, {LARGEST}]",
         "buffer_weight": "float[held] in [0, inf)",
         "codebook": maybe(BOOK),
         "annealer": maybe(ANNEALER),

@@ -9,7 +9,6 @@ import signal
 import struct
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +74,13 @@ class Command:
         self.pid: int = self._process.pid  # type: ignore[assignment]
         os.close(writing)
         os.read(self._reading, 1)  # it can be interrupted from here on
+
+    def signalled(self, which: signal.Signals, after: float) -> Ended:
+        """Its end, with a signal after so many seconds, if it has not ended before."""
+        self._process.join(after)
+        if self._process.exitcode is None:
+            os.kill(self.pid, which)
+        return self.wait()
 
     def wait(self, seconds: float = SECONDS) -> Ended:
         """Its end; what has not ended after so long is killed."""
@@ -227,10 +233,7 @@ def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Fo
     after = float(10.0 ** rng.uniform(-2.0, 0.5))
     begin(name, f"after {after:.2f} s")
     with desk(name) as (words, _, _):
-        command = Command(words)
-        time.sleep(after)
-        os.kill(command.pid, signal.SIGINT)
-        return judge(command.wait())
+        return judge(Command(words).signalled(signal.SIGINT, after))
 
 
 def import_scripts(names: Iterable[str]) -> None:

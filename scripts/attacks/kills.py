@@ -83,9 +83,7 @@ def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
             told.append(f"{which.name} after {after:.2f} s")
             begin(name, ", ".join(told))
             command = start(name, logs, begun)
-            time.sleep(after)
-            os.kill(command.pid, which)
-            ended = command.wait()
+            ended = command.signalled(which, after)
             found = judge(ended)
             if ended.code != -which and found.verdict not in GOOD:
                 return found
@@ -124,9 +122,9 @@ def undisturbed(name: str) -> tuple[dict[str, Any], float]:
     """What the command leaves without signals, and its seconds."""
     for _ in range(2):  # compiles the first time
         with tempfile.TemporaryDirectory() as folder:
-            begun = time.monotonic()
+            began = time.monotonic()
             ended = start(name, Path(folder), mmap.mmap(-1, 8)).wait()
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - began
             found = {key: contents[-1] for key, contents in read(Path(folder)).items()}
         assert ended.code == 0, ended.said
     return found, seconds

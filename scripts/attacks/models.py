@@ -156,7 +156,8 @@ def _use_estimator(model: Any) -> list[Any]:
 def _answers(model: Any) -> list[Any]:
     found = model.predict(X)
     if hasattr(model, "classes_"):
-        found = np.searchsorted(model.classes_, found)
+        places = {each: i for i, each in enumerate(model.classes_.tolist())}
+        found = [places.get(each, -1) for each in found.tolist()]  # rejected samples have no class
     parts = [found]
     for name in ("predict_proba", "transform", "decision_function", "score_samples"):
         if hasattr(model, name):
