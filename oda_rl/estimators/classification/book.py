@@ -68,10 +68,10 @@ def log_probabilities(log_joint: Array) -> Array:
     return np.asarray(np.log(np.maximum(probabilities(log_joint), LEAST)))
 
 
-def log_loss(log_joint: Array, labels: Labels, weight: Array) -> float:
-    """Mean of -log p(c | x), with probabilities no less than `FLOOR`."""
-    p = probabilities(log_joint)[np.arange(len(labels)), labels]
-    return float(np.average(-np.log(np.maximum(p, FLOOR)), weights=weight))
+def log_loss(log_joint: Array, labels: Labels, weight: Array, error: float = 0.0) -> float:
+    """Mean of -log p(c | x), with probabilities no less than `FLOOR`; an `error` costs so much more."""
+    loss, wrong = kernels.loss_and_errors(log_joint, labels, weight, FLOOR)
+    return float(loss + error * wrong)
 
 
 class Cells(NamedTuple):

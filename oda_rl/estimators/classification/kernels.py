@@ -92,6 +92,30 @@ def log_joint(distance, label, weight, width, features, out):
 
 
 @kernel
+def loss_and_errors(log_joint, labels, sample_weight, least):
+    """Means of -log p(c | x), with probabilities of `least` and more, and of wrong classes.
+
+    `log_joint` is (n_samples, n_classes). Where no class is possible, all are as likely.
+    """
+    n_classes = log_joint.shape[1]
+    loss, wrong, mass = 0.0, 0.0, 0.0
+    for t in range(log_joint.shape[0]):
+        row, best = log_joint[t], 0
+        for c in range(1, n_classes):
+            if row[c] > row[best]:
+                best = c
+        p, total = 1.0 / n_classes, 0.0
+        if row[best] > -np.inf:
+            for c in range(n_classes):
+                total += math.exp(row[c] - row[best])
+            p = math.exp(row[labels[t]] - row[best]) / total
+        loss -= sample_weight[t] * math.log(max(p, least))
+        wrong += sample_weight[t] * (best != labels[t])
+        mass += sample_weight[t]
+    return loss / mass, wrong / mass
+
+
+@kernel
 def lvq1(kind, minimum, samples, labels, sample_weight, location, label, count):
     """LVQ1: the nearest codevector moves to the sample if its class is right, else away from it.
 
