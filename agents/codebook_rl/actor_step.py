@@ -7,44 +7,18 @@ import numpy as np
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.beta_policy import draw_point
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
-from oda_rl.agents.codebook_rl.rules.traces import forget
 from oda_rl.agents.codebook_rl.state import (
-    LEARNING,
-    N_BASIS,
     N_DRAWS,
-    PHASE,
     open_memory,
-    open_numbers,
     open_scratch,
     open_units,
 )
-from oda_rl.agents.codebook_rl.step import (
-    activate,
-    begin,
-    count_step,
-    finish,
-    remember,
-    value_of_rows,
-)
-from oda_rl.agents.compiled_rollout import BEGIN, DIVERGED
+from oda_rl.agents.codebook_rl.step import look, observe
+from oda_rl.agents.compiled_rollout import BEGIN
 
 
 @inline_kernel
-def learn_from(state, env, reward, terminated):
-    """Count a step and learn from what the last action led to; False if the values have diverged."""
-    numbers, scratch = open_numbers(state), open_scratch(state)
-    counters, n_basis = numbers.counters, numbers.counters[N_BASIS]
-    bounded = count_step(state, reward, terminated)
-    fine = True
-    if counters[PHASE] == LEARNING:
-        critic = scratch.values.shape[0] * n_basis
-        value = value_of_rows(scratch.sums, critic, n_basis, scratch.z)
-        fine = learn(state, env, bounded, 0.0 if terminated else value)
-    return fine
-
-
-@inline_kernel
-def choose(state, env, draws):
+def choose_number(state, env, draws):
     """Draw a numbered action from the actor."""
     units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
     direction = memory.direction[env]
@@ -70,24 +44,19 @@ def choose_point(state, env, draws):
         memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * u)
 
 
+@inline_kernel
+def choose(state, env, n_found, n_near, value, event, draws):
+    """Draw an action, unless it is recalled."""
+    if event <= BEGIN:
+        if open_units(state).action_centre.shape[0] > 0:
+            choose_point(state, env, draws)
+        else:
+            choose_number(state, env, draws)
+        open_memory(state).exploratory[env] = False  # traces are never cut
+
+
 @lean_kernel
 def observe_actor(state, env, observation, reward, terminated, ended, event, draws):
-    """All that an observation asks for."""
-    memory = open_memory(state)
-    n_found = begin(state, env, observation, reward, event)
-    if n_found < 0:
-        return n_found
-    only = activate(state, n_found)
-    if event < BEGIN and not learn_from(state, env, reward, terminated):
-        return DIVERGED
-    if event == BEGIN or ended:
-        forget(state, env)
-    if not ended:
-        if event <= BEGIN:
-            if open_units(state).action_centre.shape[0] > 0:
-                choose_point(state, env, draws)
-            else:
-                choose(state, env, draws)
-            memory.exploratory[env] = False  # traces are never cut
-        remember(state, env, n_found, only)
-    return finish(state, env, n_found, event, False, ended)
+    """The step of an actor."""
+    told = observation, reward, terminated, ended, event, draws
+    return observe(look, learn, choose, state, env, *told)

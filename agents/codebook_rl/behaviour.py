@@ -6,7 +6,7 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, vector_kernel
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
-from oda_rl.agents.codebook_rl.association import shares_of_all, value_temperature
+from oda_rl.agents.codebook_rl.association import measure, shares_of_all, value_temperature
 from oda_rl.agents.codebook_rl.rules.traces import read_block
 from oda_rl.agents.codebook_rl.state import (
     EPSILON_END,
@@ -26,6 +26,7 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
     open_units,
 )
+from oda_rl.agents.compiled_rollout import BEGIN
 from oda_rl.codebook.association import smallest
 
 # With continuous actions, cells further from the observation than the nearest one by more than so many
@@ -54,8 +55,13 @@ def begins_random(draw, settings, counters):
 
 
 @inline_kernel
-def choose(state, env, draws):
-    """Choose the numbered action of an environment: epsilon-greedy, random actions held."""
+def choose(state, env, n_found, n_near, best, event, draws):
+    """Choose the numbered action of an environment: epsilon-greedy, random actions held.
+
+    Unless it is recalled. Arguments are those that `step.observe` gives.
+    """
+    if event > BEGIN:
+        return
     numbers, units = open_numbers(state), open_units(state)
     memory, scratch = open_memory(state), open_scratch(state)
     random, hold = begins_random(draws[0], numbers.settings, numbers.counters)
@@ -185,7 +191,7 @@ def find_best(state, n_near, draw):
 
 
 @inline_kernel
-def choose_joint(state, env, draws):
+def draw_joint(state, env, draws):
     """Choose the continuous action of an environment: greedy, or anywhere in its space and held.
 
     Leaves it in `scratch.trial`.
@@ -231,3 +237,18 @@ def take_joint(state, n_found, n_near):
     for k in range(n_near):
         scratch.share[scratch.cells[k]] = scratch.partial[k]
     return value
+
+
+@inline_kernel
+def choose_joint(state, env, n_found, n_near, best, event, draws):
+    """Choose or recall the continuous action, and have in `scratch` what is to be remembered with it."""
+    scratch, n_observed = open_scratch(state), open_units(state).centre.shape[0]
+    if event <= BEGIN:
+        draw_joint(state, env, draws)
+    else:
+        for j in range(scratch.trial.shape[0]):
+            scratch.trial[j] = scratch.z[n_observed + j]
+    value = take_joint(state, n_found, n_near)
+    if event <= BEGIN:
+        open_memory(state).exploratory[env] = value < best
+    measure(state, n_found, n_observed + scratch.trial.shape[0])

@@ -2,12 +2,11 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """The compiled step of the codebook agents: find the active cells, learn, choose, move the cells.
 
-One call of `observe_numbered`, or of `observe_joint` where actions are continuous, does all that a
-transition asks for: a step of the learning rule over soft aggregate states and, every so often, one of
-the slow annealer. One search of the codebook serves three times: for the value of the state, for the
-choice of the next action, and for the annealer.
+One call of `observe` does all that a transition asks for: a step of the learning rule over soft
+aggregate states and, every so often, one of the slow annealer. One search of the codebook serves three
+times: for the value of the state, for the choice of the next action, and for the annealer.
 
-The arguments of both, for `oda_rl.agents.compiled_rollout`:
+Its last arguments, for `oda_rl.agents.compiled_rollout`:
 
 - `state`, the table of the groups in `state`; `env`, the index of the environment;
 - `observation` (n_observed,), float64, in its own units; `reward`;
@@ -16,7 +15,7 @@ The arguments of both, for `oda_rl.agents.compiled_rollout`:
   codebook has changed, to find anew which cells are active for what is remembered;
 - `draws` (N_DRAWS + n_joint,), uniform numbers in [0, 1).
 
-They return the next action (0 if actions are continuous), or a code below 0.
+It returns the next action (0 if actions are continuous), or a code below 0.
 """
 
 import math
@@ -31,7 +30,6 @@ from oda_rl.agents.codebook_rl.association import (
     average_rows,
     find_near,
     leverage,
-    measure,
     shares_of_all,
     value_temperature,
 )
@@ -40,7 +38,6 @@ from oda_rl.agents.codebook_rl.behaviour import (
     choose_joint,
     find_best,
     gather_near,
-    take_joint,
 )
 from oda_rl.agents.codebook_rl.codebook_update import update_codebook
 from oda_rl.agents.codebook_rl.rules.q_lambda import learn
@@ -210,14 +207,14 @@ def count_step(state, reward, terminated):
 
 
 @inline_kernel
-def learn_from(state, env, reward, terminated, best_next):
-    """Learn from what the last action led to, or, while the codebook grows, note the reward.
+def learn_from(rule, state, env, reward, terminated, value):
+    """Count a step and, once the codebook has grown, learn from what the last action led to by a rule.
 
-    Returns False if the values have diverged; nothing is learned then.
+    `value` is that of what was observed next. Returns False if the values have diverged.
     """
     bounded = count_step(state, reward, terminated)
     learning = open_numbers(state).counters[PHASE] == LEARNING
-    return not learning or learn(state, env, bounded, 0.0 if terminated else best_next)
+    return not learning or rule(state, env, bounded, 0.0 if terminated else value)
 
 
 @inline_kernel
@@ -246,10 +243,11 @@ def begin(state, env, observation, reward, event):
 
 
 @inline_kernel
-def finish(state, env, n_found, event, paired, ended):
+def finish(state, env, n_found, event, ended):
     """The slow timescale, if it is its turn. Returns the next action, or PAUSED."""
     numbers, memory = open_numbers(state), open_memory(state)
-    counters = numbers.counters
+    counters, n_observed = numbers.counters, open_units(state).centre.shape[0]
+    paired = counters[N_LABELS] > 1 or open_branches(state).location.shape[1] > n_observed
     due = event < BEGIN and counters[STEPS] >= numbers.figures[NEXT_SLOW]
     # A codebook of pairs learns from observations with the action that follows.
     if due and not (paired and ended):
@@ -258,59 +256,62 @@ def finish(state, env, n_found, event, paired, ended):
     return PAUSED if counters[LEVEL_DONE] == 1 and event < BEGIN else memory.action[env]
 
 
-@lean_kernel
-def observe_numbered(state, env, observation, reward, terminated, ended, event, draws):
-    """All that an observation asks for, where actions are numbered."""
-    numbers, memory, scratch = open_numbers(state), open_memory(state), open_scratch(state)
+@inline_kernel
+def observe(look, rule, choose, state, env, observation, reward, terminated, ended, event, draws):
+    """All that an observation asks for. Three kernels tell one kind of agent from another:
+
+    - `look(state, n_found, event, draws)` finds which cells are active. Returns the place of the one
+      that alone is, or -1, how many are near, and the value of the state;
+    - `rule` is the `learn` of a learning rule;
+    - `choose(state, env, n_found, n_near, value, event, draws)` has the next action.
+    """
     n_found = begin(state, env, observation, reward, event)
     if n_found < 0:
         return n_found
-    only = activate(state, n_found)
-    if event < BEGIN:
-        best = scratch.values[index_of_largest(scratch.values)]
-        if not learn_from(state, env, reward, terminated, best):
-            return DIVERGED
-    elif event == BEGIN:
-        memory.held[env] = 0
+    only, n_near, value = look(state, n_found, event, draws)
+    if event < BEGIN and not learn_from(rule, state, env, reward, terminated, value):
+        return DIVERGED
     if event == BEGIN or ended:
+        open_memory(state).held[env] = 0
         forget(state, env)
     if not ended:
-        if event <= BEGIN:
-            choose(state, env, draws)
+        choose(state, env, n_found, n_near, value, event, draws)
         remember(state, env, n_found, only)
-    return finish(state, env, n_found, event, numbers.counters[N_LABELS] > 1, ended)
+    return finish(state, env, n_found, event, ended)
+
+
+@inline_kernel
+def look(state, n_found, event, draws):
+    """Where actions are no part of a location."""
+    numbers, scratch = open_numbers(state), open_scratch(state)
+    only, n_basis = activate(state, n_found), numbers.counters[N_BASIS]
+    critic = scratch.values.shape[0] * n_basis
+    if critic < scratch.sums.shape[0]:
+        value = value_of_rows(scratch.sums, critic, n_basis, scratch.z)
+    else:
+        value = scratch.values[index_of_largest(scratch.values)]
+    return only, 0, value
+
+
+@inline_kernel
+def look_joint(state, n_found, event, draws):
+    """Where they are."""
+    n_near = gather_near(state, n_found)
+    return -1, n_near, find_best(state, n_near, draws[3]) if event <= BEGIN else 0.0
+
+
+@lean_kernel
+def observe_numbered(state, env, observation, reward, terminated, ended, event, draws):
+    """The step by the values of numbered actions."""
+    told = observation, reward, terminated, ended, event, draws
+    return observe(look, learn, choose, state, env, *told)
 
 
 @lean_kernel
 def observe_joint(state, env, observation, reward, terminated, ended, event, draws):
-    """All that an observation asks for, where actions are continuous and part of a location."""
-    memory, scratch = open_memory(state), open_scratch(state)
-    n_found = begin(state, env, observation, reward, event)
-    if n_found < 0:
-        return n_found
-    n_near = gather_near(state, n_found)
-    best = 0.0
-    if event <= BEGIN:
-        best = find_best(state, n_near, draws[3])
-    if event < BEGIN:
-        if not learn_from(state, env, reward, terminated, best):
-            return DIVERGED
-    elif event == BEGIN:
-        memory.held[env] = 0
-    if event == BEGIN or ended:
-        forget(state, env)
-    if not ended:
-        if event <= BEGIN:
-            choose_joint(state, env, draws)
-        else:
-            for j in range(scratch.trial.shape[0]):
-                scratch.trial[j] = scratch.z[open_units(state).centre.shape[0] + j]
-        value = take_joint(state, n_found, n_near)
-        if event <= BEGIN:
-            memory.exploratory[env] = value < best
-        measure(state, n_found, open_branches(state).location.shape[1])
-        remember(state, env, n_found, -1)
-    return finish(state, env, n_found, event, True, ended)
+    """The step by the values of points that are part of a location."""
+    told = observation, reward, terminated, ended, event, draws
+    return observe(look_joint, learn, choose_joint, state, env, *told)
 
 
 @lean_kernel
