@@ -14,7 +14,7 @@ from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import Identities
 from oda_rl.codebook.learning import Pace, anneal
 from oda_rl.codebook.model_learning import Models
-from oda_rl.codebook.schedule import Cooling, Level, Stepsize
+from oda_rl.codebook.schedule import Cooling, Level, Stepsize, begin_level
 
 BIFURCATIONS = ("perturb", "critical", "literal")
 # Above temperature zero a cell moves only for so many times what it serves: where data have jumped.
@@ -78,7 +78,7 @@ class Annealer(StoredAnnealer):
     history : list of Level
         One record per finished temperature.
     at_level_end : callable or None
-        Called when the cells of a temperature are final, before any split; True ends the annealing.
+        Called when the cells of a temperature stand, before any split; True ends the annealing.
     settle : callable or None
         Takes the cells to their equilibrium at a temperature that is finished, or is to be split at.
     phase : ndarray of shape (2,)
@@ -110,8 +110,9 @@ class Annealer(StoredAnnealer):
     array([-3.,  3.])
     """
 
-    # Whether cells may go elsewhere once it is done
+    # Whether cells may go elsewhere once it is done, and whether it is, with K_max of them
     moves_cells: ClassVar[bool] = True
+    ends_when_full: ClassVar[bool] = True
 
     codebook: Codebook
     t_max: float
@@ -268,7 +269,8 @@ class Annealer(StoredAnnealer):
         self.n_merges += merges
         cooled = self.cooling(self.temperature)
         stop = self.at_level_end is not None and self.at_level_end()
-        self.done = stop or len(book) >= self.max_codevectors or cooled < self.t_min
+        full = self.ends_when_full and len(book) >= self.max_codevectors
+        self.done = stop or full or cooled < self.t_min
         k, seen = len(book), self.n_samples_seen
         self._number_cells()
         met = () if self.done else self._split(cooled)
@@ -332,17 +334,16 @@ class Annealer(StoredAnnealer):
 
     def _begin_level(self) -> None:
         # A cell that has never split does not depend on the temperature.
-        if self.memory == 0:
-            self.n = 1
-        elif len(self.codebook) > 1:
-            self.n = 1 + min(self.n - 1, self.memory * len(self.codebook))
+        self.n, *_ = self._level(n_first=min(1, self.memory))
         self.level_begun = self.n
         self.distortion = 0.0
         self.phase[:] = 0.0
         self._begin_check()
 
     def _begin_check(self) -> None:
-        book = self.codebook
-        self.reference = book.location.copy()
-        self.check_interval = max(self.min_samples, self.check_every * len(book))
-        self.level_length = self.n + max(self.min_samples, self.max_samples * len(book))
+        self.reference = self.codebook.location.copy()
+        _, self.check_interval, self.level_length = self._level(n_first=len(self.codebook))
+
+    def _level(self, n_first: int) -> Any:
+        per_cell = self.memory, self.check_every, self.max_samples
+        return begin_level(self.n, len(self.codebook), n_first, *per_cell, self.min_samples)

@@ -1,13 +1,15 @@
 """Batch deterministic annealing, in NumPy: the algorithm behind `DeterministicAnnealing`."""
 
 import time
+from typing import Any, ClassVar
 
 import numpy as np
 
 from oda_rl._types import Array
+from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
-from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
-from oda_rl.codebook.schedule import Cooling, PathPoint, first_and_last_temperature
+from oda_rl.codebook.divergences import SMALLEST_SQUARE
+from oda_rl.codebook.schedule import PathPoint
 
 
 def associations(samples: Array, book: Codebook, temperature: float) -> Array:
@@ -42,57 +44,51 @@ def converge(
     return share, turns
 
 
-def anneal_batch(
-    samples: Array,
-    weight: Array,
-    divergence: Divergence,
-    t_max: float | str,
-    t_min: float | str,
-    cooling: Cooling,
-    max_codevectors: int,
-    tol_converge: float,
-    tol_merge: float,
-    perturbation: float,
-    max_iter: int,
-) -> tuple[Array, list[PathPoint]]:
-    """All temperatures from `t_max` to `t_min`; parameters as for `DeterministicAnnealing`.
+class BatchAnnealer(Annealer):
+    """An `Annealer` that takes in all samples at once: one call of `observe` is one temperature.
 
-    The weights of the samples sum to one. Returns the codevectors at the last temperature, and one
-    record per temperature.
+    With all of `max_codevectors` it goes on to the last temperature. The weights of the samples sum to
+    one; `max_iter` are the turns at one temperature, at most.
     """
-    begun = time.perf_counter()
-    critical, mean, _, _ = divergence.moments(samples, weight)
-    book = Codebook(samples.shape[1], divergence=divergence)
-    book.add(mean)
-    temperature, last = first_and_last_temperature(t_max, t_min, critical)
-    if last > temperature:
-        raise ValueError(f"t_min <= t_max is needed, got t_min={last}, t_max={temperature}.")
-    history: list[PathPoint] = []
-    seen = 0
-    while True:
-        tolerance = tol_converge * temperature
-        share, turns = converge(samples, weight, book, temperature, tolerance, max_iter)
-        seen += turns * len(samples)
-        if book.merge_close(tol_merge * temperature) > 0:
-            share = associations(samples, book, temperature) * weight[:, None]
-        codevectors, met, cooled = book.codevectors, np.empty(0), cooling(temperature)
-        distortion = float(weight @ divergence(samples, codevectors).min(axis=1))
-        if cooled >= last and len(book) < max_codevectors:
-            for i, column in enumerate(share.T):
-                if column.sum() > SMALLEST_SQUARE:  # a cell that no sample belongs to does not split
-                    book.axis[:, i] = divergence.moments(samples, column)[2]
-            met = book.split_critical(cooled, max_codevectors, perturbation)
-        split = tuple(met.tolist())
-        seconds = time.perf_counter() - begun
-        expected = float(np.sum(share * divergence(samples, codevectors)))
+
+    ends_when_full: ClassVar[bool] = False
+    max_iter: int = 100
+
+    def run(self, samples: Array, weight: Array) -> list[PathPoint]:
+        """All temperatures; returns a record of each, the last of which has the final codevectors."""
+        begun = time.perf_counter()
+        path: list[tuple[Any, ...]] = []
+        self.at_level_end = lambda: path.append((*self._look(samples, weight), time.perf_counter()))
+        while not self.done:
+            self.observe(samples, None, weight)
+        return [
+            PathPoint(
+                *(level.temperature, level.n_codevectors, distortion, level.n_samples_seen),
+                *(seconds - begun, level.critical_temperatures, codevectors, expected, entropy),
+            )
+            for level, (distortion, codevectors, expected, entropy, seconds) in zip(
+                self.history, path, strict=True
+            )
+        ]
+
+    def _advance(
+        self, samples: Array, targets: Any, labels: Any, sample_weight: Array, *_: Any
+    ) -> tuple[int, bool]:
+        tolerance, own = self.tol_converge * self.temperature, (self.codebook, self.temperature)
+        self._share, turns = converge(samples, sample_weight, *own, tolerance, self.max_iter)
+        self.n_samples_seen += (turns - 1) * len(samples)  # the last ones are counted anyway
+        return len(samples), True
+
+    def _look(self, samples: Array, weight: Array) -> tuple[float, Array, float, float]:
+        """Distortion, codevectors, D and H of this temperature; cells get axes, to be split along."""
+        book, divergence = self.codebook, self.codebook.divergence
+        share, distance = self._share, divergence(samples, book.codevectors)
+        if share.shape[1] > len(book):  # some have merged
+            share = associations(samples, book, self.temperature) * weight[:, None]
+        for i, column in enumerate(share.T if len(book) < self.max_codevectors else ()):
+            if column.sum() > SMALLEST_SQUARE:  # a cell that no sample belongs to does not split
+                book.axis[:, i] = divergence.moments(samples, column)[2]
         part = share / weight[:, None]
         entropy = -float(np.sum(share * np.log(np.where(part > 0.0, part, 1.0))))
-        history.append(
-            PathPoint(
-                *(temperature, len(codevectors), distortion, seen, seconds, split, codevectors),
-                *(expected, entropy),
-            )
-        )
-        if cooled < last:
-            return codevectors, history
-        temperature = cooled
+        distortion = float(weight @ distance.min(axis=1))
+        return distortion, book.codevectors, float(np.sum(share * distance)), entropy

@@ -20,7 +20,7 @@ from oda_rl.codebook.association import curvature, divergences, index_of_smalles
 from oda_rl.codebook.events import merge_close, prune_idle, split_critical
 from oda_rl.codebook.learning import Pace, anneal
 from oda_rl.codebook.lloyd import move_to_means, quench
-from oda_rl.codebook.schedule import FIRST_TEMPERATURE, cool
+from oda_rl.codebook.schedule import FIRST_TEMPERATURE, begin_level_compiled, cool
 
 # Turns of the power method; what it misses of the eigenvalue the first temperature has to spare.
 POWER_TURNS, POWER_TOLERANCE = 20, 1e-2
@@ -234,11 +234,9 @@ def grow(kind, minimum, samples, labels, weight, order, rule, cells):
     if critical <= 0.0:
         reason, max_samples = COLD, 0
     while seen < max_samples:
-        if n_cells > n_labels:
-            n = 1 + min(n - 1, memory * n_cells)
+        per_cell = memory, rule.samples_per_cell // 2, rule.samples_per_cell
+        n, check_every, length = begin_level_compiled(n, n_cells, n_labels, *per_cell, rule.min_samples)
         distortion, reference = 0.0, cells.location.copy()
-        check_every = max(rule.min_samples, (rule.samples_per_cell // 2) * n_cells)
-        length = n + max(rule.min_samples, rule.samples_per_cell * n_cells)
         tolerance = rule.tol_converge * temperature
         pace = Pace(temperature, rule.a, rule.b, n - 1, check_every, tolerance, length)
         finished = False

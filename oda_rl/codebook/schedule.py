@@ -23,8 +23,20 @@ def _cool(temperature, factor, by_lambda):
     return fraction / (1.0 - fraction)
 
 
+def begin_level(n, n_cells, n_first, memory, between_checks, at_most, min_samples):
+    """Where a temperature begins: (n, samples between two checks, the n at which it ends).
+
+    `n` samples were behind the stepsizes; of several cells, more than `n_first`, `memory` for each are
+    remembered. Samples are counted per cell, and are no fewer than `min_samples` in all.
+    """
+    if n_cells > n_first:
+        n = 1 + min(n - 1, memory * n_cells)
+    return n, max(min_samples, between_checks * n_cells), n + max(min_samples, at_most * n_cells)
+
+
 # The same for compiled code.
 cool = lean_kernel(_cool)
+begin_level_compiled = lean_kernel(begin_level)
 
 
 @dataclass(frozen=True)

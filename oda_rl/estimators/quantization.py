@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl._validation import numbers_of
-from oda_rl.codebook.batch_annealing import anneal_batch
+from oda_rl.codebook.batch_annealing import BatchAnnealer
+from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import quantize
-from oda_rl.codebook.schedule import Cooling, PathPoint, Stepsize
+from oda_rl.codebook.schedule import Cooling, PathPoint, Stepsize, first_and_last_temperature
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator
 from oda_rl.estimators.lvq import LVQ
@@ -266,22 +267,26 @@ class DeterministicAnnealing(CodebookEstimator):
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         cooling = self._settings(begin=True)
         samples, weight = self._check_weighted(X, sample_weight, reset=True)
-        codevectors, self.history_ = anneal_batch(
-            samples,
-            weight / weight.sum(),
-            self._divergence,
-            t_max=self.t_max,
-            t_min=self.t_min,
-            cooling=cooling,
+        shares = weight / weight.sum()
+        critical, mean, _, _ = self._divergence.moments(samples, shares)
+        book = Codebook(samples.shape[1], divergence=self._divergence)
+        book.add(mean)
+        annealer = BatchAnnealer(
+            book,
+            *first_and_last_temperature(self.t_max, self.t_min, critical),
+            cooling,
             max_codevectors=self.max_codevectors,
             tol_converge=self.tol_converge,
             tol_merge=self.tol_merge,
+            min_weight=0.0,
             perturbation=self.perturbation,
-            max_iter=self.max_iter,
+            seed=0,
         )
-        self._set_codebook(codevectors, samples, weight)
+        annealer.max_iter = self.max_iter
+        self.history_ = annealer.run(samples, shares)
         last: PathPoint = self.history_[-1]
-        self.n_codevectors_ = len(codevectors)
+        self._set_codebook(last.codevectors, samples, weight)
+        self.n_codevectors_ = last.n_codevectors
         self.temperature_ = last.temperature
         self.n_samples_seen_ = last.n_samples_seen
         self.n_iter_ = self.n_samples_seen_ // len(samples)
