@@ -14,8 +14,7 @@ from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
-from oda_rl.estimators.constraints import Checked
-from oda_rl.estimators.parameters import declared, restored, stored
+from oda_rl.estimators.parameters import Checked, declared, restored, stored
 from oda_rl.estimators.progress import Progress, telling
 from oda_rl.estimators.targets import check_samples
 from oda_rl.inspect.model import InspectMixin

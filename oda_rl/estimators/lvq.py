@@ -13,9 +13,8 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, VARIANTS, check_variant, learn
-from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.feature_scaling import NO_SCALING
-from oda_rl.estimators.parameters import declared
+from oda_rl.estimators.parameters import choice, declared
 from oda_rl.estimators.targets import Data, make_place
 
 STATE = ("_location", "_labels", "_count", "n_samples_seen_")
@@ -73,7 +72,7 @@ class LVQ(CodebookClassifier):
 
     Examples
     --------
-    >>> from oda_rl.estimators.quantization import LVQ
+    >>> from oda_rl.quantization import LVQ
     >>> X = [[0.0], [0.2], [4.0], [4.2]]
     >>> LVQ(1, random_state=0).fit(X, ["low", "low", "high", "high"]).predict([[1.0], [3.0]])
     array(['low', 'high'], dtype='<U4')

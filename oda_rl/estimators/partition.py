@@ -17,10 +17,9 @@ from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.clusters import ClustersMixin
 from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator
-from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import scale_by
-from oda_rl.estimators.parameters import declared
+from oda_rl.estimators.parameters import choice, declared
 from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
@@ -139,8 +138,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
 
     See Also
     --------
-    oda_rl.estimators.quantization.StochasticVQ : The same learning rule at temperature zero, K given.
-    oda_rl.estimators.quantization.DeterministicAnnealing : The batch algorithm.
+    oda_rl.quantization.StochasticVQ : The same learning rule at temperature zero, K given.
+    oda_rl.quantization.DeterministicAnnealing : The batch algorithm.
     sklearn.cluster.MiniBatchKMeans : K-means from batches.
 
     Notes

@@ -13,8 +13,7 @@ from oda_rl import storage
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Schema, Sizes
 from oda_rl._validation import LARGEST, RESCALE, check_size, check_weights, warn_of_scales
-from oda_rl.estimators.constraints import POSITIVE, Checked, choice
-from oda_rl.estimators.parameters import declared, restored, stored
+from oda_rl.estimators.parameters import POSITIVE, Checked, choice, declared, restored, stored
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
 from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
 from oda_rl.rkhs.machine import Array, KernelMachine, machine_schema

@@ -12,7 +12,7 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl.codebook.book import Codebook
-from oda_rl.estimators.literal import LiteralAnnealer
+from oda_rl.papers import LiteralAnnealer
 
 # S^ of the paper, for position, velocity, angle and its velocity, and its forces
 LIMITS = np.array([1.0, 4.0, 1.0, 4.0])

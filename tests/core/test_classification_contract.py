@@ -3,7 +3,7 @@
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oda_rl import ODAClassifier
-from oda_rl.estimators.quantization import LVQ
+from oda_rl.quantization import LVQ
 
 ORDER = (
     "samples are learned from one after the other in a random order, so that leaving one out or "

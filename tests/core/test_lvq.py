@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.estimators.classification import kernels
-from oda_rl.estimators.quantization import LVQ
+from oda_rl.quantization import LVQ
 
 
 def naive_lvq1(samples, labels, codevectors, own):

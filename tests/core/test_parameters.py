@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import oda_rl
-from oda_rl.estimators import quantization
+from oda_rl import quantization
 
 NAMED = [oda_rl, quantization]
 CLASSES = {getattr(module, name) for module in NAMED for name in module.__all__}

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oda_rl import ODAPartition
-from oda_rl.estimators.quantization import DeterministicAnnealing, StochasticVQ
+from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
 
 ORDER = (
     "samples are learned from one after the other in a random order, so that leaving one out or "

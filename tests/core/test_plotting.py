@@ -12,7 +12,6 @@ from PIL import Image  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
 
 from oda_rl import ODAClassifier, ODAPartition, ODARegressor  # noqa: E402
-from oda_rl.estimators.quantization import StochasticVQ  # noqa: E402
 from oda_rl.plotting import (  # noqa: E402
     View,
     animate_codebook,
@@ -23,6 +22,7 @@ from oda_rl.plotting import (  # noqa: E402
     plot_policy_map,
     plot_value_map,
 )
+from oda_rl.quantization import StochasticVQ  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from oda_rl.estimators.quantization import DeterministicAnnealing, StochasticVQ
+from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 3.0]])
 

@@ -16,12 +16,11 @@ from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
 from oda_rl.estimators.classification.fitting import fit_classes
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.classification.session_schema import session_schema
 from oda_rl.estimators.classification.settings import ClassSettings
-from oda_rl.estimators.constraints import AUTO, COUNT, choice
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import SCALES
-from oda_rl.estimators.parameters import declared
+from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
+from oda_rl.estimators.session_schema import class_session_schema
 from oda_rl.estimators.targets import Data
 
 CONSTRAINTS = {
@@ -139,7 +138,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     See Also
     --------
-    oda_rl.estimators.quantization.LVQ : Learning vector quantization, K given.
+    oda_rl.quantization.LVQ : Learning vector quantization, K given.
 
     Notes
     -----
@@ -286,7 +285,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
-        return declared(cls) | {"session": session_schema, "watch": watch_schema("classifier")}
+        return declared(cls) | {"session": class_session_schema, "watch": watch_schema("classifier")}
 
     def _get_state(self) -> dict[str, Any]:
         return {"session": self._session.get_state(), "watch": self._watch.get_state()}

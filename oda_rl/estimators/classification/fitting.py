@@ -6,12 +6,12 @@ from typing import Any
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks
 from oda_rl.estimators.classification.book import Cells, log_loss
 from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
-from oda_rl.estimators.classification.pooling import fit_logits
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
     WIDTHS,
     Choice,
     choose,
+    fit_logits,
     log_joint_of,
 )
 from oda_rl.estimators.progress import begin_stage

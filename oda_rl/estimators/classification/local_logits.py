@@ -10,7 +10,6 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from oda_rl._schema import Schema, Sizes, maybe
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
@@ -20,10 +19,9 @@ from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Scaling
 from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
-from oda_rl.estimators.regression.session_schema import model_run_schema
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, data_schema, make_place
+from oda_rl.estimators.targets import Data, make_place
 
 # Features are mapped to a normal by their ranks, of which so many are known, and clipped at LIMIT.
 KNOTS, LIMIT = 200, 3.0
@@ -270,15 +268,3 @@ class LocalLogits:
             self.run.set_state(state["run"])
             assert isinstance(self.run.annealer, ModelAnnealer)
             self.run.annealer.softness = self.run.softness
-
-
-def logits_schema(around: Any, sizes: Sizes) -> Schema:
-    """What `LocalLogits.get_state` gives, with d features and C classes."""
-    sizes |= {"m": sizes["C"], "q": sizes["d"] + 1}
-    return {
-        "density": "float in [0, inf)",
-        "logits": "float in [0, inf)",
-        "knots": maybe("float[knots, d]"),
-        "waiting": data_schema("classifier"),
-        "run": maybe(model_run_schema(True, "0")),
-    }

@@ -8,13 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl import storage
 from oda_rl._schema import Schema
-from oda_rl.estimators.constraints import choice
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
-from oda_rl.estimators.parameters import declared, may_be_flat, restored
+from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
 from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
-from oda_rl.estimators.regression.session_schema import regression_schema
+from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, check_data
 

@@ -1,4 +1,4 @@
-"""The local models of a fit, learned once more when the cells stand."""
+"""The local models of a fit, learned once more when the cells stand, and the errors that they leave."""
 
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Passes of models of the user's own over the samples.
 OWN_EPOCHS = 10
+# The errors of all samples count in each cell as those of so many.
+BORROWED = 5.0
 
 
 def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
@@ -74,3 +76,31 @@ def refit_own(run: "RegressionRun", standard: Array, weight: Array) -> None:
                 own = np.ascontiguousarray(theta[:, i])
                 part = float(min(1.0, weight[t] * share[t, i]))
                 theta[:, i] = run.own.update(own, standard[t, :d], standard[t, d:], part)
+
+
+def noise_of(residuals: Array, weight: Array, share: Array, expected: float) -> Array:
+    """Mean squared errors to be expected in the cells, for each output.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_samples, n_outputs)
+        What a fit leaves of its own samples: too little, as these have told the fit.
+    weight : ndarray of shape (n_samples,)
+        Of the samples.
+    share : ndarray of shape (n_samples, n_cells)
+        Of the cells in the samples.
+    expected : float
+        The mean squared error of new samples, summed over outputs, by cross-validation; infinite if it
+        is not known.
+
+    Returns
+    -------
+    ndarray of shape (n_outputs, n_cells)
+    """
+    squared = residuals**2
+    overall = weight @ squared / weight.sum()
+    own = share * weight[:, None]
+    found = (squared.T @ own + BORROWED * overall[:, None]) / (own.sum(axis=0) + BORROWED)
+    left = float(overall.sum())
+    more = expected / left if left > 0.0 and np.isfinite(expected) else 1.0
+    return np.asarray(max(more, 1.0) * found)

@@ -16,9 +16,8 @@ from oda_rl.estimators.regression.local_models import (
     LocalModel,
     ModelAnnealer,
 )
-from oda_rl.estimators.regression.noise import noise_of
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
-from oda_rl.estimators.regression.refit import refit, refit_own
+from oda_rl.estimators.regression.refit import noise_of, refit, refit_own
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 

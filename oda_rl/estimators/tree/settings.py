@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 
 from oda_rl._validation import check_at_least
 from oda_rl.estimators.classification import ODAClassifier
-from oda_rl.estimators.constraints import CONSTRAINTS
+from oda_rl.estimators.parameters import CONSTRAINTS
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.regression import ODARegressor
 from oda_rl.estimators.settings import Settings
