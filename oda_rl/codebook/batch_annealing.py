@@ -57,18 +57,18 @@ class BatchAnnealer(Annealer):
     def run(self, samples: Array, weight: Array) -> list[PathPoint]:
         """All temperatures; returns a record of each, the last of which has the final codevectors."""
         begun = time.perf_counter()
-        path: list[tuple[Any, ...]] = []
-        self.at_level_end = lambda: path.append((*self._look(samples, weight), time.perf_counter()))
+        path: list[PathPoint] = []
+
+        def look() -> bool:
+            path.append(self._look(samples, weight, time.perf_counter() - begun))
+            return False
+
+        self.at_level_end = look
         while not self.done:
             self.observe(samples, None, weight)
         return [
-            PathPoint(
-                *(level.temperature, level.n_codevectors, distortion, level.n_samples_seen),
-                *(seconds - begun, level.critical_temperatures, codevectors, expected, entropy),
-            )
-            for level, (distortion, codevectors, expected, entropy, seconds) in zip(
-                self.history, path, strict=True
-            )
+            point._replace(critical_temperatures=level.critical_temperatures)
+            for point, level in zip(path, self.history, strict=True)
         ]
 
     def _advance(
@@ -79,8 +79,8 @@ class BatchAnnealer(Annealer):
         self.n_samples_seen += (turns - 1) * len(samples)  # the last ones are counted anyway
         return len(samples), True
 
-    def _look(self, samples: Array, weight: Array) -> tuple[float, Array, float, float]:
-        """Distortion, codevectors, D and H of this temperature; cells get axes, to be split along."""
+    def _look(self, samples: Array, weight: Array, seconds: float) -> PathPoint:
+        """The record of this temperature but for its splits; cells get axes, to be split along."""
         book, divergence = self.codebook, self.codebook.divergence
         share, distance = self._share, divergence(samples, book.codevectors)
         if share.shape[1] > len(book):  # some have merged
@@ -91,4 +91,7 @@ class BatchAnnealer(Annealer):
         part = share / weight[:, None]
         entropy = -float(np.sum(share * np.log(np.where(part > 0.0, part, 1.0))))
         distortion = float(weight @ distance.min(axis=1))
-        return distortion, book.codevectors, float(np.sum(share * distance)), entropy
+        return PathPoint(
+            *(self.temperature, len(book), distortion, self.n_samples_seen, seconds, ()),
+            *(book.codevectors, float(np.sum(share * distance)), entropy),
+        )

@@ -20,11 +20,68 @@ from oda_rl.estimators.targets import check_samples
 from oda_rl.inspect.model import InspectMixin
 
 
-class Estimator(InspectMixin, Checked):
+class Stored(Checked):
+    """An estimator that is stored in a model file, and the generator that it draws from."""
+
+    random_state: Any
+    # An attribute that it has once it has learned.
+    _learned: ClassVar[str] = "codevectors_"
+
+    def save(self, path: storage.PathOrFile) -> Path | None:
+        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+
+        Of a divergence or a local model of your own only the name or the cells' parameters are stored:
+        give the object to `load` again.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; `.npz` is appended to a name without a suffix.
+
+        Returns
+        -------
+        Path or None
+            The file; None for a binary file.
+        """
+        check_is_fitted(self, self._learned)
+        return storage.save(path, type(self).__name__, {**self._stored(), **self._get_state()})
+
+    @classmethod
+    def _load(cls, path: storage.PathOrFile, **given: Any) -> Self:
+        """The estimator in a file, with what is `given` and not None in place of stored parameters."""
+        state = storage.load(path, cls.__name__, cls._schema())
+        with storage.restoring(path):
+            model: Self = restored(cls, state, **given)
+            model._set_state(state)
+        return model
+
+    def _stored(self) -> dict[str, Any]:
+        """Parameters and the form of the data, for a model file."""
+        self._settings(begin=False)
+        return stored(self)
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        """What a model file holds: what `_stored` and `_get_state` give."""
+        return declared(cls)
+
+    def _get_state(self) -> dict[str, Any]:
+        """What has been learned, for a model file."""
+        raise NotImplementedError
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """Put a new estimator in the state that `_get_state` gave."""
+        raise NotImplementedError
+
+    def _generator(self) -> np.random.Generator:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
+
+
+class Estimator(InspectMixin, Stored):
     """Learns from samples in the domain of a divergence, and is stored in a model file."""
 
     divergence: str | Divergence = "squared_euclidean"
-    random_state: Any
     _progress: Progress
     # Attributes that `partial_fit` leaves to be made where somebody asks for them.
     _told: ClassVar[tuple[str, ...]] = ()
@@ -88,25 +145,6 @@ class Estimator(InspectMixin, Checked):
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         raise NotImplementedError
 
-    def save(self, path: storage.PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
-
-        Of a divergence or a local model of your own only the name or the cells' parameters are stored:
-        give the object to `load` again.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-        """
-        check_is_fitted(self, "codevectors_")
-        return storage.save(path, type(self).__name__, {**self._stored(), **self._get_state()})
-
     @classmethod
     def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
         """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
@@ -127,29 +165,7 @@ class Estimator(InspectMixin, Checked):
         ValueError
             If the file is damaged or holds something else, or its divergence is not known.
         """
-        state = storage.load(path, cls.__name__, cls._schema())
-        with storage.restoring(path):
-            model: Self = restored(cls, state, divergence=divergence)
-            model._set_state(state)
-        return model
-
-    def _stored(self) -> dict[str, Any]:
-        """Parameters and the form of the data, for a model file."""
-        self._settings(begin=False)
-        return stored(self)
-
-    @classmethod
-    def _schema(cls) -> dict[str, Schema]:
-        """What a model file holds: what `_stored` and `_get_state` give."""
-        return declared(cls)
-
-    def _get_state(self) -> dict[str, Any]:
-        """What has been learned, for a model file."""
-        raise NotImplementedError
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        """Put a new estimator in the state that `_get_state` gave."""
-        raise NotImplementedError
+        return cls._load(path, divergence=divergence)
 
     @property
     def _divergence(self) -> Divergence:
@@ -159,10 +175,6 @@ class Estimator(InspectMixin, Checked):
         if "n_samples_seen_" not in self.__dict__:  # scikit-learn's check takes as long as a prediction
             check_is_fitted(self, "codevectors_")
         return check_samples(self, self._divergence, X, reset=False)
-
-    def _generator(self) -> np.random.Generator:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return np.random.default_rng(seed)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -103,15 +103,7 @@ class ClustersMixin:
     def association(self, X: ArrayLike) -> Array:
         """Association probabilities p(mu_i | x) at the present temperature (eq. 13).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_codevectors)
-            Rows sum to one.
+        Of samples X (n_samples, n_features), of shape (n_samples, n_codevectors); rows sum to one.
         """
         samples = self._scaled(self._check_again(X))
         k = self.n_codevectors_

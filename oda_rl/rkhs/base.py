@@ -1,26 +1,25 @@
 """What the kernel estimators have in common: parameters, learning, what is published, model files."""
 
 from dataclasses import KW_ONLY, dataclass, fields
-from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from oda_rl import storage
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Schema, Sizes
 from oda_rl._validation import LARGEST, RESCALE, check_size, check_weights, warn_of_scales
-from oda_rl.estimators.parameters import POSITIVE, Checked, choice, declared, restored, stored
+from oda_rl.estimators.base import Stored
+from oda_rl.estimators.parameters import POSITIVE, choice, declared
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
 from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
 from oda_rl.rkhs.machine import Array, KernelMachine, machine_schema
+from oda_rl.storage import PathOrFile
 
 
 @dataclass(eq=False, repr=False)
-class KernelSGD(Checked):
+class KernelSGD(Stored):
     """A function in a reproducing kernel Hilbert space that learns from samples.
 
     The fields are the parameters that `KernelSGDClassifier` explains.
@@ -50,6 +49,7 @@ class KernelSGD(Checked):
     losses: ClassVar[dict[str, int]]
     # Whether targets are classes; what `_outputs_state` gives
     _by_classes: ClassVar[bool] = False
+    _learned: ClassVar[str] = "dictionary_"
     _outputs_schema: ClassVar[Schema] = {}
     _machine = cast("Any", None)  # no parameter, hence without an annotation
 
@@ -92,25 +92,7 @@ class KernelSGD(Checked):
 
         How a stream is cut into chunks makes no difference: the samples of a mini-batch that is not full
         wait for the others, and count in predictions from then on (those of the first one at once).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The next samples; never changed.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their outputs; never changed.
-        sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsize of each sample.
-
-        Returns
-        -------
-        self
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is outside its range or samples are not numbers.
+        Parameters and errors are those of `fit`.
         """
         return self._go_on(X, y, sample_weight, None)
 
@@ -176,10 +158,6 @@ class KernelSGD(Checked):
         given["adapt"] = (self.adapt,) if isinstance(self.adapt, str) else tuple(self.adapt or ())
         return Rules(kind=self.losses[self.loss], **given)
 
-    def _generator(self) -> np.random.Generator:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return np.random.default_rng(seed)
-
     def _weights_of(self, samples: Array, sample_weight: ArrayLike | None) -> Array:
         weight = _check_sample_weight(
             sample_weight, samples, dtype=np.float64, ensure_non_negative=True, copy=True
@@ -244,52 +222,24 @@ class KernelSGD(Checked):
 
     # -- storing ---------------------------------------------------------------------------------
 
-    def save(self, path: storage.PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
-
-        Returns
-        -------
-        Path or None
-            The file; None for a binary file.
-        """
-        check_is_fitted(self, "dictionary_")
-        self._settings(begin=False)
-        machine = self._machine
-        learned = {"n_outputs": machine.n_outputs, "machine": machine.get_state()}
-        state = stored(self) | {"outputs": self._outputs_state(), **learned}
-        return storage.save(path, type(self).__name__, state)
-
     @classmethod
-    def load(cls, path: storage.PathOrFile) -> Self:
+    def load(cls, path: PathOrFile) -> Self:
         """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
 
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-
-        Returns
-        -------
-        The estimator.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If there is no such file, or it is damaged or holds something else.
+        Parameters and errors are those of `ODAPartition.load`.
         """
-        state = storage.load(path, cls.__name__, cls._schema())
-        with storage.restoring(path):
-            model: Self = restored(cls, state)
-            model._set_outputs_state(state["outputs"])
-            rules, rng = model._settings(begin=True), np.random.default_rng()
-            model._machine = KernelMachine(model.n_features_in_, state["n_outputs"], rules, rng)
-            model._machine.set_state(state["machine"])
-            return model._publish()
+        return cls._load(path)
+
+    def _get_state(self) -> dict[str, Any]:
+        learned = {"n_outputs": self._machine.n_outputs, "machine": self._machine.get_state()}
+        return {"outputs": self._outputs_state(), **learned}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        self._set_outputs_state(state["outputs"])
+        rules, rng = self._settings(begin=True), np.random.default_rng()
+        self._machine = KernelMachine(self.n_features_in_, state["n_outputs"], rules, rng)
+        self._machine.set_state(state["machine"])
+        self._publish()
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:

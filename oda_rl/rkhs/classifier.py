@@ -179,33 +179,16 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return self._go_on(X, y, sample_weight, classes)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """The outputs f_c(x), the largest of which tells the class.
+        """The outputs f_c(x) of X (n_samples, n_features), the largest of which tells the class.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            Columns as in `classes_`; for two classes the second output minus the first.
+        Of shape (n_samples, n_classes), columns as in `classes_`; of two classes the second output minus
+        the first, of shape (n_samples,).
         """
         values = self._outputs(X)
         return values[:, 1] - values[:, 0] if values.shape[1] == 2 else values
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of every sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """The classes (n_samples,) of X (n_samples, n_features)."""
         best = self._outputs(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
@@ -213,31 +196,13 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities of the classes, with the logistic loss: the softmax of the outputs.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Rows sum to one; columns as in `classes_`.
+        Of X (n_samples, n_features), of shape (n_samples, n_classes); rows sum to one.
         """
         return np.asarray(softmax(self._outputs(X), axis=1))
 
     @available_if(_is_logistic)
     def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Natural logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Natural logarithms of `predict_proba`, of shape (n_samples, n_classes)."""
         return np.asarray(log_softmax(self._outputs(X), axis=1))
 
     def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, NDArray[Any]]:

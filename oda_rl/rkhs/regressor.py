@@ -78,17 +78,9 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     _outputs_schema: ClassVar[Schema] = {"flat": may_be_flat}
 
     def predict(self, X: ArrayLike) -> Array:
-        """The function at every sample.
+        """The function at X (n_samples, n_features), as the outputs that were learned from.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            As the outputs that were learned from.
+        Of shape (n_samples,) or (n_samples, n_outputs).
         """
         values = self._outputs(X)
         return values[:, 0] if self._flat else values

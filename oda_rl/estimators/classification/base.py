@@ -163,60 +163,19 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         return np.asarray(np.exp(book.log_joint(distance) + constant) / priors)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """How far a decision is from its tie: log-probabilities, or of two classes their difference.
+        """How far decisions on X (n_samples, n_features) are from a tie: log-probabilities.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) of two classes
-            For two, positive where the second is more likely.
+        Of shape (n_samples, n_classes); of two classes the difference (n_samples,), positive where the
+        second is more likely.
         """
         with np.errstate(divide="ignore"):
             found = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
         return np.asarray(found[:, 1] - found[:, 0] if found.shape[1] == 2 else found)
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Natural logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Natural logarithms of `predict_proba`, of shape (n_samples, n_classes)."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
-
-    def is_rejected(self, X: ArrayLike, quantile: float | None = None) -> NDArray[np.bool_]:
-        """Whether samples are too far from every codevector to be classified.
-
-        The divergence from the nearest codevector, in widths of its class, is larger than that of all
-        but the part `quantile` of the samples would be if the cell were a Gaussian of that width.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        quantile : float, optional
-            In (0, 1); the parameter `reject` by default.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        part = self.reject if quantile is None else quantile
-        if part is None:
-            raise ValueError("quantile must be given where the parameter reject is None.")
-        if not 0.0 < part < 1.0:
-            raise ValueError(f"quantile must be in (0, 1), got {part}.")
-        return self._is_far(self._distance(X)[1], part)
 
     # -- for the classifiers ---------------------------------------------------------------------
 

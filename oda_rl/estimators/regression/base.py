@@ -43,17 +43,9 @@ class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         return mean, std[:, 0] if self._flat else std
 
     def association(self, X: ArrayLike) -> Array:
-        """The share of every cell in a prediction.
+        """The share of every cell in predictions of X (n_samples, n_features).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_codevectors)
-            Rows sum to one.
+        Of shape (n_samples, n_codevectors); rows sum to one.
         """
         inputs = self._check_again(X)
         if self._run.annealer is None or self._run.scaling is None:

@@ -77,17 +77,9 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TreeDensi
 
     @_only("classifier")
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probabilities of the classes, by the estimator's `rule`.
+        """Probabilities of the classes, by the estimator's `rule`, of X (n_samples, n_features).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Rows sum to one; columns as in `classes_`.
+        Of shape (n_samples, n_classes), columns as in `classes_`; rows sum to one.
         """
         found = self._predicted(X)
         return probabilities(found) if self._session.settings.rule == "bayes" else found
@@ -96,32 +88,14 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TreeDensi
     fit_predict = _only("clusterer")(ClusterMixin.fit_predict)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The leaf of every sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-            Rows of `codevectors_`.
-        """
+        """The leaves (n_samples,), int64, of X (n_samples, n_features), as rows of `codevectors_`."""
         return self.tree_.leaf_numbers(self._check_again(X))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Which leaf every sample is in, as ones among zeros.
+        """Which leaf every sample of X (n_samples, n_features) is in, as ones among zeros.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_codevectors)
-            Columns as the rows of `codevectors_`; `get_feature_names_out` names them.
+        Of shape (n_samples, n_codevectors); columns as the rows of `codevectors_`, and named by
+        `get_feature_names_out`.
         """
         return np.eye(self.n_codevectors_)[self.apply(X)]
 

@@ -23,24 +23,10 @@ class StoredTree(TreeEstimator):
     def load(  # type: ignore[override]
         cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None
     ) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+        """Read an estimator from a model file, as `ODAPartition.load` does.
 
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-        resolutions : list, optional
-            Needed if it was saved with functions or transformers of the user's own: the same again,
-            fitted. They are not stored.
-
-        Returns
-        -------
-        MultiResolutionODA
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or holds something else, or resolutions are missing.
+        `resolutions` are needed if it was saved with functions or transformers of the user's own, which
+        are not stored: the same again, fitted.
         """
         state = storage.load(path, cls.__name__, cls._schema())
         with storage.restoring(path):
