@@ -11,12 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.annealing import ClassPoint, history
+from oda_rl.estimators.classification.annealing import ClassPoint, ClassSettings, history
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
 from oda_rl.estimators.classification.fitting import fit_classes
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared

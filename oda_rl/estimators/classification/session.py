@@ -6,12 +6,11 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.annealing import min_level_samples
+from oda_rl.estimators.classification.annealing import ClassSettings, min_level_samples
 from oda_rl.estimators.classification.book import ClassBook, log_probabilities
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.local_logits import LocalLogits
 from oda_rl.estimators.classification.session_book import book_of_session
-from oda_rl.estimators.classification.settings import ClassSettings
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run

@@ -18,12 +18,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl._types import Array
+from oda_rl.density import histogram
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples
-from oda_rl.estimators.tree.densities import TreeDensities
 from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
 from oda_rl.estimators.tree.settings import TARGETS, TreeSettings, kind_of
@@ -36,7 +36,7 @@ def _only(kind: str) -> Any:
     return available_if(lambda self: kind_of(self._template) == kind)
 
 
-class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TreeDensities, Estimator):
+class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """A meta-estimator with a tree; the parameters are those of `MultiResolutionODA`."""
 
     estimator: Any
@@ -130,6 +130,40 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TreeDensi
         samples = self._check_again(X)
         weight = _check_sample_weight(sample_weight, samples, dtype=np.float64)
         return -float(np.average(self.tree_.distances(samples), weights=weight))
+
+    def histogram_density(
+        self, X: ArrayLike, box: ArrayLike, n_draws: int = 100_000, seed: int = 0
+    ) -> tuple[Array, Array]:
+        """The density at every sample, by the leaves cut off by a box (Theorem 8).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Where to evaluate.
+        box : array-like of shape (2, n_features)
+            Lower and upper ends; the density is 0 outside.
+        n_draws, seed : int
+            Points that measure the volumes of the leaves, uniform in the box, and what draws them.
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (n_samples,)
+            Densities in the units of the features, and their relative standard errors of the draws.
+        """
+        samples, leaf = self._check_again(X), self.tree_.leaf_numbers
+        return histogram(samples, box, leaf, self.weights_, n_draws, seed)
+
+    @_only("classifier")
+    def class_density(
+        self, X: ArrayLike, box: ArrayLike, n_draws: int = 100_000, seed: int = 0
+    ) -> tuple[Array, Array]:
+        """The density of each class at every sample (n_samples, n_classes) (Theorem 9).
+
+        All else is as for `histogram_density`.
+        """
+        samples, tree = self._check_again(X), self.tree_
+        votes = tree.of_leaves("tally")
+        return histogram(samples, box, tree.leaf_numbers, votes / votes.sum(axis=0), n_draws, seed)
 
     # -- what has been learned -------------------------------------------------------------------
 
