@@ -3,6 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from quick_models import assert_same_learning, maker
 from stable_baselines3.common.callbacks import (
     BaseCallback,
     CheckpointCallback,
@@ -16,25 +17,13 @@ import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TileCodingSarsa, TwoTimescaleAC, TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback, SnapshotCallback
 
-QUICK = {
-    "warmup_steps": 200,
-    "growth_steps": 2000,
-    "growth_cells": 10,
-    "max_cells": 20,
-    "growth_fraction": 1.0,
-}
-SHORT = {name: value for name, value in QUICK.items() if name != "growth_fraction"}
+SHORT = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
 TASKS = ["oda_rl/CartPole-v1", "oda_rl/MountainCar-v0", "oda_rl/Acrobot-v1", "oda_rl/Pendulum-v1"]
-
-
-def make_model(env="oda_rl/CartPole-v1", **options):
-    return TwoTimescaleQ(env=env, seed=0, **{**QUICK, **options})
+make_model = maker(TwoTimescaleQ, "oda_rl/CartPole-v1", **SHORT, growth_fraction=1.0)
 
 
 def assert_same(first, second):
-    a, b = first.learner.get_state()["slow"]["codebook"], second.learner.get_state()["slow"]["codebook"]
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    assert_same_learning(first, second)
     assert_same_episodes(first, second)
     assert first.num_timesteps == second.num_timesteps
     assert first._episode_num == second._episode_num

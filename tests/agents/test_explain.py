@@ -1,8 +1,5 @@
 """Explanations are of what the policy does, and their parts add up to it."""
 
-import subprocess
-import sys
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -256,15 +253,6 @@ def test_the_picture_marks_the_state(which, request):
     with pytest.raises(ValueError, match="dimensions"):
         plot_explanation(table, dimensions=(0, 9))
     plt.close("all")
-
-
-def test_explanations_need_neither_matplotlib_nor_scikit_learn():
-    code = (
-        "import sys, oda_rl.agents.explain; loaded = {name.partition('.')[0] for name in sys.modules}; "
-        "print(sorted({'matplotlib', 'sklearn', 'torch'} & loaded))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
 
 
 def test_an_agent_has_its_cells_as_a_table(model, continuous):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from environments import IdentityEnv
 from PIL import Image
-from quick_models import QUICK, make_model
+from quick_models import make_model
 from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
@@ -45,7 +45,7 @@ def test_snapshots_further_and_further_apart():
 
 def test_snapshots_make_an_animation(tmp_path):
     snapshots = SnapshotCallback(every=1_000)
-    TwoTimescaleQ(env="oda_rl/MountainCar-v0", seed=0, **QUICK).learn(3_000, callback=snapshots)
+    make_model("oda_rl/MountainCar-v0").learn(3_000, callback=snapshots)
     actions, values = animate_codebook(snapshots, tmp_path / "car.gif", dpi=30, hold=0.0)
     with Image.open(tmp_path / "car.gif") as gif:
         assert gif.n_frames == 3
@@ -58,7 +58,7 @@ def test_snapshots_make_an_animation(tmp_path):
 
 def test_an_animation_of_continuous_actions_has_one_scale_for_each_side(tmp_path):
     snapshots = SnapshotCallback(every=1_500)
-    TwoTimescaleQ(env="oda_rl/Pendulum-v1", seed=0, **QUICK).learn(4_500, callback=snapshots)
+    make_model("oda_rl/Pendulum-v1").learn(4_500, callback=snapshots)
     axes = animate_codebook(snapshots, tmp_path / "pendulum.gif", dpi=30, hold=0.0)
     scales = [ax.get_ylabel() for ax in axes[0].figure.axes if ax not in list(axes)]
     assert sorted(scales) == ["action", "value of the greedy action"]

@@ -1,6 +1,7 @@
 """Going on from a file, exactly."""
 
 import io
+import json
 
 import gymnasium as gym
 import numpy as np
@@ -68,6 +69,31 @@ def test_a_training_cut_in_two_is_the_training(kind, options, env_id, n_envs, cu
     for model in (first, second):  # in the process, and from the file
         model.learn(model.remaining_timesteps, reset_num_timesteps=False)
         assert to_bytes(model) == to_bytes(whole)
+
+
+def test_a_model_and_its_file(tmp_path):
+    model = TwoTimescaleQ(env="CartPole-v1", seed=0, **SMALL).learn(5_000)
+    model.save(tmp_path / "model")
+    loaded = TwoTimescaleQ.load(tmp_path / "model")
+    observations = np.random.default_rng(0).uniform(-1, 1, (1000, 4)).astype(np.float32)
+    expected, _ = model.predict(observations, deterministic=True)
+    np.testing.assert_array_equal(loaded.predict(observations, deterministic=True)[0], expected)
+    assert len(set(expected.tolist())) == 2
+    for name in ("num_timesteps", "seed", "config", "observation_space", "action_space"):
+        assert getattr(loaded, name) == getattr(model, name)
+    with pytest.raises(ValueError, match="Observation spaces do not match"):
+        TwoTimescaleQ.load(tmp_path / "model", env="Acrobot-v1")
+    with np.load(tmp_path / "model.npz", allow_pickle=False) as content:
+        assert json.loads(content["header.json"])["kind"] == "TwoTimescaleQ"
+        arrays = [content[name] for name in content.files if name != "header.json"]
+        assert all(array.dtype.kind in "fiub" for array in arrays)
+
+
+def test_a_full_cartpole_model_is_small():
+    model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, growth_cells=125, samples_per_cell=5)
+    model.learn(12_000)
+    assert model.n_cells == 125
+    assert len(to_bytes(model)) < 42_000, "values and traces of 125 cells"
 
 
 def test_saving_in_the_middle_changes_nothing(tmp_path):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import gymnasium as gym
 import numpy as np
 import pytest
-from quick_models import QUICK, make_model
+from quick_models import make_model
 from stable_baselines3.common.callbacks import (
     EvalCallback,
     LogEveryNTimesteps,
@@ -81,8 +81,8 @@ def test_logged_returns_are_those_of_the_episodes(tmp_path):
 
 def watch(tmp_path, algorithm=TwoTimescaleQ, env="CartPole-v1", steps=3_000, others=(), **options):
     """A short training with a TensorBoard; what is in its file."""
-    quick = QUICK if algorithm is TwoTimescaleQ else {"warmup_steps": 200}
-    model = algorithm(env=env, seed=0, **quick)
+    quick = algorithm is TwoTimescaleQ
+    model = make_model(env) if quick else algorithm(env=env, seed=0, warmup_steps=200)
     model.set_logger(configure(str(tmp_path), ["tensorboard"]))
     callback = CodebookCallback(**options)
     model.learn(steps, callback=[*others, callback])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from environments import BrokenEnv, FixedEnv, IdentityEnv, SpacesEnv, TrackEnv
 from gymnasium import spaces
+from quick_models import assert_same_learning, maker
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
@@ -29,17 +30,7 @@ QUICK = {
     "growth_fraction": 1.0,
     "samples_per_cell": 3,
 }
-
-
-def make_model(env="CartPole-v1", **options):
-    return TwoTimescaleQ(env=env, seed=0, **{**QUICK, **options})
-
-
-def assert_same(first, second):
-    a, b = first.learner.get_state()["slow"]["codebook"], second.learner.get_state()["slow"]["codebook"]
-    assert a.keys() == b.keys()
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+make_model = maker(TwoTimescaleQ, **QUICK)
 
 
 # -- tasks whose answer is known ---------------------------------------------------------------------
@@ -195,12 +186,12 @@ def test_the_compiled_loop_makes_the_same_steps(task, options):
     fused.learn(9_000)
     stepped.learn(9_000, callback_every=1)
     assert fused.learner.tree.n_branches > 8
-    assert_same(fused, stepped)
+    assert_same_learning(fused, stepped)
     assert fused.learner.n_distances == stepped.learner.n_distances
 
 
 def test_same_seed_same_result():
-    assert_same(make_model().learn(5_000), make_model().learn(5_000))
+    assert_same_learning(make_model().learn(5_000), make_model().learn(5_000))
 
 
 def test_looking_and_saving_do_not_change_the_training():
@@ -215,7 +206,7 @@ def test_looking_and_saving_do_not_change_the_training():
     again = make_model("oda_rl/CartPole-v1")
     for _ in range(9):
         again.learn(1_000, reset_num_timesteps=False)
-    assert_same(watched, again)
+    assert_same_learning(watched, again)
 
 
 # -- files -------------------------------------------------------------------------------------------
@@ -225,7 +216,7 @@ def test_save_and_load(tmp_path):
     model = make_model().learn(6_000)
     model.save(tmp_path / "model")
     loaded = TwoTimescaleQ.load(tmp_path / "model")
-    assert_same(model, loaded)
+    assert_same_learning(model, loaded)
     assert loaded.learner.tree.n_branches == model.learner.tree.n_branches > 5
     points = np.random.default_rng(0).uniform(-1, 1, (1000, 4)).astype(np.float32)
     expected, _ = model.predict(points, deterministic=True)
@@ -244,7 +235,7 @@ def test_learning_resumes_exactly_from_a_file(tmp_path, steps, terminates):
     model.learn(2_000)
     loaded.get_env().envs[0].unwrapped.np_random.bit_generator.state = state
     loaded.learn(2_000)
-    assert_same(model, loaded)
+    assert_same_learning(model, loaded)
 
 
 def test_episodes_under_way_are_cut_short_by_a_file(tmp_path):
@@ -258,7 +249,7 @@ def test_episodes_under_way_are_cut_short_by_a_file(tmp_path):
     for learner in (model.learner, loaded.learner, other.learner):
         learner.begin(0, point)
     np.testing.assert_array_equal(model.learner.codebook["q"], loaded.learner.codebook["q"])
-    assert_same(loaded, other)
+    assert_same_learning(loaded, other)
 
 
 def test_load_with_another_number_of_environments(tmp_path):

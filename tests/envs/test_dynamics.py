@@ -110,16 +110,6 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert said == ["0/1 0/1", "1/0 1/0", "1/0 0/1"]
 
 
-def test_importing_compiles_and_loads_nothing_heavy():
-    code = (
-        "import sys, gymnasium, oda_rl.envs; print({'numba', 'stable_baselines3'} & set(sys.modules));"
-        "from oda_rl.envs.classic import CartPole; print(CartPole._compiled_step._compiled);"
-        "print('stable_baselines3' in sys.modules, 'oda_rl.agents' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:3] == ["set()", "None", "False False"]
-
-
 # -- behind wrappers ------------------------------------------------------------------------------
 
 ID = "oda_rl/CartPole-v1"

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,34 @@ def module():
     return importlib.import_module
 
 
+@pytest.fixture
+def interrupt(run):
+    """Run a script here until `ready()`, then press Ctrl-C: its exit code and what it prints."""
+
+    def interrupt_script(ready, name, *arguments):
+        over = threading.Event()
+
+        def press():
+            while not over.wait(0.02):
+                if ready():
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+
+        thread = threading.Thread(target=press)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        thread.start()
+        try:
+            return run(name, *arguments)
+        except KeyboardInterrupt:
+            pytest.fail(f"{name} has not ended by itself")
+        finally:
+            over.set()
+            thread.join()
+            signal.signal(signal.SIGINT, before)
+
+    return interrupt_script
+
+
 def _listen():
     """A job in the background of a shell ignores interrupts, and so would its children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -93,15 +122,3 @@ def start():
         )
 
     return start_script
-
-
-QUICK = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000)
-
-
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory):
-    """The folder of a short run of `train.py`, and its log folder."""
-    folder = tmp_path_factory.mktemp("logs")
-    briefly = ("--total-timesteps", 3000, "--eval-episodes", 5)
-    assert call_script("train", "--log-dir", folder, "--seed", 3, *briefly, *QUICK) == 0
-    return folder / "CartPole-v1" / "TwoTimescaleAC_3_1", folder

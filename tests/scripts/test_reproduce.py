@@ -1,31 +1,31 @@
 """The scripts that draw the papers' figures: that they run, and write what they promise."""
 
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
+import pytest
 
 import oda_rl.envs  # noqa: F401
 
-# Python looks in the folder of a script alone: what they share with the scripts above they must find.
-START = """
-import runpy, sys
-before = sys.path[1:]
-for path in sys.argv[1:]:
-    for name in list(sys.modules):
-        if name.split(".")[0] in ("common", "benchmarks", "sb3_zoo"):
-            del sys.modules[name]
-    sys.path[:] = [path.rpartition("/")[0], *before]
-    runpy.run_path(path, run_name="started")
-"""
+SCRIPTS = Path(__file__).parents[2] / "scripts" / "reproduce"
+SHARED = ("common", "benchmarks", "sb3_zoo")
 
 
-def test_each_finds_what_it_shares_with_others():
-    scripts = sorted((Path(__file__).parents[2] / "scripts" / "reproduce").glob("*.py"))
-    chosen = [str(path) for path in scripts if path.name != "trees_pictures.py"]
-    subprocess.run([sys.executable, "-c", START, *chosen], check=True)
+@pytest.mark.parametrize(
+    "name", ["aggregation", "classification", "clustering", "kernels", "regression", "trees"]
+)
+def test_each_finds_what_it_shares_with_others(name, monkeypatch):
+    """Python looks in the folder of a script alone: what it shares with those above it must find."""
+    for one in [one for one in sys.modules if one.split(".")[0] in SHARED]:
+        monkeypatch.delitem(sys.modules, one)
+    elsewhere = [path for path in sys.path if not Path(path).is_relative_to(SCRIPTS.parent)]
+    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *elsewhere])
+    runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="started")
+    for one in [one for one in sys.modules if one.split(".")[0] in SHARED]:
+        del sys.modules[one]
 
 
 def test_classification(tmp_path, run):

@@ -1,12 +1,21 @@
 """Train and evaluate, as a person does."""
 
 import json
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
+
+QUICK = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, call):
+    """The folder of a short run, and its log folder."""
+    folder = tmp_path_factory.mktemp("logs")
+    briefly = ("--total-timesteps", 3000, "--eval-episodes", 5)
+    assert call("train", "--log-dir", folder, "--seed", 3, *briefly, *QUICK) == 0
+    return folder / "CartPole-v1" / "TwoTimescaleAC_3_1", folder
 
 
 def test_a_run_leaves_what_it_says(trained):
@@ -58,18 +67,12 @@ def test_evaluate_refuses_what_is_not_a_model(run, tmp_path):
     assert "not a model file of oda_rl" in output
 
 
-def test_an_interrupted_run_saves_what_it_has(start, run, tmp_path):
-    small = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000)
-    process = start(
-        "train", "--log-dir", tmp_path, "--total-timesteps", 10**9, "--eval-episodes", 2, *small
+def test_an_interrupted_run_saves_what_it_has(interrupt, run, tmp_path):
+    code, output = interrupt(
+        lambda: list(tmp_path.rglob("evaluations.npz")),
+        *("train", "--log-dir", tmp_path, "--total-timesteps", 10**9, "--eval-episodes", 2, *QUICK),
     )
-    deadline = time.monotonic() + 300
-    while not list(tmp_path.rglob("evaluations.npz")):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(2)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, output
+    assert code == 0, output
     assert "interrupted" in output
     (model,) = tmp_path.rglob("model.npz")
     assert str(model.parent) in output.replace("\n", "")
@@ -88,33 +91,21 @@ def test_help_explains_itself(script, run):
 
 
 def test_the_other_agent_is_trained_by_name_or_for_its_states(run, tmp_path):
-    small = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 0)
-    briefly = ("--total-timesteps", 3000, "--eval-episodes", 1, "--optimism", 0.5)
+    briefly = (*QUICK, "--eval-freq", 0, "--total-timesteps", 3000, "--eval-episodes", 1)
     for named in (("--algorithm=TwoTimescaleQ",), ("--env-id", "FrozenLake-v1")):
-        code, output = run("train", *named, "--log-dir", tmp_path, *briefly, *small)
+        code, output = run("train", *named, "--log-dir", tmp_path, *briefly, "--optimism", 0.5)
         assert code == 0, output
     assert len(list(tmp_path.glob("*/TwoTimescaleQ_0_1/model.npz"))) == 2
     assert run("train", "--optimism", 0.5)[0] != 0, "it is the other agent's"
     assert "There is no environment NoSuch-v0" in run("train", "--env-id", "NoSuch-v0")[0]
 
 
-def test_no_picture_is_thought_of_before_the_training():
-    """Nor what compares, nor what records videos: it would take seconds before the first step."""
-    code = (
-        "import sys; sys.path.insert(0, 'scripts'); import train;"
-        "print({'moviepy', 'benchmarks', 'matplotlib.pyplot'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
-
-
 def test_the_compiled_twin_learns_what_is_learned_in_gymnasiums_own(trained, run, monkeypatch, tmp_path):
     script = sys.modules["script_train"]
     assert script.find_training_id(script.Args()) == "oda_rl/CartPole-v1"
     monkeypatch.setattr(script, "find_training_id", lambda args: args.env_id)
-    small = ("--growth-steps", 1000, "--growth-cells", 10, "--max-cells", 20, "--eval-freq", 1000)
     briefly = ("--total-timesteps", 3000, "--eval-episodes", 5, "--seed", 3)
-    assert run("train", "--log-dir", tmp_path, *briefly, *small)[0] == 0
+    assert run("train", "--log-dir", tmp_path, *briefly, *QUICK)[0] == 0
     (folder,) = tmp_path.glob("*/*")
     here, there = (np.load(f / "model.npz") for f in (folder, trained[0]))
     names = [name for name in here.files if name.startswith("learner/")]
