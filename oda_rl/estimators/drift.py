@@ -10,12 +10,10 @@ from oda_rl._types import Array
 from oda_rl.estimators.progress import tell
 from oda_rl.estimators.targets import Data, data_schema, make_place
 
-# One sample in so many is predicted before it is learned from.
-EVERY = 4
-# Windows are compared after so many samples, a multiple of EVERY.
+# Windows are compared after so many samples.
 PIECE = 128
 # Losses that are kept, and on either side of a cut at least; cuts are tried at every so many.
-LONGEST, SHORTEST, STEP = 2500, 25, 5
+LONGEST, SHORTEST, STEP = 5000, 25, 5
 # How often, at most, windows of a stream that does not change may be taken for different.
 CONFIDENCE = 1e-4
 # Samples that are kept to begin anew from.
@@ -94,10 +92,7 @@ class Watch:
         while start < n:
             stop = min(n, start + PIECE - self.count % PIECE)
             piece = data if (start, stop) == (0, n) else data.take(slice(start, stop))
-            first = -self.count % EVERY
-            if first < stop - start:
-                found = loss(piece.take(np.arange(first, stop - start, EVERY)))
-                self.losses = np.concatenate([self.losses, found])[-LONGEST:]
+            self.losses = np.concatenate([self.losses, loss(piece)])[-LONGEST:]
             learn(piece)
             self._latest.append(piece)
             self.count += stop - start
@@ -125,7 +120,7 @@ class Watch:
         tell(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
         # the change may have come up to a step after the cut; one sample of before it, and
         # a codebook over both would begin
-        begin_anew(recent.take(slice(-EVERY * (len(self.losses) - STEP), None)))
+        begin_anew(recent.take(slice(STEP - len(self.losses), None)))
         self.losses = self.losses[:0]
 
     def get_state(self) -> dict[str, Any]:

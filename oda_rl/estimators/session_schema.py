@@ -6,6 +6,7 @@ from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, expect, mayb
 from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 from oda_rl.codebook.model_learning import N_FIGURES
+from oda_rl.estimators.classification.session_book import WIDTHS
 from oda_rl.estimators.feature_scaling import MOMENTS, SCALING
 from oda_rl.estimators.regression.local_models import KNOWN
 from oda_rl.estimators.session import run_schema
@@ -31,6 +32,8 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
         "rescale_at": "count in [1, inf)",
         "mass": "float[C] in [0, inf)",
         "counts": "float[C] in [0, inf)",
+        "n_tried": "count",
+        "trial_losses": f"float[{len(WIDTHS)}] in [0, inf)",
         "rng": GENERATOR,
         "choice": {
             **{"level": "count", "own": "float in [0, 1]", "factor": "float in (0, inf)"},

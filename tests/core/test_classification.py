@@ -245,3 +245,21 @@ def test_final_cells_may_be_those_of_another_temperature(tmp_path):
     for one in (model, other):
         one.partial_fit(X[test], y[test])
     np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))
+
+
+def test_a_stream_finds_how_wide_classes_are():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3000, 10))
+    y = X[:, :5].sum(axis=1) > 2.5
+    never, model = (ODAClassifier(forgetting=f, random_state=0) for f in (None, "adwin"))
+    for start in range(0, 2000, 100):
+        chunk = slice(start, start + 100)
+        never.partial_fit(X[chunk], y[chunk])
+        model.partial_fit(X[chunk], y[chunk])
+    assert model.score(X[2000:], y[2000:]) > never.score(X[2000:], y[2000:]) + 0.01
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    again = ODAClassifier.load(file).partial_fit(X[2000:2500], y[2000:2500])
+    model.partial_fit(X[2000:2500], y[2000:2500])
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))

@@ -45,7 +45,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         """Learn from samples in their order, one or many, and go on from what was learned before.
 
         How a stream is cut into chunks makes no difference, but for rounding, and for where `forgetting`
-        finds a change.
+        finds a change and what it finds of the widths of classes.
 
         Parameters
         ----------

@@ -146,14 +146,24 @@ def half_vote(prior: Array, total: Any) -> Array:
 def widths_of(
     k: Labels, distortion: Array, mass: Array, counts: Array, features: int, own: float
 ) -> Array:
-    """Widths of the classes' mixtures: twice the distortion within their k cells per degree of freedom.
+    """Widths of the classes' mixtures.
 
     `own` is the power of a class's own width in it, from 0 to 1; the rest is that of all classes.
+    """
+    shared, single = width_parts(k, distortion, mass, counts, features)
+    return np.asarray(shared ** (1.0 - own) * single**own)
+
+
+def width_parts(
+    k: Labels, distortion: Array, mass: Array, counts: Array, features: int
+) -> tuple[float, Array]:
+    """The width of all classes, and those of each (n_classes,).
+
+    They are twice the distortion within their k cells per degree of freedom.
     """
     free = np.maximum(counts - k, 0.25 * counts) / np.maximum(counts, 1.0)
     shared = 2.0 * distortion.sum() / max(float(mass @ free) * features, 1e-300)
     if not shared > 1e-200:
-        return np.ones(len(k))
+        return 1.0, np.ones(len(k))
     single = 2.0 * distortion / np.maximum(mass * free * features, 1e-300)
-    single = np.maximum(single, RELATIVE_WIDTH * shared)
-    return np.asarray(shared ** (1.0 - own) * single**own)
+    return shared, np.maximum(single, RELATIVE_WIDTH * shared)

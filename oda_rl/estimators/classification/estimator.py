@@ -16,6 +16,7 @@ from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
 from oda_rl.estimators.classification.fitting import fit_classes
 from oda_rl.estimators.classification.session import ClassSession
+from oda_rl.estimators.classification.session_book import choose_widths
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
@@ -143,7 +144,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     -----
     The density of a class is a mixture over its cells of p(mu_i) exp(-d(x, mu_i) / w), where w is twice
     the mean divergence within cells per feature: Gaussians of that variance for the squared Euclidean
-    distance. Whether classes have widths of their own is decided with the temperature.
+    distance. Whether classes have widths of their own is decided with the temperature; in a stream
+    several widths are tried on samples before they are learned from, unless `forgetting` is None.
 
     A stream scales features anew whenever the number of samples has doubled. With `mode="majority"` and
     `"lvq"`, and until `fine_tune` begins, it learns in Python.
@@ -239,9 +241,11 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         session = self._session
         if not session.is_warm:
             return np.empty(0)
-        known = session.counts[data.targets] >= KNOWN
-        wrong = self._numbers(data.samples, self._divergences(data.samples)) != data.targets
-        return wrong[known].astype(np.float64)
+        data = data.take(session.counts[data.targets] >= KNOWN)
+        distance = self._divergences(data.samples)
+        wrong = self._numbers(data.samples, distance) != data.targets
+        choose_widths(session, distance, data)
+        return wrong.astype(np.float64)
 
     def _begin_anew(self, recent: Data) -> None:
         old = self._session

@@ -38,7 +38,7 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     samples, labels, weight = scaled
     own = ClassData(samples, labels, weight, n_classes, settings.shared)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
-    validation, left_out = estimator.validation, None
+    validation, left_out, session.choice = estimator.validation, None, Choice()
     if validation is not None and n_classes > 1:
         auto = FOLDS if len(data.weight) <= FEW_SAMPLES else MORE_FOLDS
         folds = auto if validation == "auto" else int(validation)

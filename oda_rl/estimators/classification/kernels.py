@@ -116,6 +116,22 @@ def loss_and_errors(log_joint, labels, sample_weight, least):
 
 
 @kernel
+def losses_of_widths(
+    distance, label, weight, widths, features, labels, sample_weight, least, error, out
+):
+    """Fill `out` (n_trials,) with the losses of samples for each of the `widths` (n_trials, n_classes).
+
+    `distance`, `label` and `weight` are as for `log_joint`, the rest as for `loss_and_errors`, of which
+    an `error` costs so much more.
+    """
+    joint = np.empty((distance.shape[0], widths.shape[1]))
+    for i in range(widths.shape[0]):
+        log_joint(distance, label, weight, widths[i], features, joint)
+        loss, wrong = loss_and_errors(joint, labels, sample_weight, least)
+        out[i] = loss + error * wrong
+
+
+@kernel
 def lvq1(kind, minimum, samples, labels, sample_weight, location, label, count):
     """LVQ1: the nearest codevector moves to the sample if its class is right, else away from it.
 

@@ -10,7 +10,7 @@ from oda_rl.estimators.classification.annealing import ClassSettings, min_level_
 from oda_rl.estimators.classification.book import ClassBook, log_probabilities
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.local_logits import LocalLogits
-from oda_rl.estimators.classification.session_book import book_of_session
+from oda_rl.estimators.classification.session_book import WIDTHS, book_of_session
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run
@@ -20,7 +20,7 @@ from oda_rl.estimators.targets import Data, make_place
 # A class begins to anneal after so many of its samples, as a part of `n_warmup`.
 CLASS_WARMUP = 0.2
 # Attributes that are stored as they are.
-STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts")
+STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts", "n_tried", "trial_losses")
 
 
 class ClassSession:
@@ -33,7 +33,9 @@ class ClassSession:
         self.scaling: Scaling = NO_SCALING
         self.runs: list[Run] = []
         self.mass, self.counts = np.empty(0), np.empty(0)
-        self.choice = Choice()
+        self.choice = Choice(factor=1.0 if settings.shared else WIDTHS[0][1])
+        self.n_tried, self.trial_losses = 0, np.zeros(len(WIDTHS))
+        self.width_parts: tuple[float, Array] | None = None
         self.n_seen = 0
         self.n_measured = 0
         self.rescale_at = settings.annealing.n_warmup

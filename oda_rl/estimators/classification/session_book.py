@@ -5,15 +5,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl.estimators.classification.book import ClassBook, widths_of, with_votes
-from oda_rl.estimators.classification.kernels import put_cells
+from oda_rl.estimators.classification.book import FLOOR, ClassBook, width_parts, with_votes
+from oda_rl.estimators.classification.kernels import losses_of_widths, put_cells
+from oda_rl.estimators.classification.pooling import ERROR
 from oda_rl.estimators.session import Run
+from oda_rl.estimators.targets import Data
 
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.session import ClassSession
 
 # Locations (n_features, capacity), weights (capacity,) and variances of cells, and how many they are.
 Cells = tuple[Array, Array, Array, int]
+# Widths that a stream tries, as a fit does; the first hold until samples have told. The losses of so
+# many of the latest decide.
+WIDTHS = ((0.0, 2.0), (0.0, 1.0), (0.0, 4.0), (0.0, 8.0), (1.0, 2.0))
+REMEMBERED = 1000
 
 
 def book_of_session(session: "ClassSession") -> ClassBook:
@@ -51,8 +57,32 @@ def _book(
         start += part[-1]
     labels = np.repeat(np.arange(len(k)), k)
     weights *= (mass / mass.sum())[labels]
-    widths = factor * widths_of(k, mass * distortion, mass, counts, d, own)
+    session.width_parts = shared, single = width_parts(k, mass * distortion, mass, counts, d)
+    widths = factor * shared ** (1.0 - own) * single**own
     return ClassBook(codevectors.T, labels, weights, widths, spreads.T)
+
+
+def choose_widths(session: "ClassSession", distance: Array, data: Data) -> None:
+    """Take the widths that would have cost least on samples that had not been learned from.
+
+    `distance` are the divergences of the next ones. What a fit has chosen by samples left out stays.
+    """
+    if session.choice.losses or session.settings.shared or session.local or len(distance) == 0:
+        return
+    if session.width_parts is None:
+        book_of_session(session)
+    assert session.width_parts is not None
+    book, (shared, single), losses = session.book(), session.width_parts, np.empty(len(WIDTHS))
+    widths = np.array([f * shared ** (1.0 - own) * single**own for own, f in WIDTHS])
+    cells = distance, book.labels, book.weights, widths, float(session.n_features)
+    losses_of_widths(*cells, data.targets, data.weight, FLOOR, ERROR, losses)
+    n = len(distance)
+    session.n_tried += n
+    rate = n / max(n, min(session.n_tried, REMEMBERED))
+    session.trial_losses += rate * (losses - session.trial_losses)
+    own, factor = WIDTHS[int(session.trial_losses.argmin())]
+    session.choice = session.choice._replace(own=own, factor=factor)
+    session.fixed = None
 
 
 def _first_cells(session: "ClassSession") -> list[Cells]:
