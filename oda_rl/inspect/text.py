@@ -28,14 +28,10 @@ def tree_text(
 
     Parameters
     ----------
-    model : MultiResolutionODA
-        Fitted.
+    model, cell, depth
+        As for `oda_rl.explain.report`.
     feature_names : sequence of str, optional
         What features are called.
-    cell : str, default="0"
-        Where to begin.
-    depth : int, optional
-        Layers to go down, at most.
 
     Returns
     -------

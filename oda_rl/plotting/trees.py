@@ -29,12 +29,8 @@ def plot_tree(
 
     Parameters
     ----------
-    model : MultiResolutionODA
-        Fitted.
-    cell : str, default="0"
-        Where to begin.
-    depth : int, optional
-        Layers to go down, at most.
+    model, cell, depth
+        As for `oda_rl.explain.report`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -118,12 +114,8 @@ def plot_path(
 
     Parameters
     ----------
-    model : MultiResolutionODA
-        Fitted.
-    x : array-like of shape (n_features,)
-        The sample, in the units of the data.
-    feature_names : sequence of str, optional
-        What features are called.
+    model, x, feature_names
+        As for `oda_rl.explain.explain`.
     image_shape : (int, int), optional
         If samples are images: their rows and columns.
     ax : matplotlib.axes.Axes, optional
