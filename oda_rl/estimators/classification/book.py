@@ -15,6 +15,8 @@ NO_VOTES: Array = np.empty((0, 0))
 RELATIVE_WIDTH = 1e-6
 # The least probability in a loss: no sample far from all others is to decide alone.
 FLOOR = 0.02
+# What an error counts beside the loss, which would prefer what is sure of itself to what is right.
+ERROR = 3.0
 # The least of a density where it is mixed with other probabilities.
 LEAST = 1e-6
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl.estimators.classification.book import FLOOR, ClassBook, width_parts, with_votes
+from oda_rl.estimators.classification.book import ERROR, FLOOR, ClassBook, width_parts, with_votes
 from oda_rl.estimators.classification.kernels import losses_of_widths, put_cells
-from oda_rl.estimators.classification.pooling import ERROR
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.targets import Data
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from oda_rl._types import Array
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
-from oda_rl.estimators.classification.book import ClassBook, log_loss, log_probabilities
+from oda_rl.estimators.classification.book import ERROR, ClassBook, log_loss, log_probabilities
 from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
 from oda_rl.estimators.classification.local_logits import TRIALS, LocalLogits, Split
 from oda_rl.estimators.progress import begin_stage
@@ -27,9 +27,8 @@ TOLERANCE = 1e-3
 # Weights of the log-probabilities of densities and of local logits that are tried.
 DENSITY_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 4.0)
 LOGITS_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
-# Local logits are kept where they lower loss and errors by more than this part, an error counting so
-# much: the loss alone would prefer what is sure of itself to what is right.
-WORTHWHILE, ERROR = 0.02, 3.0
+# Local logits are kept where they lower loss and errors by more than this part.
+WORTHWHILE = 0.02
 
 
 class Choice(NamedTuple):
