@@ -1,5 +1,8 @@
 """The compiled loop makes the same steps as the loop in Python."""
 
+import signal
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -64,6 +67,22 @@ def test_python_and_compiled_loop_hand_over_to_each_other(parts):
     mixed.learn(500, reset_num_timesteps=False, callback_every=1)
     mixed.learn(500, reset_num_timesteps=False)
     assert_same(mixed, stepped)
+
+
+def test_an_interrupt_while_compiled_code_is_called_is_one():
+    model = make_model().learn(500)
+
+    def trace(frame, event, _):
+        if frame.f_code.co_name == "_numba_unpickle":
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGINT)
+
+    sys.settrace(trace)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.learn(500, reset_num_timesteps=False)
+    finally:
+        sys.settrace(None)
 
 
 class Clock(BaseCallback):
