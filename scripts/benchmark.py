@@ -41,8 +41,8 @@ from benchmarks.streams import Streams, run_streams
 from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
-from common.choosing import find_algorithm
 from common.tables import make_console
+from common.training_options import find_algorithm
 from common.workers import WorkersLostError
 
 COMMANDS = {

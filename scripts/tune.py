@@ -32,9 +32,9 @@ from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
 from benchmarks.tuning import Task, find_done, importances, open_storage, search, take_back
 from common.arguments import Count, Positive
-from common.choosing import find_algorithm
 from common.search_spaces import defaults_of, to_hyperparameters
 from common.tables import make_console, show_table
+from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
 
 

@@ -1,7 +1,4 @@
-"""The two-timescale agents: Q-learning, and an actor-critic.
-
-The code of a learner is imported when an agent is made.
-"""
+"""The two-timescale agents: Q-learning, and an actor-critic."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +11,6 @@ from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 if TYPE_CHECKING:
     from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
     from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-    from oda_rl.agents.learner import Learner
 
 
 # Hyperparameters of `TwoTimescaleQ.papers`.
@@ -99,6 +95,7 @@ class TwoTimescaleQ(CodebookAlgorithm):
 
     config_class = TwoTimescaleConfig
     knows_tables = True
+    learner_path = "codebook_rl.learner.TwoTimescaleLearner"
     learner: "TwoTimescaleLearner"
 
     @classmethod
@@ -124,12 +121,6 @@ class TwoTimescaleQ(CodebookAlgorithm):
         TwoTimescaleQ
         """
         return cls(env=env, **(AS_PRINTED | options))
-
-    @classmethod
-    def _learner_class(cls, config: Any) -> "type[Learner]":
-        from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-
-        return TwoTimescaleLearner
 
 
 class TwoTimescaleAC(CodebookAlgorithm):
@@ -188,10 +179,5 @@ class TwoTimescaleAC(CodebookAlgorithm):
 
     config_class = TwoTimescaleACConfig
     knows_tables = True
+    learner_path = "codebook_rl.actor_learner.ActorCriticLearner"
     learner: "ActorCriticLearner"
-
-    @classmethod
-    def _learner_class(cls, config: Any) -> "type[Learner]":
-        from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
-
-        return ActorCriticLearner

@@ -3,6 +3,7 @@
 import inspect
 from collections import deque
 from dataclasses import fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
@@ -55,6 +56,8 @@ class OnlineAlgorithm(Saving):
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
     config_class: ClassVar[type[Config]] = Config
+    # Where its learner is, below `oda_rl.agents`
+    learner_path: ClassVar[str]
     # Whether its learner can keep a table of states, given the `counts` of their coordinates
     knows_tables: ClassVar[bool] = False
     # Whether one-hot observations are taken for the numbers of states
@@ -122,12 +125,12 @@ class OnlineAlgorithm(Saving):
             )
         super().__setattr__(name, value)
 
-    # -- to be defined by a subclass -------------------------------------------------------------
-
     @classmethod
-    def _learner_class(cls, config: Any) -> "type[Learner]":
-        """The learner that the algorithm drives with these hyperparameters."""
-        raise NotImplementedError
+    def _learner_class(cls) -> "type[Learner]":
+        """The learner that the algorithm drives; its code is imported when an agent is made."""
+        module, _, name = cls.learner_path.rpartition(".")
+        found: type[Learner] = getattr(import_module(f"oda_rl.agents.{module}"), name)
+        return found
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -317,22 +320,16 @@ class OnlineAlgorithm(Saving):
 
     def _load_kernels(self) -> None:
         """Have compiled code ready before anything has been learned."""
-        kind: Any = self._learner_class(self.config)
+        kind: Any = self._learner_class()
         load_kernels(kind, self.actions.is_continuous, self.observations.is_table)
 
     def _make_learner(self) -> Any:
-        kind: Any = self._learner_class(self.config)
+        kind: Any = self._learner_class()
         seen = self.observations
         options = {"counts": seen.counts} if seen.is_table else {}
+        bounds = seen.low, seen.high
         return kind(
-            seen.n_features,
-            self.actions,
-            self.n_envs,
-            seen.low,
-            seen.high,
-            self.config,
-            self.seed,
-            **options,
+            seen.n_features, self.actions, self.n_envs, *bounds, self.config, self.seed, **options
         )
 
     def set_random_seed(self, seed: int | None = None) -> None:

@@ -1,7 +1,4 @@
-"""The baselines: linear Sarsa(lambda) and Q(lambda) over several features, and kernel Q-learning.
-
-The code of a learner is imported when an agent is made.
-"""
+"""The baselines: linear Sarsa(lambda) and Q(lambda) over several features, and kernel Q-learning."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,7 +19,6 @@ from oda_rl.agents.sb3.policy import CodebookPolicy
 
 if TYPE_CHECKING:
     from oda_rl.agents.kernel_q.learner import KernelLearner
-    from oda_rl.agents.learner import Learner
     from oda_rl.agents.linear_q.learner import LinearLearner
 
 
@@ -45,13 +41,8 @@ class LinearAlgorithm(OnlineAlgorithm):
 
     policy_aliases: ClassVar[dict[str, Any]] = {"LinearPolicy": CodebookPolicy}
     config_class: ClassVar[type[Config]] = LinearConfig
+    learner_path = "linear_q.learner.LinearLearner"
     learner: "LinearLearner"
-
-    @classmethod
-    def _learner_class(cls, config: Any) -> "type[Learner]":
-        from oda_rl.agents.linear_q.learner import LinearLearner
-
-        return LinearLearner
 
 
 class UniformGridQ(LinearAlgorithm):
@@ -191,13 +182,8 @@ class KernelQ(OnlineAlgorithm):
 
     policy_aliases: ClassVar[dict[str, Any]] = {"KernelPolicy": CodebookPolicy}
     config_class = KernelQConfig
+    learner_path = "kernel_q.learner.KernelLearner"
     learner: "KernelLearner"
-
-    @classmethod
-    def _learner_class(cls, config: Any) -> "type[Learner]":
-        from oda_rl.agents.kernel_q.learner import KernelLearner
-
-        return KernelLearner
 
     @property
     def learning_rate(self) -> float:

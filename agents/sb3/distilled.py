@@ -39,13 +39,8 @@ class DistilledPolicy(OnlineAlgorithm):
     config_class = DistilledConfig
     learning_rate = 0.0
     gamma = 1.0
+    learner_path = "distill.learner.ProgramLearner"
     learner: "ProgramLearner"
-
-    @classmethod
-    def _learner_class(cls, config: Any) -> Any:
-        from oda_rl.agents.distill.learner import ProgramLearner
-
-        return ProgramLearner
 
     @classmethod
     def _check_action_space(cls, space: spaces.Space) -> None:
@@ -66,7 +61,6 @@ class DistilledPolicy(OnlineAlgorithm):
         """There are none."""
 
     def _make_learner(self) -> Any:
-        from oda_rl.agents.distill.learner import ProgramLearner
-
+        kind: Any = self._learner_class()
         seen, env_id = self.observations, getattr(self, "env_id", None)
-        return ProgramLearner(seen.n_features, self.actions, self.config, seen.names(env_id), env_id)
+        return kind(seen.n_features, self.actions, self.config, seen.names(env_id), env_id)

@@ -1,5 +1,6 @@
 """What a training is started with: the options of the command line, and the folder that keeps them."""
 
+import argparse
 import json
 import platform
 import sys
@@ -13,10 +14,13 @@ import numpy as np
 import tyro
 
 import oda_rl
+import oda_rl.envs
 from common.arguments import Count, Positive
-from common.choosing import find_algorithm
 from oda_rl import storage
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
+from oda_rl.agents.models import default_agent
+
+assert oda_rl.envs  # registers the compiled twins
 
 
 @dataclass
@@ -63,6 +67,21 @@ class QArgs(Args):
     agent: Annotated[TwoTimescaleConfig, tyro.conf.arg(name="")] = field(  # type: ignore[assignment]
         default_factory=TwoTimescaleConfig
     )
+
+
+def find_algorithm(typed: Sequence[str], env_id: str) -> str:
+    """The name given as --algorithm, or the default for --env-id, or else for `env_id`.
+
+    It is looked for before the options are read: each agent has options of its own.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--algorithm", nargs="?")
+    parser.add_argument("--env-id", "--env_id", nargs="?")
+    named, _ = parser.parse_known_args(typed)
+    try:
+        return named.algorithm or default_agent(named.env_id or env_id).__name__
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        sys.exit(f"There is no environment {named.env_id}: {error}")
 
 
 def parse(arguments: Sequence[str] | None = None) -> Args:

@@ -4,31 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_trees import TEMPLATES, made, problem
 from sklearn.datasets import load_digits, load_iris, make_friedman1
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
-from oda_rl.datasets import make_curve, make_gaussians
+from oda_rl.datasets import make_curve
 from oda_rl.estimators.tree import Layer
-
-TEMPLATES = {
-    "clusterer": ODAPartition(samples_per_cell=10),
-    "bayes": ODAClassifier(),
-    "nearest": ODAClassifier(rule="nearest"),
-    "linear": ODARegressor(),
-    "constant": ODARegressor(local_model="constant"),
-}
-
-
-def problem(name, n=600, seed=0):
-    """Samples in the plane and targets that suit a template."""
-    X, component = make_gaussians(n, n_components=8, scale=0.12, seed=seed)
-    if name in ("linear", "constant"):
-        return X, np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2
-    return X, component % 2
-
-
-def made(name, **options):
-    return MultiResolutionODA(TEMPLATES[name], random_state=0, **options)
 
 
 def nearest_leaf_by_hand(model, x):
@@ -203,66 +184,6 @@ def test_any_data_give_a_tree(n, d, seed):
         assert len(model.predict(X)) == n
 
 
-# -- streams -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_chunks_make_no_difference(name):
-    X, y = problem(name, 1500)
-    trees = []
-    for size in (1, 7, 1500):
-        model = made(name, layers=2, max_children=3)
-        for start in range(0, len(X), size):
-            model.partial_fit(X[start : start + size], y[start : start + size])
-        trees.append(model)
-    assert trees[0].n_codevectors_ > 2
-    for other in trees[1:]:
-        np.testing.assert_allclose(other.codevectors_, trees[0].codevectors_)
-        np.testing.assert_allclose(other.predict(X), trees[0].predict(X), atol=1e-9)
-
-
-def test_a_stream_learns_what_data_at_hand_teach():
-    X, y = problem("nearest", 6000)
-    stream = made("nearest", max_children=4).partial_fit(X, y)
-    at_hand = made("nearest", max_children=4).fit(X, y)
-    assert stream.score(X, y) > at_hand.score(X, y) - 0.03
-    assert stream.n_samples_seen_ == 6000
-    assert stream.tree_.layers[0].mass[0] == 6000
-
-
-def test_no_sample_is_wasted():
-    X, y = problem("bayes", 4000)
-    model = made("bayes", layers=1, max_children=3).fit(X, y)
-    before = model.tree_.layers[1].mass.copy()
-    model.partial_fit(X[:500], y[:500])
-    assert (model.tree_.layers[1].mass - before).sum() == pytest.approx(500)
-
-
-def test_classes_may_come_at_any_time():
-    X, y = load_iris(return_X_y=True)
-    names = np.array(["b", "c", "a"])[y]
-    model = made("nearest", layers=2, max_children=4)
-    order = np.random.default_rng(0).permutation(100)
-    model.partial_fit(np.tile(X[order], (5, 1)), np.tile(names[order], 5))
-    assert list(model.classes_) == ["b", "c"]
-    for _ in range(8):
-        model.partial_fit(X, names)
-    assert list(model.classes_) == ["a", "b", "c"]
-    assert model.score(X, names) > 0.9
-    assert model.predict_proba(X).shape == (150, 3)
-
-
-def test_before_the_warm_up_there_is_the_root():
-    X, y = problem("linear")
-    model = made("linear").partial_fit(X[:50], y[:50])
-    assert model.n_codevectors_ == 1
-    design = np.column_stack([np.ones(50), X[:50]])
-    flat = np.mean((y[:50] - y[:50].mean()) ** 2)
-    least = np.mean((y[:50] - design @ np.linalg.lstsq(design, y[:50], rcond=None)[0]) ** 2)
-    error = np.mean((model.predict(X[:50]) - y[:50]) ** 2)
-    assert least <= error < 0.5 * (flat + least)
-
-
 # -- regression ----------------------------------------------------------------------------------
 
 
@@ -364,60 +285,6 @@ def test_other_estimators_are_refused():
 def test_negative_data_for_kl_are_refused():
     with pytest.raises(ValueError, match="outside the domain"):
         MultiResolutionODA(ODAPartition(divergence="kl")).fit([[1.0], [-1.0]])
-
-
-# -- storing -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-@pytest.mark.parametrize("resolutions", [None, [1, None]])
-def test_a_stored_tree_goes_on_exactly(name, resolutions, tmp_path):
-    X, y = problem(name, 2000)
-    model = made(name, layers=2, max_children=4, resolutions=resolutions)
-    for end in (60, 400, 1200):
-        model.partial_fit(X[: end // 2], y[: end // 2])
-        again = MultiResolutionODA.load(model.save(tmp_path / "tree.npz"))
-        np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        more = X[end // 2 : end], y[end // 2 : end]
-        again.partial_fit(*more)
-        model.partial_fit(*more)
-        np.testing.assert_array_equal(again.codevectors_, model.codevectors_)
-    assert again.n_codevectors_ > 1
-    assert [p._replace(seconds=0.0) for p in again.history_] == [
-        p._replace(seconds=0.0) for p in model.history_
-    ]
-    assert again.n_presented_ == model.n_presented_
-
-
-def test_a_fitted_tree_is_stored_with_names_and_labels(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    X, y = problem("bayes", 300)
-    frame = pandas.DataFrame(X, columns=["left", "right"])
-    names = np.array(["no", "yes"])[y]
-    model = made("bayes", layers=[{"max_codevectors": 5}, Layer()]).fit(frame, names)
-    again = MultiResolutionODA.load(model.save(tmp_path / "tree"))
-    assert list(again.feature_names_in_) == ["left", "right"]
-    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
-    assert again.score(frame, names) == model.score(frame, names)
-
-
-def test_own_functions_are_given_again(tmp_path):
-    X, y = problem("nearest", 300)
-    model = made("nearest", resolutions=[np.abs, None]).fit(X, y)
-    path = model.save(tmp_path / "tree.npz")
-    with pytest.raises(ValueError, match="give it again at load"):
-        MultiResolutionODA.load(path)
-    again = MultiResolutionODA.load(path, resolutions=[np.abs, None])
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-
-
-def test_foreign_files_are_refused(tmp_path):
-    path = ODAPartition(2).fit([[0.0], [1.0], [5.0]]).save(tmp_path / "flat.npz")
-    with pytest.raises(ValueError, match="holds a ODAPartition, not a MultiResolutionODA"):
-        MultiResolutionODA.load(path)
-    (tmp_path / "text.npz").write_text("not a model")
-    with pytest.raises(ValueError, match=r"text\.npz"):
-        MultiResolutionODA.load(tmp_path / "text.npz")
 
 
 def test_training_twice_gives_the_same_tree_and_leaves_the_data_alone():

@@ -3,61 +3,17 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from aggregated import Replay, grow, points, wander
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import DiscretizeObservation
 
 from oda_rl import ODAPartition
-from oda_rl.envs import StateAggregation, VectorStateAggregation
-
-
-class Replay(gym.Env):
-    """Shows given observations, one after the other, in episodes of 10 steps."""
-
-    action_space = gym.spaces.Discrete(2)
-
-    def __init__(self, observations, low=-np.inf, high=np.inf):
-        self.observations = observations
-        shape = observations.shape[1:]
-        low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
-        self.observation_space = gym.spaces.Box(low, high, dtype=observations.dtype)
-        self.t = -1
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t += 1
-        self.steps = 0
-        return self.observations[self.t], {}
-
-    def step(self, action):
-        self.t += 1
-        self.steps += 1
-        return self.observations[self.t], 0.0, self.steps == 10, False, {}
-
-
-def points(n=3000, seed=0):
-    rng = np.random.default_rng(seed)
-    return np.column_stack([rng.normal(size=n), rng.normal(scale=1000.0, size=n)])
-
-
-def wander(env, n, seed=0):
-    """Random steps; returns the states."""
-    rng = np.random.default_rng(seed)
-    states = [env.reset(seed=seed)[0]]
-    while len(states) < n:
-        state, _, terminated, truncated, _ = env.step(int(rng.integers(env.action_space.n)))
-        states.append(state)
-        if terminated or truncated:
-            states.append(env.reset()[0])
-    return states[:n]
+from oda_rl.envs import StateAggregation
 
 
 @pytest.fixture(scope="module")
 def grown():
-    """CartPole's cells under random actions."""
-    env = StateAggregation(gym.make("CartPole-v1"), max_states=60)
-    wander(env, 30_000)
-    return env.partition
+    return grow()
 
 
 def test_it_works_where_a_grid_does_not():
@@ -315,82 +271,6 @@ def test_a_tabular_q_learner_learns_cart_pole():
     assert np.mean(returns) > 300
 
 
-# -- vector environments -------------------------------------------------------------------------
-
-
-def make_vector(n=3, mode=AutoresetMode.NEXT_STEP):
-    return gym.make_vec(
-        "CartPole-v1", n, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
-    )
-
-
-def drive(envs, n, seed=0):
-    rng = np.random.default_rng(seed)
-    states = [envs.reset(seed=seed)[0]]
-    for _ in range(n):
-        states.append(envs.step(rng.integers(2, size=envs.num_envs))[0])
-    return np.array(states)
-
-
-def test_one_partition_for_all_environments():
-    envs = VectorStateAggregation(make_vector(), max_states=40)
-    states = drive(envs, 5000)
-    assert states.dtype == np.int64
-    assert states.shape == (5001, 3)
-    assert envs.observation_space == gym.spaces.MultiDiscrete([40, 40, 40])
-    assert envs.single_observation_space == gym.spaces.Discrete(40)
-    assert all(row in envs.observation_space for row in states[::100])
-    assert 15_003 - 66 < envs.partition.n_samples_seen_ <= 15_003
-    assert envs.n_states > 10
-    assert envs.revert_observation(states[-1]).shape == (3, 4)
-
-
-def test_the_same_states_as_one_by_one(grown):
-    together = VectorStateAggregation(make_vector(), grown, learn=False)
-    apart = gym.make_vec(
-        "CartPole-v1",
-        3,
-        vectorization_mode="sync",
-        wrappers=[lambda env: StateAggregation(env, grown, learn=False)],
-    )
-    assert apart.single_observation_space == together.single_observation_space
-    np.testing.assert_array_equal(drive(together, 300), drive(apart, 300))
-
-
-def test_final_observations_are_states_too(grown):
-    envs = VectorStateAggregation(make_vector(mode=AutoresetMode.SAME_STEP), grown)
-    plain = make_vector(mode=AutoresetMode.SAME_STEP)
-    fixed = VectorStateAggregation(make_vector(), grown, learn=False)
-    envs.reset(seed=0)
-    plain.reset(seed=0)
-    finals = 0
-    for _ in range(60):
-        *_, info = envs.step(np.zeros(3, dtype=int))
-        *_, expected = plain.step(np.zeros(3, dtype=int))
-        assert ("final_obs" in info) == ("final_obs" in expected)
-        for final, observation in zip(
-            info.get("final_obs", ()), expected.get("final_obs", ()), strict=True
-        ):
-            assert (final is None) == (observation is None)
-            if final is not None:
-                finals += 1
-                assert final in envs.single_observation_space
-                if envs.partition.n_samples_seen_ == grown.n_samples_seen_:
-                    assert final == fixed._aggregator.find(observation)
-    assert finals > 10
-    learned = envs.partition.n_samples_seen_ - grown.n_samples_seen_
-    assert 61 * 3 + finals - 66 < learned <= 61 * 3 + finals
-
-
-def test_what_was_not_reset_is_not_learned_twice(grown):
-    envs = VectorStateAggregation(make_vector(mode=AutoresetMode.DISABLED), grown)
-    before, _ = envs.reset(seed=0)
-    for _ in range(64):
-        after, _ = envs.reset(seed=1, options={"reset_mask": np.array([False, True, False])})
-        assert (after[0], after[2]) == (before[0], before[2])
-    assert envs.partition.n_samples_seen_ == grown.n_samples_seen_ + 64
-
-
 def test_stable_baselines_learns_from_states(grown):
     sb3 = pytest.importorskip("stable_baselines3")
     from stable_baselines3.common.env_util import make_vec_env
@@ -405,51 +285,3 @@ def test_stable_baselines_learns_from_states(grown):
     model = sb3.DQN("MlpPolicy", growing, learning_starts=1470, seed=0).learn(1500)
     assert growing.envs[0].n_states > 1
     assert 0 <= model.predict(growing.reset())[0][0] < 2
-
-
-def test_states_as_vectors(grown):
-    """What the encodings show is what the partition tells of the same observations."""
-    given = {"partition": grown, "learn": False}
-    plain = gym.make("CartPole-v1")
-    kinds = ("number", "one_hot", "codevector", "association")
-    envs = [StateAggregation(gym.make("CartPole-v1"), **given, encoding=kind) for kind in kinds]
-    softer = grown.temperature_ * 4.0
-    rng = np.random.default_rng(0)
-    observation, _ = plain.reset(seed=1)
-    shown = [env.reset(seed=1)[0] for env in envs]
-    for _ in range(30):
-        number, one_hot, codevector, association = shown
-        assert all(env.observation_space.contains(state) for env, state in zip(envs, shown, strict=True))
-        assert one_hot.tolist() == [float(i == number) for i in range(len(one_hot))]
-        np.testing.assert_allclose(codevector, envs[0].revert_observation(number), rtol=1e-6)
-        away = (((grown.codevectors_ - observation) / grown.scale_) ** 2).sum(axis=1)
-        expected = np.exp(-(away - away.min()) / softer)
-        np.testing.assert_allclose(
-            association[grown.cell_ids_], expected / expected.sum(), rtol=1e-4, atol=1e-6
-        )
-        action = int(rng.integers(2))
-        observation, _, ended, _, _ = plain.step(action)
-        shown = [env.step(action)[0] for env in envs]
-        if ended:
-            observation, _ = plain.reset()
-            shown = [env.reset()[0] for env in envs]
-
-
-def test_vectors_of_a_codebook_that_grows():
-    env = StateAggregation(Replay(points()), max_states=16, encoding="association")
-    states = wander(env, 2900)
-    assert states[0].tolist() == [1.0] + [0.0] * 15
-    np.testing.assert_allclose(np.sum(states, axis=1), 1.0, rtol=1e-5)
-    assert np.mean(np.array(states[-500:]).max(axis=1) < 0.95) > 0.5
-    envs = gym.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync")
-    envs = VectorStateAggregation(envs, max_states=16, warmup_steps=60, encoding="codevector")
-    envs.reset(seed=0)
-    for _ in range(100):
-        seen, *_ = envs.step(np.array([0, 1, 0]))
-    assert seen.shape == envs.observation_space.shape == (3, 4)
-    assert seen.dtype == np.float32
-
-
-def test_an_encoding_that_is_not_there():
-    with pytest.raises(ValueError, match=r"encoding must be one of \('number', .*got 'binary'"):
-        StateAggregation(gym.make("CartPole-v1"), encoding="binary")

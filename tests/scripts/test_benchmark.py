@@ -1,7 +1,6 @@
 """The benchmarks: that they run, what they print, what they keep."""
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ def test_one_task(benchmark, tmp_path):
 
 
 def test_all_tasks_and_their_picture(benchmark, run, tmp_path):
-    code, output = benchmark()
+    code, output = benchmark("--seeds", 0)
     assert code == 0, output
     for name in ("CartPole-v1", "CartPoleFriction-v0", "Acrobot-v1", "MountainCar-v0"):
         assert output.count(f" {name} ") == 2
@@ -55,7 +54,7 @@ def test_all_tasks_and_their_picture(benchmark, run, tmp_path):
 
 
 def test_an_agent_of_sb3(benchmark):
-    code, output = benchmark("--env-id", "oda_rl/MountainCar-v0", "--algorithm", "PPO")
+    code, output = benchmark("--env-id", "oda_rl/MountainCar-v0", "--algorithm", "PPO", "--seeds", 1)
     assert code == 0, output
     assert "-200.0" in output
 
@@ -66,16 +65,13 @@ def test_what_cannot_be_run_is_said(benchmark):
     assert "left out: DQN does not take actions in Box" in output
 
 
-def test_an_interrupted_benchmark_keeps_its_runs(start, tmp_path):
-    arguments = ("agent", "--log-dir", tmp_path, *BRIEFLY, "--seeds", *range(200))
-    process = start("benchmark", *arguments, "--env-id", "oda_rl/CartPole-v1")
-    deadline = time.monotonic() + 300
-    while not list(tmp_path.rglob("seed-1.json")):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(2)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, output
+def test_an_interrupted_benchmark_keeps_its_runs(interrupt, tmp_path):
+    code, output = interrupt(
+        lambda: list(tmp_path.rglob("seed-1.json")),
+        *("benchmark", "agent", "--log-dir", tmp_path, *BRIEFLY, "--seeds", *range(200)),
+        *("--env-id", "oda_rl/CartPole-v1"),
+    )
+    assert code == 0, output
     assert "Interrupted" in output
     assert "IQM" in output
     assert "Traceback" not in output

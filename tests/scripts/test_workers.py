@@ -22,7 +22,7 @@ from oda_rl import MultiResolutionODA, ODAClassifier
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 ROOT = Path(__file__).parents[2]
-RUNS = ("--algorithms", "UniformGridQ", "--total-timesteps", 1000, "--eval-freq", 500)
+RUNS = ("--algorithms", "UniformGridQ", "--seeds", 0, 1, "--total-timesteps", 1000, "--eval-freq", 500)
 
 
 @pytest.fixture
@@ -98,22 +98,22 @@ def numbers_of(folder):
     }
 
 
-def test_runs_are_the_same_with_one_two_and_four(run, cluster, tmp_path):
+def test_runs_are_the_same_wherever_they_are_made(run, cluster, tmp_path):
     told = {
-        "one": ("--n-jobs", 1),
-        "two": ("--n-jobs", 2),
-        "four": ("--dask", cluster.scheduler_address),
+        "here": ("--n-jobs", 1),
+        "processes": ("--n-jobs", 2),
+        "cluster": ("--dask", cluster.scheduler_address),
     }
     for name, where in told.items():
         code, output = run("compare", *RUNS, "--eval-episodes", 2, "--output", tmp_path / name, *where)
         assert code == 0, output
-    assert f"3 runs of 1,000 steps, on the workers of {cluster.scheduler_address}" in output
-    one, two, four = (numbers_of(tmp_path / name) for name in told)
-    assert len(one) == 3
-    assert one == two == four
+    assert f"2 runs of 1,000 steps, on the workers of {cluster.scheduler_address}" in output
+    here, processes, there = (numbers_of(tmp_path / name) for name in told)
+    assert len(here) == 2
+    assert here == processes == there
 
 
-def test_estimators_are_the_same_with_one_and_four(cluster, module):
+def test_estimators_are_the_same_on_a_cluster(cluster, module):
     where, data = module("common.workers"), load_iris(return_X_y=True)
     model = ODAClassifier(max_codevectors=9, random_state=0)
     tree = MultiResolutionODA(ODAClassifier(max_codevectors=4), layers=2, random_state=0)
@@ -126,17 +126,17 @@ def test_estimators_are_the_same_with_one_and_four(cluster, module):
 
 
 def test_a_worker_that_is_killed_costs_only_what_it_was_doing(workers, cluster, tmp_path):
-    work = {i: partial(leave_a_note, tmp_path, i) for i in range(40)}
+    work = {i: partial(leave_a_note, tmp_path, i) for i in range(24)}
     with workers.open_workers(workers.Where(dask=cluster.scheduler_address)) as there:
         results = there.results(work)
         found = dict([next(results)])
         victim = int((tmp_path / "begun.txt").read_text().splitlines()[-1].split()[1])
         os.kill(victim, signal.SIGKILL)
         found |= dict(results)
-    assert {key: one.result() for key, one in found.items()} == {i: i for i in range(40)}
+    assert {key: one.result() for key, one in found.items()} == {i: i for i in range(24)}
     begun = [line.split() for line in (tmp_path / "begun.txt").read_text().splitlines()]
     twice = [number for number, times in Counter(number for number, _ in begun).items() if times > 1]
-    assert len(twice) <= 2  # under way, or done by a worker that had not told yet
+    assert len(twice) <= 4  # under way, or done by a worker that had not told yet
     for number in twice:
         assert str(victim) in [pid for one, pid in begun if one == number]
 

@@ -1,0 +1,49 @@
+"""The estimators against scikit-learn's own checks."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from oda_rl import (
+    KernelSGDClassifier,
+    KernelSGDRegressor,
+    MultiResolutionODA,
+    ODAClassifier,
+    ODAPartition,
+    ODARegressor,
+)
+from oda_rl.quantization import LVQ, DeterministicAnnealing, StochasticVQ
+
+ORDER = (
+    "samples are learned from one after the other in a random order, so that leaving one out or "
+    "repeating one changes the order of all: the same as for MiniBatchKMeans and SGDClassifier"
+)
+
+
+def expected_failures(estimator):
+    online = not isinstance(estimator, DeterministicAnnealing)
+    return {"check_sample_weight_equivalence_on_dense_data": ORDER} if online else {}
+
+
+@parametrize_with_checks(
+    [
+        *(ODAPartition(), StochasticVQ(), DeterministicAnnealing(), ODAClassifier(), LVQ()),
+        ODARegressor(max_codevectors=8),
+        ODARegressor(max_codevectors=8, local_model="constant"),
+        MultiResolutionODA(ODAPartition()),
+        MultiResolutionODA(ODAClassifier()),
+        MultiResolutionODA(ODAClassifier(rule="nearest")),
+        MultiResolutionODA(ODARegressor()),
+        MultiResolutionODA(ODARegressor(local_model="constant")),
+        KernelSGDClassifier(batch_size=4, n_passes=4),
+        KernelSGDClassifier("logistic", batch_size=4, n_passes=4),
+        KernelSGDRegressor(n_passes=10),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "itakura_saito"])
+def test_positive_data_only_is_a_tag(divergence):
+    assert ODAPartition(divergence=divergence).__sklearn_tags__().input_tags.positive_only
