@@ -6,9 +6,7 @@ from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, expect, mayb
 from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 from oda_rl.codebook.model_learning import N_FIGURES
-from oda_rl.estimators.classification.session_book import WIDTHS
 from oda_rl.estimators.feature_scaling import MOMENTS, SCALING
-from oda_rl.estimators.regression.local_models import KNOWN
 from oda_rl.estimators.session import run_schema
 from oda_rl.estimators.targets import data_schema
 
@@ -23,6 +21,8 @@ def _classes_are_told(session: Any, sizes: Sizes) -> None:
 
 def class_session_schema(around: Any, sizes: Sizes) -> Schema:
     """What `ClassSession.get_state` gives, with the parameters that stand beside it."""
+    from oda_rl.estimators.classification.session_book import WIDTHS
+
     shared = around["parameters"]["mode"] == "majority"
     run = ("count in [1, inf)", run_schema("d", "C" if shared else "0"))
     votes = "float[B, C] in [0, inf)" if shared else "float[0, 0]"
@@ -85,6 +85,8 @@ def _has_units(run: Any, sizes: Sizes) -> None:
 
 def regression_schema(around: Any, sizes: Sizes) -> Schema:
     """What `RegressionRun.get_state` gives, with the parameters that stand beside it."""
+    from oda_rl.estimators.regression.local_models import KNOWN
+
     sizes["q"] = {"linear": sizes["d"] + 1}.get(around["parameters"]["local_model"], 1)
     return model_run_schema(around["parameters"]["local_model"] in KNOWN)
 
