@@ -19,6 +19,7 @@ from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.one_hot import NotOneHotError, OneHotCodec
 from oda_rl.agents.sb3.callback_schedule import with_progress_bar
+from oda_rl.agents.sb3.frame_stack import find_bounds
 from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
@@ -327,10 +328,8 @@ class OnlineAlgorithm(Saving):
         kind: Any = self._learner_class()
         seen = self.observations
         options = {"counts": seen.counts} if seen.is_table else {}
-        bounds = seen.low, seen.high
-        return kind(
-            seen.n_features, self.actions, self.n_envs, *bounds, self.config, self.seed, **options
-        )
+        told = *find_bounds(self.env, seen), self.config, self.seed
+        return kind(seen.n_features, self.actions, self.n_envs, *told, **options)
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed the environment. The learner's generator is its own; global generators are left alone."""

@@ -1,0 +1,60 @@
+"""Stacked frames: every number has the bounds of its own coordinate."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor
+
+from oda_rl.agents import TwoTimescaleAC, UniformGridQ
+from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.sb3.frame_stack import find_bounds
+
+
+class Still(gym.Env):
+    """Shows its `space` and does nothing."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, space):
+        self.observation_space = space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+
+def stacked(space, n, **options):
+    return VecFrameStack(DummyVecEnv([lambda: Still(space)]), n, **options)
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, VecMonitor])
+def test_frames_one_after_the_other_have_bounds_one_after_the_other(wrap):
+    env = wrap(
+        stacked(spaces.Box(np.array([-1.0, -np.inf]), np.array([2.0, np.inf]), dtype=np.float64), 3)
+    )
+    model = TwoTimescaleAC(env=env)
+    np.testing.assert_array_equal(model.learner.scale.low, [-1.0, -np.inf] * 3)
+    np.testing.assert_array_equal(model.learner.scale.high, [2.0, np.inf] * 3)
+
+
+def test_bounds_that_were_given_are_those_of_a_grid():
+    env = stacked(spaces.Box(np.array([-1.0, -5.0]), np.array([2.0, 5.0]), dtype=np.float64), 2)
+    learner = UniformGridQ(env=env, bins=2).learner
+    np.testing.assert_array_equal(learner._warm_up.upper, [2.0, 5.0, 2.0, 5.0])
+
+
+@pytest.mark.parametrize("order", ["first", "last"])
+def test_bounds_are_in_the_order_of_the_numbers_whatever_the_axis(order):
+    high = np.arange(1.0, 7.0).reshape(2, 3)
+    env = stacked(spaces.Box(-high, high, dtype=np.float64), 2, channels_order=order)
+    _, found = find_bounds(env, ObservationCodec(env.observation_space))
+    frames = np.concatenate([high, high], axis=0 if order == "first" else 1)
+    np.testing.assert_array_equal(found, frames.ravel())
+
+
+def test_without_frames_bounds_are_those_of_the_space():
+    env = DummyVecEnv([lambda: Still(spaces.Box(-1.0, 3.0, (2,)))])
+    codec = ObservationCodec(env.observation_space)
+    for bounds in (find_bounds(env, codec), find_bounds(None, codec)):
+        np.testing.assert_array_equal(bounds, [[-1.0, -1.0], [3.0, 3.0]])
