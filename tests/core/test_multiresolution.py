@@ -316,3 +316,18 @@ def test_functions_that_are_smooth_do_not_jump_where_cells_meet(seed):
         return np.mean((tree.predict(X_test) - y_test) ** 2)
 
     assert error() < 0.8 * error(validation=None)
+
+
+def test_a_tree_of_regressors_tells_how_far_outputs_may_be():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (1500, 2))
+    y = X[:, 1] + np.where(X[:, 0] > 0.0, 0.5, 0.1) * rng.normal(size=1500)
+    model = MultiResolutionODA(ODARegressor(), random_state=0).fit(X[:1000], y[:1000])
+    mean, std = model.predict(X[1000:], return_std=True)
+    assert 0.92 < np.mean(np.abs(y[1000:] - mean) < 2.0 * std) < 0.99
+    np.testing.assert_array_equal(mean, model.predict(X[1000:]))
+    both = MultiResolutionODA(ODARegressor(), random_state=0).fit(X, np.column_stack([y, 10.0 * y]))
+    std = both.predict(X[:5], return_std=True)[1]
+    np.testing.assert_allclose(std[:, 1], 10.0 * std[:, 0])
+    with pytest.raises(ValueError, match="return_std must be False for the tree of a classifier"):
+        MultiResolutionODA(ODAClassifier()).fit(X, y > 0).predict(X, return_std=True)

@@ -23,7 +23,9 @@ from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.partition import ODAPartition
+from oda_rl.estimators.regression.refit import BORROWED
 from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples
+from oda_rl.estimators.tree.cells import squared_errors
 from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
 from oda_rl.estimators.tree.settings import TARGETS, TreeSettings, kind_of
@@ -53,27 +55,43 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     # -- using -----------------------------------------------------------------------------------
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         """Leaves, classes or outputs of samples, as the estimator is.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Samples, in the units of the data that were learned from.
+        return_std : bool, default=False
+            Whether to tell, too, how far a regressor's outputs may be from that, as `ODARegressor` does.
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Numbers of leaves (rows of `codevectors_`) for a clusterer, else as the targets.
+        ndarray of shape (n_samples,) or (n_samples, n_outputs), or a tuple of two
+            Numbers of leaves (rows of `codevectors_`) for a clusterer, else as the targets; with
+            `return_std`, these and standard deviations.
         """
         found = self._predicted(X)
         kind = self._session.settings.kind
+        if return_std and kind != "regressor":
+            raise ValueError(f"return_std must be False for the tree of a {kind}, got {return_std!r}.")
         if kind == "clusterer":
             return found
         if kind == "classifier":
             return np.asarray(self.classes_[found.argmax(axis=1)])
         assert self._units is not None
-        return self._units.back(found)
+        mean = self._units.back(found)
+        if not return_std:
+            return mean
+        tree, m = self.tree_, found.shape[1]
+        samples = self._check_again(X)
+        variance = np.repeat(squared_errors(tree.layers[0], m), len(samples), axis=0)
+        for layer, _, rows, at, _ in tree.walk(samples):
+            cells = tree.layers[layer]
+            own = cells.mass[at, None] / (cells.mass[at, None] + BORROWED)
+            variance[rows] += own * (squared_errors(cells, m)[at] - variance[rows])
+        std = np.sqrt(variance) * self._units.deviation
+        return mean, std[:, 0] if self._flat else std
 
     @_only("classifier")
     def predict_proba(self, X: ArrayLike) -> Array:

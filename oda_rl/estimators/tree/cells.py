@@ -132,3 +132,21 @@ class Children(NamedTuple):
             out,
         )
         return out
+
+
+def squared_errors(cells: Cells, n_outputs: int) -> Array:
+    """Mean squared errors (n_cells, n_outputs) of new samples, by tallies of products and local models.
+
+    What the samples of a cell leave over a degree of freedom is the noise; a model of q numbers that
+    was learned from n samples adds q / n of it.
+    """
+    m, n = n_outputs, np.maximum(cells.mass, 1e-300)[:, None]
+    q = cells.model.shape[1] // m
+    products = cells.tally[:, : q * q].reshape(-1, q, q)
+    moments = cells.tally[:, q * q : q * q + q * m].reshape(-1, q, m)
+    theta = cells.model.reshape(-1, q, m)
+    left = cells.tally[:, q * q + q * m : q * q + q * m + m] - 2.0 * (theta * moments).sum(axis=1)
+    left += (theta * (products @ theta)).sum(axis=1)
+    return np.asarray(
+        np.maximum(left, 0.0) / np.maximum(n - q, 0.25 * n) * (1.0 + np.minimum(q / n, 1.0))
+    )
