@@ -18,6 +18,8 @@ SMALLEST = 1e-8
 FARTHEST = 1e3
 # What a coordinate does under random actions is not all that it will do.
 MARGIN = 0.1
+# Observations of which a coordinate spreads so many times as far are of another scale.
+OTHER = 1.5
 
 
 class WarmUp(ABC):
@@ -158,6 +160,22 @@ class ObservationScale(WarmUp):
         high = np.where(self.high < LARGEST, self.high, -np.inf)
         ends = np.stack([np.minimum(low, seen.min(axis=0)), np.maximum(high, seen.max(axis=0))])
         self.lowest, self.highest = (ends - self.centre) / self.scale
+
+    def follow(self, visited: Array) -> bool:
+        """Take the observations (n, n_features) that are visited now for what the warm-up told.
+
+        Nothing is done, and False returned, unless one coordinate spreads `OTHER` times as far as its
+        scale, or less far by as much. One that does not move keeps its scale.
+        """
+        visited = bounds.cut_outliers(visited)
+        spread = 2.0 * visited.std(axis=0)
+        spread = np.where(spread > SMALLEST * self.scale, spread, self.scale)
+        if np.abs(np.log(spread / self.scale)).max() < np.log(OTHER):
+            return False
+        self.centre, self.scale = visited.mean(axis=0), spread
+        ends = np.stack([visited.min(axis=0), visited.max(axis=0)])
+        self.lowest, self.highest = (ends - self.centre) / self.scale
+        return True
 
     def _find_scale(self, seen: Array) -> Array:
         return natural_scale(seen, self.low, self.high)

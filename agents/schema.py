@@ -99,12 +99,15 @@ def _is_range(state: Any) -> bool:
 
 def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
     def fits(state: Any, sizes: Sizes) -> None:
-        """Observations wait as long as they are fewer than wanted, and what is known is sound."""
+        """Observations wait as long as they are fewer than wanted; later, all of the last half do."""
         known, n = state["is_known"], len(state["seen"])
-        expect(n == 0 if known else n < steps, "seen", f"has {n} observations", f"less than {steps}")
+        right = n in (0, steps) if known else n < steps and bool(np.isfinite(state["seen"]).all())
+        expect(
+            right, "seen", f"has {n} observations, or infinite ones", f"finite ones, less than {steps}"
+        )
         expect(not known or is_sound(state), next(iter(learned)), "is no lower end", "a range")
 
-    return Rules({"is_known": "bool", "seen": "float[seen, obs]", **learned}, fits)
+    return Rules({"is_known": "bool", "seen": "float[seen, obs] in [-inf, inf]", **learned}, fits)
 
 
 def rows_schema(group: Any, **own: str) -> dict[str, str]:

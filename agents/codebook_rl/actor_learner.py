@@ -11,6 +11,7 @@ from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.codebook_update import replay
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
+from oda_rl.agents.codebook_rl.renewal import Known, carry_over
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.compiled_rollout import ObserveFunction
 from oda_rl.agents.config import TwoTimescaleACConfig
@@ -19,6 +20,8 @@ from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
 OBSERVE_ACTOR = ObserveFunction(actor_step.observe_actor)
 # Times that a warm-up goes on in which nothing happened
 MOST_EXTENSIONS = 3
+# What `LEVEL_DONE` is where observations of the last half of all steps are there
+VISITED = 2
 
 
 class ActorCriticLearner(TwoTimescaleLearner):
@@ -35,13 +38,17 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     Where actions are points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for
     each coordinate. Rewards that differ tell little there, as actions have their costs: the warm-up goes
-    on where no episode came to its end.
+    on where no episode came to its end. A policy may keep to a small part of what random actions reach,
+    or go far beyond. So whenever the steps have doubled, the observations of the last half tell the
+    scale anew; where it is another one, the codebook grows once more, by these and by its cells of
+    before, which hand on what they have learned.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
     rule: ClassVar[Any] = actor_critic
     table_rule: ClassVar[Any] = actor_critic
     scale_class: ClassVar[type[ObservationScale]] = BlendedScale
+    _known: Known | None = None  # while the codebook grows anew
 
     def probabilities(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """The actor's probabilities of numbered actions.
@@ -165,10 +172,64 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """Hold random actions of the warm-up for as long as it takes by now."""
         self.warm_up_hold = self.config.growth_hold << int(self.numbers.counters[names.EXTENSIONS])
 
+    def get_state(self, under_way: bool = True) -> dict[str, Any]:
+        """As `Learner.get_state`; what was visited of late belongs to the episodes `under_way`."""
+        state = super().get_state(under_way)
+        if under_way and self.is_scaled:
+            state["warm_up"]["seen"] = self._visited.copy()
+        return state
+
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""
         super().set_state(state)
+        visited = state["warm_up"]["seen"]
+        is_whole = self.is_scaled and visited.shape == self._visited.shape
+        self._visited[:] = visited if is_whole else np.inf
         self._follow_extensions()
+
+    def _start_learning(self) -> None:
+        if self._known is None:
+            super()._start_learning()
+            return
+        carry_over(self._known, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)
+        self.numbers.counters[names.PHASE] = names.LEARNING
+        self.slow.go_on()
+
+    def _finish_level(self) -> None:
+        counters = self.numbers.counters
+        if counters[names.LEVEL_DONE] == VISITED:
+            counters[names.LEVEL_DONE] = 0
+            self._renew()
+        else:
+            super()._finish_level()
+
+    def _renew(self) -> None:
+        """Where observations have another scale by now, take it, and let the codebook grow anew."""
+        assert self._storage is not None
+        assert self.annealer is not None
+        visited = self._visited[np.abs(self._visited).max(axis=1) <= LARGEST]
+        scale, book, numbers, memory = self.scale, self.slow.codebook, self.numbers, self.memory
+        centre, width = scale.centre, scale.scale
+        if len(visited) < len(self._visited) // 2 or not scale.follow(visited):
+            return
+        self._storage.unload(book)
+        temperature = self.config.softness * self.annealer.temperature
+        cells, monitor = book.codevectors * width + centre, self._monitor
+        payload = book.payload[:, : len(book)].copy()
+        self._known = Known(book.codevectors.copy(), payload, temperature, centre, width)
+        self._monitor = None  # it follows all at once
+        memory.z[:] = (memory.z * width + centre - scale.centre) / scale.scale
+        memory.trace_scale[:] = 1.0
+        steps = int(numbers.counters[names.STEPS])
+        numbers.counters[[names.STEPS, names.PHASE]] = 0, names.GROWING
+        points = scale.scaled(np.concatenate([visited, cells]))
+        self.slow.begin(points)
+        self._begin_level()
+        self._grow(points)
+        numbers.counters[names.STEPS] = numbers.figures[names.NEXT_SLOW] = steps
+        self._known, self._monitor = None, monitor
+        if monitor:
+            monitor.follow(scale.scaled(cells), book.codevectors)
 
     def _grow(self, points: NDArray[np.float64]) -> None:
         """Let the codebook grow by the observations of the warm-up, in another order each time."""

@@ -8,13 +8,18 @@ from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.beta_policy import draw_point
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
 from oda_rl.agents.codebook_rl.state import (
+    LEARNING,
+    LEARNING_STEPS,
+    LEVEL_DONE,
     N_DRAWS,
+    PHASE,
     open_memory,
+    open_numbers,
     open_scratch,
     open_units,
 )
 from oda_rl.agents.codebook_rl.step import look, observe
-from oda_rl.agents.compiled_rollout import BEGIN
+from oda_rl.agents.compiled_rollout import BEGIN, PAUSED
 
 
 @inline_kernel
@@ -55,8 +60,31 @@ def choose(state, env, n_found, n_near, value, event, draws):
         open_memory(state).exploratory[env] = False  # traces are never cut
 
 
+@inline_kernel
+def keep_visited(state):
+    """Keep every so many of the observations since the steps last doubled; True where they do so again.
+
+    So `units.visited` (n, n_observed) is filled by the steps up to n, 2 n, 4 n, ...
+    """
+    units, counters, scratch = open_units(state), open_numbers(state).counters, open_scratch(state)
+    n, t, every = units.visited.shape[0], counters[LEARNING_STEPS], 1
+    if n == 0 or counters[PHASE] != LEARNING:
+        return False
+    while t >= 2 * n * every:
+        every *= 2
+    t -= n * every if t >= n else 0
+    if t % every == 0:
+        for j in range(units.visited.shape[1]):
+            units.visited[t // every, j] = scratch.z[j] * units.scale[j] + units.centre[j]
+    return t == n * every - 1
+
+
 @lean_kernel
 def observe_actor(state, env, observation, reward, terminated, ended, event, draws):
     """The step of an actor."""
     told = observation, reward, terminated, ended, event, draws
-    return observe(look, learn, choose, state, env, *told)
+    code = observe(look, learn, choose, state, env, *told)
+    if event < BEGIN and (code >= 0 or code == PAUSED) and keep_visited(state):
+        open_numbers(state).counters[LEVEL_DONE] = 2
+        code = PAUSED
+    return code

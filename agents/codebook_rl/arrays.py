@@ -214,8 +214,11 @@ def make_memory(sizes: Sizes) -> names.Memory:
     )
 
 
-def make_units(scale: Any, actions: ActionCodec, reach: Any, counts: Any) -> names.Units:
-    """The units of observations, and of actions that reach so far; values of coordinates in a table."""
+def make_units(scale: Any, actions: ActionCodec, reach: Any, counts: Any, visited: Any) -> names.Units:
+    """The units of observations, and of actions that reach so far.
+
+    `counts` are the values of coordinates in a table, `visited` the room for observations of late.
+    """
     return names.Units(
         centre=scale.centre,
         scale=scale.scale,
@@ -226,6 +229,7 @@ def make_units(scale: Any, actions: ActionCodec, reach: Any, counts: Any) -> nam
         action_scale=actions.scale / reach,
         action_reach=reach,
         counts=counts,
+        visited=visited,
     )
 
 

@@ -76,6 +76,8 @@ class TwoTimescaleLearner(ActingLearner):
         given = None if n_states else config.observation_scale
         self.scale = self.scale_class(low, high, config.warmup_steps, given)
         self.counts = counts
+        follows = config.has_critic and actions.is_continuous and given is None and not n_states
+        self._visited = np.full((config.warmup_steps if follows else 0, n_observed), np.inf)
         super().__init__(actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed)
         self.slow = SlowTimescale(self.sizes, config, self.rng)
         self.numbers = make_numbers()
@@ -273,7 +275,7 @@ class TwoTimescaleLearner(ActingLearner):
         """Make the table that compiled code takes, anew whenever an array is replaced."""
         storage, numbers, memory = self._storage, self.numbers, self.memory
         assert storage is not None
-        units = make_units(self.scale, self.actions, self._reach, self.counts)
+        units = make_units(self.scale, self.actions, self._reach, self.counts, self._visited)
         planes = self.tree.planes if self.tree else BranchTree(self.sizes.n_observed).planes
         groups = (numbers, units, storage.branches, planes, storage.ledger, memory)
         self._table = Table(self.sizes, self._scratch, *groups)

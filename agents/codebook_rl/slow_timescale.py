@@ -44,6 +44,7 @@ class SlowTimescale:
             Observations in scaled units. Continuous actions are taken to be uniform.
         """
         book, n = self.codebook, points.shape[1]
+        book.n_cells, self._grown = 0, False
         centre = np.zeros(book.n_features)
         centre[:n] = points.mean(axis=0)
         covariance = np.eye(book.n_features) * self._config.action_weight**2 / 3.0

@@ -63,6 +63,7 @@ SLOW_STEPS = 3
 LEVEL_LENGTH = 4
 HOLD = 5
 PHASE = 6
+# 1 where a temperature is finished, 2 where `Units.visited` is full
 LEVEL_DONE = 7
 RATE_BY_CELL = 8
 N_LABELS = 9
@@ -127,6 +128,9 @@ class Units(NamedTuple):
 
     In a table of states `counts` (n_observed,) says how many values each coordinate has; the states are
     numbered row by row. It is empty otherwise.
+
+    `visited` (n_visited, n_observed) holds observations of the last half of all steps, in the
+    environment's units, infinite where none is known; it is empty where the scale stays as it is.
     """
 
     centre: Float1
@@ -138,6 +142,7 @@ class Units(NamedTuple):
     action_scale: Float1
     action_reach: Float1
     counts: Int1
+    visited: Float2
 
 
 class Branches(NamedTuple):

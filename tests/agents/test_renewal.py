@@ -1,0 +1,105 @@
+"""A codebook that grows anew in other units, and keeps what its cells have learned."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from oda_rl.agents import TwoTimescaleACConfig
+from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.codebook_rl import state as layout
+from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
+
+WARM_UP = 60
+STILL = {"learning_rate": 1e-12, "learning_rate_min": 0.0}
+
+
+def make_learner(space=None, **options):
+    sizes = {"warmup_steps": WARM_UP, "growth_steps": 600, "growth_cells": 8, "max_cells": 10}
+    actions = ActionCodec(spaces.Box(-1.0, 1.0, (1,)) if space is None else space)
+    ends = np.full(2, np.inf)
+    config = TwoTimescaleACConfig(**{**sizes, **options})
+    return ActorCriticLearner(2, actions, 1, -ends, ends, config, seed=0)
+
+
+def wander(learner, n, width, seed=0):
+    """`n` steps among observations of this width, each an episode's last."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        learner.begin(0, width * rng.uniform(-1.0, 1.0, 2))
+        learner.step(0, width * rng.uniform(-1.0, 1.0, 2), -float(rng.random()), True, True)
+
+
+def warm_up(**options):
+    learner = make_learner(**options)
+    wander(learner, WARM_UP, 100.0)
+    assert learner.numbers.counters[layout.PHASE] == layout.LEARNING
+    return learner
+
+
+def spread_of(learner):
+    return learner.scale.restore(learner.codebook.codevectors).std(axis=0)
+
+
+def test_a_codebook_follows_the_agent_to_where_it_stays():
+    learner = warm_up()
+    wide = spread_of(learner)
+    while learner.numbers.counters[layout.LEARNING_STEPS] < WARM_UP:
+        assert (spread_of(learner) > 0.3 * wide).all()
+        wander(learner, 1, 0.01, seed=int(learner.numbers.counters[layout.STEPS]))
+    wander(learner, WARM_UP, 0.01)
+    assert (learner.scale.scale < 0.02).all()
+    inside = np.abs(learner.scale.restore(learner.codebook.codevectors)).max(axis=1) < 0.02
+    assert inside.sum() >= 4
+    assert np.isfinite(learner.greedy(np.zeros((1, 2)))).all()
+
+
+@pytest.mark.parametrize("options", [{"observation_scale": (1.0, 2.0)}, {"space": spaces.Discrete(2)}])
+def test_a_scale_that_was_given_and_numbered_actions_keep_their_cells(options):
+    learner = warm_up(**options)
+    scale = learner.scale.scale.copy()
+    wander(learner, 3 * WARM_UP, 0.01)
+    np.testing.assert_array_equal(learner.scale.scale, scale)
+
+
+@pytest.mark.parametrize("local_model", ["linear", "constant"])
+@pytest.mark.parametrize("tree", [False, True])
+@pytest.mark.parametrize("softness", [4.0, 0.0])
+def test_what_all_cells_agree_on_stays(local_model, tree, softness):
+    """A linear function of the environment's units is the same before and after."""
+    learner = warm_up(local_model=local_model, tree=tree, softness=softness, **STILL)
+    basis, book = learner.sizes.n_basis, learner.codebook
+    rows = learner.numbers.counters[layout.N_BASIS] * np.arange(3)
+    slopes = np.array([[0.3, -0.2], [0.1, 0.5], [-0.4, 0.2]])[:, : basis - 1]
+    learner._storage.unload(book)
+    for row, told in zip(rows, slopes, strict=True):
+        book.payload[row, : len(book)] = 1.0 + row
+        book.payload[row + 1 : row + basis, : len(book)] = told[:, None]
+    learner._hold_cells()
+    points = np.random.default_rng(1).uniform(-0.05, 0.05, (5, 2))
+    before = learner.action_values(points), learner.state_values(points)
+    wander(learner, 2 * WARM_UP, 0.1)
+    assert (learner.scale.scale < 1.0).all()
+    np.testing.assert_allclose(learner.action_values(points), before[0], rtol=1e-6)
+    np.testing.assert_allclose(learner.state_values(points), before[1], rtol=1e-6)
+
+
+def test_a_file_goes_on_with_what_was_visited():
+    learner, other = warm_up(), make_learner()
+    learner.watch_errors()
+    wander(learner, WARM_UP // 2, 0.01)
+    other.set_state(learner.get_state())
+    for one in (learner, other):
+        wander(one, WARM_UP, 0.01, seed=1)
+    np.testing.assert_array_equal(learner.codebook.codevectors, other.codebook.codevectors)
+    assert np.isfinite(learner.td_errors).any()
+    other.set_state(learner.get_state(under_way=False))
+    wander(other, 1, 0.01)
+
+
+def test_with_little_known_of_what_was_visited_cells_stay():
+    learner, other = warm_up(), make_learner()
+    wander(learner, WARM_UP - 5, 0.01)
+    other.set_state(learner.get_state(under_way=False))
+    scale = other.scale.scale.copy()
+    wander(other, 10, 0.01)
+    np.testing.assert_array_equal(other.scale.scale, scale)
