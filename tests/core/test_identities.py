@@ -119,8 +119,8 @@ def test_twins_have_their_parents_number_until_they_separate():
 
 def test_chunks_and_files_make_no_difference(tmp_path):
     samples = chain(seed=1)
-    whole = ODAPartition(10, random_state=0).partial_fit(samples)
-    parts = ODAPartition(10, random_state=0)
+    whole = ODAPartition(10, forgetting=None, random_state=0).partial_fit(samples)
+    parts = ODAPartition(10, forgetting=None, random_state=0)
     for chunk in np.array_split(samples, 7):
         parts.partial_fit(chunk)
         parts = ODAPartition.load(parts.save(tmp_path / "parts"))

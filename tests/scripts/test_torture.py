@@ -230,8 +230,9 @@ def test_what_a_killed_command_leaves_is_looked_at(module, tmp_path):
     kills = module("attacks.kills")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "steps-2000.npz").write_bytes(module("attacks.models").model_bytes(QUICK[0])[1])
-    assert kills.look(tmp_path, 3000) == ""
-    assert kills.look(tmp_path, 3001) == "step 3001 was reached, 2000 is kept"
+    reached = 2000 + kills.SAVE_FREQ
+    assert kills.look(tmp_path, reached) == ""
+    assert kills.look(tmp_path, reached + 1) == f"step {reached + 1} was reached, 2000 is kept"
     (tmp_path / "config.json").write_text("{")
     assert "config.json cannot be read" in kills.look(tmp_path, 0)
 
