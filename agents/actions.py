@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-# More combinations than this have too few visits each.
+# More actions, or combinations of some, have too few visits each.
 MAX_COMBINATIONS = 1024
 
 
@@ -35,8 +35,9 @@ class ActionCodec:
             self.commands = np.empty((0, len(low)))
             self._table: Any = None
         elif isinstance(space, spaces.Discrete):
-            self.commands = np.arange(float(space.n))[:, None]
-            self._table = np.arange(space.n) + space.start
+            counts = _counts(space)
+            self.commands = np.arange(float(*counts))[:, None]
+            self._table = np.arange(*counts) + space.start
         elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
             counts = _counts(space)
             self.commands = np.array(list(np.ndindex(*counts)), dtype=np.float64)
@@ -79,15 +80,18 @@ class ActionCodec:
         return np.clip(points.astype(box.dtype), box.low.ravel(), box.high.ravel())
 
 
-def _counts(space: spaces.MultiDiscrete | spaces.MultiBinary) -> tuple[int, ...]:
-    if isinstance(space, spaces.MultiBinary):
+def _counts(space: spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary) -> tuple[int, ...]:
+    counts: tuple[int, ...]
+    if isinstance(space, spaces.Discrete):
+        counts = (int(space.n),)
+    elif isinstance(space, spaces.MultiBinary):
         counts = (2,) * int(np.prod(space.shape))
     else:
         counts = tuple(int(n) for n in space.nvec.ravel())
     total = int(np.prod(np.array(counts, dtype=float)))
     if total > MAX_COMBINATIONS:
         raise ValueError(
-            f"Action space {space} has {total} combinations; at most {MAX_COMBINATIONS} are accepted."
+            f"Action space {space} has {total} actions; at most {MAX_COMBINATIONS} are accepted."
         )
     return counts
 

@@ -16,6 +16,9 @@ from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.rules import actor_critic, q_lambda, table_q
 from oda_rl.agents.config import ACTOR_RATE, CONTINUOUS_ACTOR_RATE, CodebookConfig
 
+# Values of a table at most, each of which takes some 100 bytes
+MOST_PAIRS = 10_000_000
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -71,8 +74,16 @@ class Sizes:
         config: CodebookConfig,
         n_states: int = 0,
     ) -> "Sizes":
-        """The sizes for these observations, actions and hyperparameters; in a table of `n_states`."""
+        """The sizes for these observations, actions and hyperparameters; in a table of `n_states`.
+
+        Raises a ValueError if the table would be too large.
+        """
         n_coordinates = len(actions.centre)
+        if n_states * actions.n_actions > MOST_PAIRS:
+            raise ValueError(
+                f"The table of {n_states:,} states and {actions.n_actions:,} actions would have more "
+                f"values than {MOST_PAIRS:,}: have fewer states or actions."
+            )
         is_joint = actions.is_continuous and not config.has_critic
         table, tree = n_states > 0, config.tree and not n_states
         return cls(

@@ -50,8 +50,9 @@ def test_the_edge_of_a_box_stays_inside():
         (spaces.Box(-np.inf, np.inf, (1,)), "must be bounded"),
         (spaces.Box(0, 3, (2,), np.int64), "floating-point"),
         (spaces.Box(1.0, 1.0, (2,)), "low must be below high"),
-        (spaces.MultiDiscrete([50, 50]), "2500 combinations; at most 1024"),
-        (spaces.MultiBinary(30), "combinations"),
+        (spaces.MultiDiscrete([50, 50]), "2500 actions; at most 1024"),
+        (spaces.MultiBinary(30), "1073741824 actions"),
+        (spaces.Discrete(10**9), "1000000000 actions; at most 1024"),
         (spaces.Tuple([spaces.Discrete(2)]), "Discrete, MultiDiscrete, MultiBinary and a bounded Box"),
     ],
 )
