@@ -62,3 +62,12 @@ def interrupts_wait(learn: Callable[P, R]) -> Callable[P, R]:
         return found
 
     return method
+
+
+@interrupts_wait
+def call_compiled(kernel: Callable[..., R], *what: Any) -> R:
+    """Call compiled code that takes functions, with arguments `what`; Ctrl-C waits for its end.
+
+    Numba asks Python where the functions are, and an error of its own replaces what is raised meanwhile.
+    """
+    return kernel(*what)

@@ -10,6 +10,7 @@ from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 from stable_baselines3.common.evaluation import evaluate_policy
 
+from oda_rl._interrupts import call_compiled
 from oda_rl.agents.distill.compiled_play import play_table
 from oda_rl.agents.distill.fitting import Records
 from oda_rl.agents.distill.teacher import Teacher, balanced
@@ -173,7 +174,8 @@ class Judge:
         learner, program = policy.learner, policy.learner.program
         size = program.bounds.shape[1]
         returns = np.empty(self.n_episodes)
-        self.n_steps += play_table(
+        self.n_steps += call_compiled(
+            play_table,
             dynamics.step,
             dynamics.reset,
             dynamics.parameters,

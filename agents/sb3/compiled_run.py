@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._interrupts import interrupts_wait
+from oda_rl._interrupts import call_compiled
 from oda_rl.agents import compiled_rollout
 from oda_rl.envs.dynamics import (
     CompiledDynamics,
@@ -31,11 +31,6 @@ def find_dynamics_of_all(envs: list[gym.Env]) -> list[CompiledDynamics] | None:
     found = [one for one in map(find_dynamics, envs) if one is not None]
     kinds = {(one.step, one.reset, len(one.parameters), one.state_size) for one in found}
     return found if len(found) == len(envs) and len(kinds) == 1 else None
-
-
-@interrupts_wait  # numba asks Python where the functions are, and drops what is raised meanwhile
-def _play(learner: Any, *what: Any) -> int:
-    return int(learner.play(*what))
 
 
 class CompiledRun:
@@ -79,7 +74,7 @@ class CompiledRun:
         while made < n_steps:
             self._draw_starts()
             cursor[compiled_rollout.EPISODES] = 0
-            made_now = _play(self.learner, step, reset, self.rollout, n_steps - made)
+            made_now = call_compiled(self.learner.play, step, reset, self.rollout, n_steps - made)
             ended = self.rollout.episodes[: cursor[compiled_rollout.EPISODES]].tolist()
             infos += [self._record(int(env), total, int(length)) for env, total, length in ended]
             if made_now < 0:  # all environments have made the step

@@ -13,6 +13,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
+from oda_rl._interrupts import call_compiled
 from oda_rl._validation import check_at_least
 from oda_rl.envs import find_dynamics, find_twin
 from oda_rl.envs.kernels import step_many
@@ -79,7 +80,8 @@ class CompiledVecEnv(DummyVecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step all environments; those whose episodes end begin another."""
-        step_many(
+        call_compiled(
+            step_many,
             self._dynamics.step,
             self._dynamics.parameters,
             self._states,
