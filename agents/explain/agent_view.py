@@ -47,9 +47,6 @@ def view_of_agent(
     def values(points: Array) -> Array:
         return np.asarray(learner.state_values(seen.nearest(points[:, :n])))
 
-    reach = None if drawn else _reach(model, learner)
-    if isinstance(cells, ProgramCells):
-        reach = cells.reach(n)  # few cells, each of which tells much of what is about it
     prefers = getattr(cells, "prefers", False)
     return View(
         codevectors=codevectors,
@@ -64,7 +61,7 @@ def view_of_agent(
         decisions=decisions,
         value_name="value of the state" if prefers else "value of the greedy action",
         n_valued=n,
-        reach=reach,
+        reach=_reach(model, learner, cells),
         title=f"{steps:,} steps: {learner.n_cells} cells",
         history=model.history_,
         returns=learning_curve(model),
@@ -112,9 +109,13 @@ def restore(model: "OnlineAlgorithm", state: dict[str, Any]) -> Any:
     return learner
 
 
-def _reach(model: "OnlineAlgorithm", learner: Any) -> tuple[Array, Array]:
+def _reach(model: "OnlineAlgorithm", learner: Any, cells: Any) -> tuple[Array, Array] | None:
     """What to show of every coordinate of an observation if there are no codevectors to tell."""
     seen = model.observations
+    if isinstance(cells, ProgramCells):  # few, each of which tells much of what is about it
+        return cells.reach(seen.n_features)
+    if cells is not None and cells.polytopes:
+        return None
     low = np.where(np.isfinite(seen.low), seen.low, -1.0)
     high = np.where(np.isfinite(seen.high), seen.high, 1.0)
     ends = getattr(learner, "range", None)  # of the baselines

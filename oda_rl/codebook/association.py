@@ -8,16 +8,15 @@ and every inner loop runs over cells, next to each other in memory. `x` is a sam
 `distance` (capacity,) its divergences from the codevectors, in the units of the divergence.
 
 `kind` chooses the divergence: a number for those of the package, or a pair of first-class functions
-`(d(x, mu), phi''(mu))` of one coordinate for a user's own. Numba compiles a kernel once for the numbers
-and once for the pairs.
+`(d(x, mu), phi''(mu))` of one coordinate for a user's own; kernels are compiled for each of the two.
 
-Kernels validate nothing. The classes that call them do. They copy arrays in loops: assigning one slice
-to another makes numba compile the text of an error message, which takes longer than everything else.
+Kernels validate nothing, their callers do. They copy arrays in loops: assigning slices makes numba
+compile the text of an error message, which takes longer than everything else.
 
 References
 ----------
-Equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A
-Hierarchical and Progressive Learning Architecture", unless another paper is named.
+Equations: Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A Hierarchical and
+Progressive Learning Architecture", unless another paper is named.
 """
 
 import math
