@@ -78,8 +78,12 @@ def test_an_interrupt_waits_until_compiled_code_has_ended(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(model.learner, "play", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.learn(500, reset_num_timesteps=False)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.learn(500, reset_num_timesteps=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(made) == 1
     assert made[0] > 0
 
