@@ -20,8 +20,6 @@ from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
 OBSERVE_ACTOR = ObserveFunction(actor_step.observe_actor)
 # Times that a warm-up goes on in which nothing happened
 MOST_EXTENSIONS = 3
-# What `LEVEL_DONE` is where observations of the last half of all steps are there
-VISITED = 2
 
 
 class ActorCriticLearner(TwoTimescaleLearner):
@@ -197,7 +195,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     def _finish_level(self) -> None:
         counters = self.numbers.counters
-        if counters[names.LEVEL_DONE] == VISITED:
+        if counters[names.LEVEL_DONE] == names.VISITED:
             counters[names.LEVEL_DONE] = 0
             self._renew()
         else:

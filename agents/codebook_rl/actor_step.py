@@ -13,6 +13,7 @@ from oda_rl.agents.codebook_rl.state import (
     LEVEL_DONE,
     N_DRAWS,
     PHASE,
+    VISITED,
     open_memory,
     open_numbers,
     open_scratch,
@@ -85,6 +86,6 @@ def observe_actor(state, env, observation, reward, terminated, ended, event, dra
     told = observation, reward, terminated, ended, event, draws
     code = observe(look, learn, choose, state, env, *told)
     if event < BEGIN and (code >= 0 or code == PAUSED) and keep_visited(state):
-        open_numbers(state).counters[LEVEL_DONE] = 2
+        open_numbers(state).counters[LEVEL_DONE] = VISITED
         code = PAUSED
     return code

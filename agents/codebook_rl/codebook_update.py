@@ -7,6 +7,7 @@ from oda_rl.agents.codebook_rl.association import find_near
 from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE
 from oda_rl.agents.codebook_rl.state import (
     DISTORTION,
+    FINISHED,
     FLATTENING,
     GROWING,
     LEARNING_STEPS,
@@ -144,6 +145,6 @@ def replay(state, points, order):
             scratch.z[j] = points[order[t], j]
         update_codebook(state, find_near(state, points.shape[1]), 0)
         counters[STEPS] += 1
-        if counters[LEVEL_DONE] == 1:
+        if counters[LEVEL_DONE] == FINISHED:
             return t + 1
     return order.shape[0]

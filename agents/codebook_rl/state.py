@@ -63,8 +63,9 @@ SLOW_STEPS = 3
 LEVEL_LENGTH = 4
 HOLD = 5
 PHASE = 6
-# 1 where a temperature is finished, 2 where `Units.visited` is full
+# FINISHED where a temperature is finished, VISITED where `Units.visited` is full, else 0
 LEVEL_DONE = 7
+FINISHED, VISITED = 1, 2
 RATE_BY_CELL = 8
 N_LABELS = 9
 N_BASIS = 10

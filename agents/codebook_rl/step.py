@@ -44,6 +44,7 @@ from oda_rl.agents.codebook_rl.rules.q_lambda import learn
 from oda_rl.agents.codebook_rl.rules.traces import catch_up, forget, read_block
 from oda_rl.agents.codebook_rl.state import (
     BEST_ENDING,
+    FINISHED,
     GAMMA,
     LEARNING,
     LEARNING_STEPS,
@@ -253,7 +254,7 @@ def finish(state, env, n_found, event, ended):
     if due and not (paired and ended):
         label = memory.action[env] if counters[N_LABELS] > 1 else 0
         update_codebook(state, n_found, label)
-    return PAUSED if counters[LEVEL_DONE] == 1 and event < BEGIN else memory.action[env]
+    return PAUSED if counters[LEVEL_DONE] == FINISHED and event < BEGIN else memory.action[env]
 
 
 @inline_kernel

@@ -41,14 +41,15 @@ def formula_table(model: DistilledPolicy, digits: int = 3) -> Table:
     return Table(_title(model, digits), columns, {"states": percent})
 
 
-def with_formulas(model: DistilledPolicy, cells: Table) -> Table:
-    """A table with a row for each cell, found by its column "cell", with the formulas beside it."""
-    told = formula_table(model)
+def with_formulas(model: DistilledPolicy, formulas: Table, cells: Table) -> Table:
+    """A table with a row for each cell, found by its column "cell", with its `formula_table` added."""
     told_already = {"cell", "states", *model.learner.program.features}
-    formulas = {
-        f"{name} =": [told[name][i] for i in cells["cell"]] for name in told if name not in told_already
+    added = {
+        f"{name} =": [formulas[name][i] for i in cells["cell"]]
+        for name in formulas
+        if name not in told_already
     }
-    return replace(cells, columns={**cells.columns, **formulas})
+    return replace(cells, columns={**cells.columns, **added})
 
 
 def draw_page(model: DistilledPolicy, digits: int = 3) -> Any:

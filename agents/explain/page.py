@@ -157,8 +157,9 @@ def write_report(
     frames: list[Frame] = []
     env_id, about = env_id or model.env_id, [policy_summary(table)]
     if isinstance(model, DistilledPolicy):
-        sheet = with_formulas(model, sheet)
-        about.append(f"{formula_table(model).title}.")
+        formulas = formula_table(model)
+        sheet = with_formulas(model, formulas, sheet)
+        about.append(f"{formulas.title}.")
     title = "An episode"
     if env_id is not None:
         frames, total = play_episode(model, env_id, seed)

@@ -152,7 +152,11 @@ def widths_of(
 
     `own` is the power of a class's own width in it, from 0 to 1; the rest is that of all classes.
     """
-    shared, single = width_parts(k, distortion, mass, counts, features)
+    return mix_widths(*width_parts(k, distortion, mass, counts, features), own)
+
+
+def mix_widths(shared: float, single: Array, own: float) -> Array:
+    """Widths (n_classes,) of what `width_parts` returns, for a power `own` as in `widths_of`."""
     return np.asarray(shared ** (1.0 - own) * single**own)
 
 

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl.estimators.classification.book import ERROR, FLOOR, ClassBook, width_parts, with_votes
+from oda_rl.estimators.classification.book import (
+    ERROR,
+    FLOOR,
+    ClassBook,
+    mix_widths,
+    width_parts,
+    with_votes,
+)
 from oda_rl.estimators.classification.kernels import losses_of_widths, put_cells
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.targets import Data
@@ -56,8 +63,8 @@ def _book(
         start += part[-1]
     labels = np.repeat(np.arange(len(k)), k)
     weights *= (mass / mass.sum())[labels]
-    session.width_parts = shared, single = width_parts(k, mass * distortion, mass, counts, d)
-    widths = factor * shared ** (1.0 - own) * single**own
+    session.width_parts = width_parts(k, mass * distortion, mass, counts, d)
+    widths = factor * mix_widths(*session.width_parts, own)
     return ClassBook(codevectors.T, labels, weights, widths, spreads.T)
 
 
@@ -71,8 +78,8 @@ def choose_widths(session: "ClassSession", distance: Array, data: Data) -> None:
     if session.width_parts is None:
         book_of_session(session)
     assert session.width_parts is not None
-    book, (shared, single), losses = session.book(), session.width_parts, np.empty(len(WIDTHS))
-    widths = np.array([f * shared ** (1.0 - own) * single**own for own, f in WIDTHS])
+    book, losses = session.book(), np.empty(len(WIDTHS))
+    widths = np.array([factor * mix_widths(*session.width_parts, own) for own, factor in WIDTHS])
     cells = distance, book.labels, book.weights, widths, float(session.n_features)
     losses_of_widths(*cells, data.targets, data.weight, FLOOR, ERROR, losses)
     n = len(distance)
