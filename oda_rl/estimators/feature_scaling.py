@@ -5,12 +5,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._jit import lean_kernel
 from oda_rl._schema import Either, Rules, expect
 from oda_rl._types import Array, Labels
-from oda_rl._validation import SMALLEST_DEVIATION
+from oda_rl._validation import RESCALE, SMALLEST_DEVIATION, check_scale, warn_of_scales
 from oda_rl.codebook.divergences import Divergence
 
 SCALES = ("auto", "within", "standard", "minmax")
@@ -192,6 +192,26 @@ def scale_by(rule: str, samples: Array, weight: Array) -> Array | None:
     effective = np.sum(own**2) ** 2 / np.sum(own**4)
     unlike = own.min() * UNLIKE < 1.0 and effective < 1.0 + DOMINATED * (len(own) - 1)
     return np.where(varying, deviation, 1.0) if unlike or rule == "standard" else None
+
+
+def chosen_scale(given: ArrayLike | str | None, samples: Array, weight: Array) -> Array | None:
+    """The scale that a parameter asks for: given numbers, those of a rule, or None for none.
+
+    Parameters
+    ----------
+    given : array-like of shape (n_features,), str or None
+        The parameter; rules as for `scale_by`.
+    samples : ndarray of shape (n_samples, n_features)
+        What a rule goes by, with weights (n_samples,). Where features stay as they are although some
+        count for nothing beside others, a warning names them.
+    """
+    if isinstance(given, str):
+        found = scale_by(given, samples, weight)
+    else:
+        found = None if given is None else check_scale(given, samples.shape[1])
+    if found is None:
+        warn_of_scales(samples, RESCALE)
+    return found
 
 
 def _neighbours_agree(samples: Array, labels: Labels) -> NDArray[np.bool_]:

@@ -6,18 +6,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oda_rl._schema import Rules, Schema, some
+from oda_rl._schema import Either, Rules, Schema, some
 from oda_rl._types import Array, Labels
-from oda_rl._validation import RESCALE, numbers_of, warn_of_scales
+from oda_rl._validation import SMALLEST_DEVIATION, numbers_of
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, VARIANTS, check_variant, learn
-from oda_rl.estimators.feature_scaling import NO_SCALING
-from oda_rl.estimators.parameters import choice, declared
+from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling, chosen_scale
+from oda_rl.estimators.parameters import SCALES, choice, declared
 from oda_rl.estimators.targets import Data, make_place
 
-STATE = ("_location", "_labels", "_count", "n_samples_seen_")
+STATE = ("_location", "_labels", "_count", "n_samples_seen_", "scale_")
 
 
 @dataclass(eq=False, repr=False)
@@ -43,6 +43,12 @@ class LVQ(CodebookClassifier):
         Passes of `fit` over the data, each in a new order.
     divergence : str or Divergence, default="squared_euclidean"
         As for `ODAPartition`; other than the squared Euclidean distance for LVQ1 only.
+    scale : array-like of shape (n_features,), "standard", "auto" or None, default="auto"
+        What counts as a large difference of each feature: divergences are those of X / scale.
+        `"standard"`: a standard deviation of the samples of `fit`. `"auto"`: the same where few features
+        have nearly all of the variance, and deviations differ ten times or more, for the squared
+        Euclidean distance; else None. A stream that `partial_fit` begins stays as it is but for given
+        numbers.
     random_state : int, RandomState instance or None, default=None
         Chooses the first codevectors and orders the samples.
 
@@ -56,6 +62,8 @@ class LVQ(CodebookClassifier):
         Their classes.
     weights_ : ndarray of shape (n_codevectors,)
         Parts of the samples that have moved them.
+    scale_ : ndarray of shape (n_features,) or None
+        The scale as an array; None where features are taken as they are.
     n_codevectors_, n_samples_seen_ : int
         K, and the samples presented.
     n_features_in_ : int
@@ -78,7 +86,7 @@ class LVQ(CodebookClassifier):
     array(['low', 'high'], dtype='<U4')
     """
 
-    _own_constraints: ClassVar = {"variant": [choice(*VARIANTS)]}
+    _own_constraints: ClassVar = {"variant": [choice(*VARIANTS)], "scale": SCALES}
     rule = "nearest"
     reject = None
     reject_label = None
@@ -90,14 +98,18 @@ class LVQ(CodebookClassifier):
     init_labels: ArrayLike | None = None
     n_passes: int = 30
     divergence: str | Divergence = "squared_euclidean"
+    scale: ArrayLike | str | None = "auto"
     random_state: Any = None
 
     n_samples_seen_: int = field(init=False)
+    scale_: Array | None = field(init=False)
     _location: Array = field(init=False)
     _labels: Labels = field(init=False)
 
     def _fit_classes(self, settings: Any, data: Data) -> None:
-        rng, data = self._generator(), self._begin(data)
+        euclidean = self._divergence.name == "squared_euclidean"
+        plain = not euclidean and isinstance(self.scale, str) and self.scale == "auto"
+        rng, data = self._generator(), self._begin(data, None if plain else self.scale)
         if self._is_random():
             for c in range(len(self.classes_)):
                 own = np.flatnonzero(data.targets == c)
@@ -109,8 +121,8 @@ class LVQ(CodebookClassifier):
         self._publish()
 
     def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
-        if first:
-            data = self._begin(data)
+        scale = None if isinstance(self.scale, str) else self.scale
+        data = self._begin(data, scale) if first else self._scaled(data)
         for place in [] if first else new:
             self._labels = make_place(self._labels, place)
         for t, c in enumerate(data.targets):
@@ -132,6 +144,7 @@ class LVQ(CodebookClassifier):
             "_labels": Rules("int[K] in [0, C)", some),
             "_count": "float[K] in (0, inf)",
             "n_samples_seen_": "count",
+            "scale_": Either(None, f"float[d] in [{SMALLEST_DEVIATION}, inf)"),
         }
 
     def _get_state(self) -> dict[str, Any]:
@@ -152,9 +165,14 @@ class LVQ(CodebookClassifier):
     def _is_random(self) -> bool:
         return isinstance(self.init, str)
 
-    def _begin(self, data: Data) -> Data:
-        """Given codevectors, or none; returns the data, numbered with the classes of both."""
-        warn_of_scales(data.samples, RESCALE)
+    def _scaled(self, data: Data) -> Data:
+        """Data in the units in which divergences are taken."""
+        return data if self.scale_ is None else data._replace(samples=data.samples / self.scale_)
+
+    def _begin(self, data: Data, scale: ArrayLike | str | None) -> Data:
+        """Given codevectors, or none; returns the data, scaled, numbered with the classes of both."""
+        self.scale_ = chosen_scale(scale, data.samples, data.weight)
+        data = self._scaled(data)
         d = data.samples.shape[1]
         self._location = np.empty((d, 0))
         self._labels = np.empty(0, dtype=np.int64)
@@ -170,7 +188,7 @@ class LVQ(CodebookClassifier):
         targets = self.classes_[data.targets]
         self.classes_ = np.unique(np.concatenate([self.classes_, labels]))
         for mu, c in zip(codevectors, np.searchsorted(self.classes_, labels), strict=True):
-            self._append(mu[None], int(c))
+            self._append(mu[None] if self.scale_ is None else mu[None] / self.scale_, int(c))
         return data._replace(targets=np.searchsorted(self.classes_, targets).astype(np.int64))
 
     def _append(self, codevectors: Array, c: int) -> None:
@@ -186,4 +204,8 @@ class LVQ(CodebookClassifier):
         codevectors = np.ascontiguousarray(self._location.T)
         share = self._count / self._count.sum()
         widths, spreads = np.ones(len(self.classes_)), np.zeros_like(codevectors)
-        self._set_book(ClassBook(codevectors, self._labels, share, widths, spreads), NO_SCALING)
+        scaling = NO_SCALING
+        if self.scale_ is not None:
+            shift = np.zeros_like(self.scale_)
+            scaling = Scaling(shift, np.diag(1.0 / self.scale_), np.diag(self.scale_))
+        self._set_book(ClassBook(codevectors, self._labels, share, widths, spreads), scaling)

@@ -31,6 +31,8 @@ def choice(*names: str) -> StrOptions:
     return StrOptions(set(names))
 
 
+SCALES = ["array-like", choice("standard", "auto"), None]
+
 # By parameter; where one means different things in different estimators, these have their own.
 _GROUPS: tuple[tuple[str, list[Any]], ...] = (
     ("max_codevectors n_codevectors n_warmup n_passes max_passes max_iter", [COUNT]),

@@ -19,7 +19,7 @@ from oda_rl.estimators.clusters import ClustersMixin
 from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import scale_by
-from oda_rl.estimators.parameters import choice, declared
+from oda_rl.estimators.parameters import SCALES, choice, declared
 from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
@@ -199,7 +199,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     _own_constraints: ClassVar[dict[str, Any]] = {
         "bifurcation": [choice(*BIFURCATIONS)],
         "init": ["array-like", None],
-        "scale": ["array-like", choice("standard", "auto"), None],
+        "scale": SCALES,
     }
 
     # -- learning --------------------------------------------------------------------------------

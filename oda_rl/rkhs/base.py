@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
-from oda_rl._schema import Schema, Sizes
-from oda_rl._validation import LARGEST, RESCALE, check_size, check_weights, warn_of_scales
+from oda_rl._schema import Either, Schema, Sizes
+from oda_rl._validation import LARGEST, SMALLEST_DEVIATION, check_size, check_weights
 from oda_rl.estimators.base import Stored
-from oda_rl.estimators.parameters import POSITIVE, choice, declared
+from oda_rl.estimators.feature_scaling import chosen_scale
+from oda_rl.estimators.parameters import POSITIVE, SCALES, choice, declared
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
 from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
 from oda_rl.rkhs.machine import Array, KernelMachine, machine_schema
@@ -27,6 +28,7 @@ class KernelSGD(Stored):
 
     loss: str = "hinge"
     _: KW_ONLY
+    scale: ArrayLike | str | None = "auto"
     bandwidth: float = 1.0
     adapt: Any = ("bandwidth",)
     stepsize: float = 6.0
@@ -47,6 +49,7 @@ class KernelSGD(Stored):
     random_state: Any = None
 
     losses: ClassVar[dict[str, int]]
+    scale_ = cast("Array | None", None)  # no parameter either
     # Whether targets are classes; what `_outputs_state` gives
     _by_classes: ClassVar[bool] = False
     _learned: ClassVar[str] = "dictionary_"
@@ -81,9 +84,10 @@ class KernelSGD(Stored):
         rules = self._settings(begin=True)
         samples, targets = self._check(X, y, reset=True)
         check_size(samples, "X")
-        warn_of_scales(samples, RESCALE)
         weight = self._weights_of(samples, sample_weight)
-        n_outputs = self._begin(targets[weight > 0.0])
+        used = weight > 0.0
+        n_outputs = self._begin(targets[used])
+        self.scale_ = chosen_scale(self.scale, samples[used], weight[used])
         self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
         return self._learn(samples, targets, weight, self.n_passes)
 
@@ -104,9 +108,10 @@ class KernelSGD(Stored):
         rules = self._settings(begin=first)
         samples, targets = self._check(X, y, reset=first)
         check_size(samples, "X")
-        if first:
-            warn_of_scales(samples, RESCALE)
         weight = self._weights_of(samples, sample_weight)
+        if first:
+            given = None if isinstance(self.scale, str) else self.scale
+            self.scale_ = chosen_scale(given, samples, weight)
         n_outputs = self._extend(targets[:0], classes)
         for part in self._pieces(targets):
             n_outputs = self._extend(targets[part], None)
@@ -119,7 +124,7 @@ class KernelSGD(Stored):
         """Learn: in a new order on each of the passes, or once in the given order."""
         used = weight > 0.0
         # Numba would compile everything a second time for read-only arrays.
-        samples, weight = samples[used], weight[used]
+        samples, weight = self._scaled(samples[used]), weight[used]
         numbers = np.ascontiguousarray(self._numbers(targets[used]))
         for _ in range(n_passes or 1):
             order = self._machine.rng.permutation(len(samples)) if n_passes else slice(None)
@@ -137,7 +142,7 @@ class KernelSGD(Stored):
                 f"the function has grown out of all bounds: stepsize={self.stepsize} must be lower, or "
                 "sample_weight; fit begins anew."
             )
-        self.dictionary_ = machine.points
+        self.dictionary_ = machine.points if self.scale_ is None else machine.points * self.scale_
         self.dual_coef_ = machine.weights
         self.n_points_ = machine.n_points
         self.bandwidth_ = machine.value_of("bandwidth")
@@ -146,9 +151,13 @@ class KernelSGD(Stored):
         self.n_samples_seen_ = machine.n_samples_seen
         return self
 
+    def _scaled(self, samples: Array) -> Array:
+        """Samples in the units in which the kernel is taken."""
+        return samples if self.scale_ is None else np.asarray(samples / self.scale_)
+
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
-        own = {"loss": [choice(*self.losses)], "stepsize": [POSITIVE]}
+        own = {"loss": [choice(*self.losses)], "stepsize": [POSITIVE], "scale": SCALES}
         own |= {"fitness": [choice(*FITNESSES)], "transfer": [choice(*TRANSFERS)]}
         return super()._parameter_constraints | own
 
@@ -218,6 +227,7 @@ class KernelSGD(Stored):
         check_is_fitted(self, "dictionary_")
         samples = validate_data(self, X, reset=False, dtype=np.float64, order="C")
         check_size(samples, "X")
+        samples = self._scaled(samples)
         return self._machine.finished(samples if samples.flags.writeable else samples.copy())
 
     # -- storing ---------------------------------------------------------------------------------
@@ -232,10 +242,11 @@ class KernelSGD(Stored):
 
     def _get_state(self) -> dict[str, Any]:
         learned = {"n_outputs": self._machine.n_outputs, "machine": self._machine.get_state()}
-        return {"outputs": self._outputs_state(), **learned}
+        return {"outputs": self._outputs_state(), "scale": self.scale_, **learned}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         self._set_outputs_state(state["outputs"])
+        self.scale_ = state["scale"]
         rules, rng = self._settings(begin=True), np.random.default_rng()
         self._machine = KernelMachine(self.n_features_in_, state["n_outputs"], rules, rng)
         self._machine.set_state(state["machine"])
@@ -251,5 +262,6 @@ class KernelSGD(Stored):
         return declared(cls) | {
             "n_outputs": "count in [C, C] as m" if cls._by_classes else "count in [1, inf) as m",
             "outputs": cls._outputs_schema,
+            "scale": Either(None, f"float[d] in [{SMALLEST_DEVIATION}, inf)"),
             "machine": machine,
         }

@@ -25,15 +25,20 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     """A kernel classifier that learns from a stream and finds its bandwidth: BARRETTE, POLK.
 
     Functional stochastic gradient descent with a Gaussian kernel, one output for each class and one
-    dictionary for all, kept small by sparse projections. Features should have similar scales.
+    dictionary for all, kept small by sparse projections.
 
     Parameters
     ----------
     loss : {"hinge", "logistic"}, default="hinge"
         max(0, 1 + f_r - f_y), r the best wrong class, or minus the log of the softmax.
+    scale : array-like of shape (n_features,), "standard", "auto" or None, default="auto"
+        What counts as a large difference of each feature: the kernel is taken of X / scale.
+        `"standard"`: a standard deviation of the samples of `fit`. `"auto"`: the same where few features
+        have nearly all of the variance, and deviations differ ten times or more; else None. A stream
+        that `partial_fit` begins stays as it is but for given numbers.
     bandwidth : float, default=1.0
-        d of the Gaussian kernel exp(-|x - x'|^2 / (2 d^2)), in the units of X; where it begins, if it
-        adapts.
+        d of the Gaussian kernel exp(-|x - x'|^2 / (2 d^2)), in the units of X / scale; where it
+        begins, if it adapts.
     adapt : sequence of str or str, default=("bandwidth",)
         Which hyperparameters move (BARRETTE): some of "bandwidth", "stepsize" and "regularization".
         Empty for POLK with fixed ones.

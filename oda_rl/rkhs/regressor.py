@@ -20,7 +20,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     """Kernel regression that learns from a stream and finds its bandwidth: BARRETTE, POLK.
 
     Functional stochastic gradient descent with a Gaussian kernel and one dictionary for all outputs,
-    kept small by sparse projections. Features should have similar scales, and outputs one of about 1.
+    kept small by sparse projections. Outputs should have a scale of about 1.
 
     The bandwidth follows how densely the inputs lie, not how the function bends: with much noise in the
     outputs a wider one, given and fixed, does better.
@@ -36,7 +36,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     batch_size : int, default=1
         Samples of a mini-batch. With one, any stepsize below 2 is stable; of a larger one with the
         squared loss, those below 2 over the share of samples that are similar.
-    bandwidth, adapt, stepsize_halving, regularization, parsimony, max_points, average, n_passes
+    scale, bandwidth, adapt, stepsize_halving, regularization, parsimony, max_points, average, n_passes
         As for `KernelSGDClassifier`, with the same defaults.
     fitness, ratio, fitness_rate, move_probability, slowing, window, transfer, random_state
         As for `KernelSGDClassifier`, with the same defaults.

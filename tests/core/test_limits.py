@@ -75,7 +75,7 @@ def test_weights_are_within_bounds():
 def test_features_of_unlike_scales_are_told_of(name):
     unlike = X * [1e9, 1e-9]
     with pytest.warns(UserWarning, match="feature 0 varies by .* and feature 1 by .* rescale"):
-        learn(name, unlike)
+        learn(name, unlike, "partial_fit" if name in ("LVQ", "KernelSGDClassifier") else "fit")
 
 
 def test_a_scale_is_as_good_as_features_that_are_alike(recwarn):

@@ -130,6 +130,22 @@ def test_iris(variant):
     assert stream.n_samples_seen_ == 750
 
 
+def test_features_of_other_units_count_for_as_much():
+    X, y = load_iris(return_X_y=True)
+    units = np.array([1e9, 1e-9, 1.0, 1e3])
+    plain = LVQ(3, scale="standard", random_state=0).fit(X, y)
+    for scale in ("auto", X.std(axis=0) * units):
+        model = LVQ(3, scale=scale, random_state=0).fit(X * units, y)
+        np.testing.assert_allclose(model.codevectors_, plain.codevectors_ * units, rtol=1e-6)
+        assert model.score(X * units, y) > 0.93
+    stream = LVQ(3, scale=X.std(axis=0) * units, random_state=0)
+    for part in np.array_split(np.random.default_rng(0).permutation(len(X)), 7):
+        stream.partial_fit(X[part] * units, y[part])
+    assert stream.score(X * units, y) > 0.9
+    with pytest.warns(UserWarning, match="feature 0 varies by .* and feature 1 by"):
+        LVQ(3, random_state=0).partial_fit(X * units, y)
+
+
 def test_it_depends_on_its_start():
     """Codevectors far outside never move: what annealing is for."""
     rng = np.random.default_rng(0)

@@ -74,6 +74,26 @@ def test_it_classifies(loss):
         assert not hasattr(model, "predict_proba")
 
 
+@pytest.mark.parametrize("kind", [KernelSGDClassifier, KernelSGDRegressor])
+def test_features_of_other_units_count_for_as_much(kind, tmp_path):
+    x, y, *_ = make_multidist(1500, seed=100)
+    units = np.array([1e9, 1e-9])
+    plain = kind(scale="standard", random_state=0).fit(x, y)
+    model = kind(random_state=0).fit(x * units, y)
+    np.testing.assert_allclose(model.dictionary_, plain.dictionary_ * units, rtol=1e-6)
+    assert model.score(x * units, y) == pytest.approx(plain.score(x, y), abs=0.02)
+    stream = kind(scale=x.std(axis=0) * units, random_state=0)
+    stream.partial_fit(x[:700] * units, y[:700])
+    stream = kind.load(stream.save(tmp_path / "stream"))
+    stream.partial_fit(x[700:] * units, y[700:])
+    whole = kind(scale=x.std(axis=0), random_state=0).partial_fit(x, y)
+    np.testing.assert_allclose(stream.predict(x * units), whole.predict(x), atol=1e-3)
+    with pytest.warns(UserWarning, match="feature 0 varies by .* and feature 1 by"):
+        kind(random_state=0).partial_fit(x * units, y)
+    with pytest.raises(ValueError, match="scale must be 2 positive numbers"):
+        kind(scale=[1.0, -1.0]).fit(x, y)
+
+
 def test_it_regresses_and_huber_bears_outliers():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (3000, 1))
