@@ -34,7 +34,7 @@ class DistilledConfig(Config):
         group="Learning from the teacher",
     )
     steps_per_round: int = setting(5000, "Steps of each.", "[100, inf)")
-    n_envs: int = setting(20, "Environments that are stepped together.", "[1, 1000]")
+    n_copies: int = setting(5, "Copies of the environment that are watched together.", "[1, 1000]")
     judge: Literal["return", "states"] = setting(
         "return",
         "What tables are judged by, the best of which is kept: the return of episodes, or, without any "

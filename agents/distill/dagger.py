@@ -28,7 +28,8 @@ def distill(
     and so on, are fitted to all of it. A state counts as much as there is to lose
     in it, by the range of the teacher's Q values, or of the logarithms of its probabilities (VIPER). The
     table with the best return is kept, or, with `judge="states"`, the one that loses least by these
-    values in states that the teacher came to in other episodes, in which one action in ten was random.
+    values in states that the teacher came to in other episodes, in which one action in ten was random;
+    of tables that are equally good the one with the fewest numbers.
 
     Parameters
     ----------
@@ -105,14 +106,15 @@ class Distillation:
         self.name = f"{type(teacher).__name__} on {env_id}, distilled"
         config: Any = self.config
         first = int(self.rng.integers(2**30))
-        self.recorder = Recorder(asked, env_id, config.n_envs, first)
+        self.recorder = Recorder(asked, env_id, config.n_copies, first)
         self.judge: Judge | StatesJudge = Judge(env_id, config.eval_episodes, first)
         if config.judge == "states":
-            self.judge = StatesJudge(asked, env_id, config.n_envs, first, config.steps_per_round)
+            self.judge = StatesJudge(asked, env_id, config.n_copies, first, config.steps_per_round)
         self.blank: PolicyProgram = student.learner.program
         self.best, self.form = -np.inf, Form.single(len(self.blank.scale), True)
         self.records: Records
         self._kept: Any = None
+        self._numbers = 0
 
     def run(self) -> "Distillation":
         """All rounds; the student has the best table then."""
@@ -134,9 +136,10 @@ class Distillation:
     def _consider(self, n_cells: int) -> float:
         """Try a table of so many cells out, and keep it if it is the best; returns what it is worth."""
         form = find_form(self.records, n_cells, self.config, self.rng)
-        found = self.try_out(form)
-        if found > self.best:
-            self.best, self.form, self._kept = found, form, self.student.learner.get_state()
+        found, numbers = self.try_out(form), self.student.n_parameters
+        if (found, -numbers) > (self.best, -self._numbers):
+            self.best, self.form, self._numbers = found, form, numbers
+            self._kept = self.student.learner.get_state()
         return found
 
     def watch(self, act: Any = None) -> float:

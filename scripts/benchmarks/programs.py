@@ -243,7 +243,7 @@ def _distill_tree(teacher: Any, student: DistilledPolicy, numbers: int) -> tuple
     sizes = [max(2, (numbers + 1) // 2)] * config.rounds
     while sizes[-1] >= 4:
         sizes.append(sizes[-1] // 2)
-    best: tuple[float, Any] = (-np.inf, None)
+    best: tuple[float, int, Any] = (-np.inf, 0, None)
     policy: Any = None
     for i, leaves in enumerate(sizes):
         if i < config.rounds:
@@ -251,12 +251,12 @@ def _distill_tree(teacher: Any, student: DistilledPolicy, numbers: int) -> tuple
         states, labels, weights = work.records
         tree = kind(max_leaf_nodes=leaves, random_state=student.seed).fit(states, labels, weights)
         policy = _Tree(tree, student)
+        size = student.actions.centre.size or 1
+        count = int(tree.get_n_leaves() * size + tree.tree_.node_count // 2)
         result = work.judge(policy)
-        if result > best[0]:
-            best = result, policy
-    size = student.actions.centre.size or 1
-    count = best[1].tree.get_n_leaves() * size + best[1].tree.tree_.node_count // 2
-    return best[1], int(count)
+        if (result, -count) > best[:2]:
+            best = result, -count, policy
+    return best[2], -best[1]
 
 
 # -- tables --------------------------------------------------------------------------------------------

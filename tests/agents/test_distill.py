@@ -25,7 +25,7 @@ from oda_rl.agents.models import load_model
 from oda_rl.agents.policy_program import blank_program
 
 assert oda_rl.envs
-FEW = {"rounds": 2, "steps_per_round": 600, "eval_episodes": 3, "n_envs": 2}
+FEW = {"rounds": 2, "steps_per_round": 600, "eval_episodes": 3, "n_copies": 2}
 
 
 def upright(observation):
@@ -252,3 +252,9 @@ def test_what_is_refused():
 def test_what_the_environment_does_not_take_is_refused(env_id, action):
     with pytest.raises(ValueError, match="policy must do what the environment takes"):
         distill(lambda _: action, env_id, max_cells=1, **FEW)
+
+
+def test_of_tables_that_are_equally_good_the_smallest_is_kept():
+    student = distill(upright, "CartPole-v1", max_cells=4, rounds=3, seed=0, steps_per_round=600)
+    assert student.n_cells == 1
+    assert evaluate_policy(student, student.get_env(), 3)[0] == 500.0

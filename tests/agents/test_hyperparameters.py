@@ -131,6 +131,13 @@ def test_a_configuration_and_single_values():
         agents.SOMQ(config=config)
 
 
+@pytest.mark.parametrize("name", [*NAMES, "TwoTimescaleAC", "DistilledPolicy"])
+def test_no_name_is_another_thing_of_sb3s(name):
+    """SB3 sets attributes of its own, which would change a hyperparameter of the same name."""
+    kind = getattr(agents, name)
+    assert kind(env="CartPole-v1", seed=0).config == kind.config_class()
+
+
 def test_presets_are_valid():
     for tasks in PRESETS.values():
         for algorithm, options in tasks.items():
