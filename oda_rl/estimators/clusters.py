@@ -1,20 +1,32 @@
-"""How many clusters there are, by the codevectors that last longest; and cells merged to clusters."""
+"""How many clusters there are, by their shapes or by what lasts along the path; and cells merged."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
-from oda_rl.codebook.association import all_associations
+from oda_rl.codebook.association import SQUARED_EUCLIDEAN, all_associations
 from oda_rl.codebook.schedule import PathPoint
+from oda_rl.estimators.shapes import Shapes, find_shapes
+
+# Clusters are looked for where somebody asks for them; samples of so many numbers are kept until then.
+KEPT_NUMBERS = 1_000_000
+
+
+class _Asked(NamedTuple):
+    """What clusters are found by: the path, samples and their weights, in the units of the path."""
+
+    history: Sequence[PathPoint]
+    samples: Array
+    weight: Array
 
 
 def choose_clusters(
     history: Sequence[PathPoint], critical: float, n_samples: int, max_clusters: int
 ) -> int:
-    """The number of clusters, from the path of an annealing.
+    """The number of clusters, from the path of an annealing alone.
 
     Clusters are what a codebook keeps while the temperature falls through the scales between the
     distances of clusters and their widths. So a number K of codevectors scores
@@ -73,9 +85,13 @@ def _joined(flow: Array, size: Array, n_clusters: int) -> NDArray[np.int64]:
 
 
 class ClustersMixin:
-    """Clusters along the path of an `ODAPartition`."""
+    """Clusters of an `ODAPartition`: elliptic after a fit by squared distances, else by its path."""
 
+    _told: ClassVar[tuple[str, ...]] = ("n_clusters_", "labels_")
     n_clusters_: int
+    labels_: NDArray[np.int64]
+    _asked: _Asked | None = None
+    _shapes: Shapes | None = None
     n_codevectors_: int
     codevectors_: Array
     weights_: Array
@@ -86,7 +102,12 @@ class ClustersMixin:
     _check_again: Any
 
     def predict_clusters(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The cluster of every sample: the nearest codevector when there were `n_clusters_` of them.
+        """The cluster of every sample.
+
+        After `fit` by squared Euclidean distances the likeliest of a mixture of Gaussians (see
+        `oda_rl.estimators.shapes`). Of a stream, or with another divergence, the nearest codevector when
+        there were `n_clusters_` of them: a number K lasts while the temperature falls through the scales
+        between the distances of clusters and their widths (see `oda_rl.estimators.clusters`).
 
         Parameters
         ----------
@@ -96,9 +117,11 @@ class ClustersMixin:
         Returns
         -------
         ndarray of shape (n_samples,), int64
-            Numbers below `n_clusters_`; the order is that of the codevectors in the `history_`.
+            Numbers below `n_clusters_`.
         """
-        return self._find_clusters(self._check_again(X))
+        samples = self._check_again(X)
+        self._tell()
+        return self._clusters_of(self._scaled(samples))
 
     def association(self, X: ArrayLike) -> Array:
         """Association probabilities p(mu_i | x) at the present temperature (eq. 13).
@@ -138,7 +161,7 @@ class ClustersMixin:
         if not hot:
             highest = max((point.temperature for point in path), default=-np.inf)
             raise ValueError(f"temperature must be at most {highest:g}, got {temperature!r}.")
-        return self._nearest(samples, hot[-1])
+        return self._nearest(self._scaled(samples), hot[-1])
 
     def merge_cells(self, X: ArrayLike, n_clusters: int) -> NDArray[np.int64]:
         """Clusters of any shape, out of cells between which samples lie as densely as in them.
@@ -187,7 +210,44 @@ class ClustersMixin:
         np.add.at(flow, (own[between], other[between]), 1.0)
         return _joined(flow + flow.T, size, n_clusters)
 
-    def _find_clusters(self, samples: Array) -> NDArray[np.int64]:
+    def __getstate__(self) -> Any:
+        self._tell()  # no samples in a pickle
+        return super().__getstate__()
+
+    def _tell(self) -> None:
+        """Find the clusters that have been left until somebody asks for them."""
+        asked = self._asked
+        if asked is not None:
+            self._shapes = find_shapes(*asked)
+            self._set_clusters(asked.samples)
+            self._asked = None
+
+    def _cluster(self, samples: Array, weight: Array) -> None:
+        """Find the clusters of samples in the units of the data, now or later."""
+        self._forget_clusters()
+        samples = self._scaled(samples)
+        if self._divergence.kind != SQUARED_EUCLIDEAN:
+            self._set_clusters(samples)
+        elif samples.size > KEPT_NUMBERS:
+            self._asked = _Asked(self._run.history, samples, weight)
+            self._tell()
+        else:
+            self._asked = _Asked(self._run.history, samples.copy(), weight.copy())
+
+    def _set_clusters(self, samples: Array) -> None:
+        shapes, n = self._shapes, len(samples)
+        self.n_clusters_ = self._count_clusters(n) if shapes is None else len(shapes.centres)
+        self.labels_ = self._clusters_of(samples)
+
+    def _forget_clusters(self) -> None:
+        self._asked = self._shapes = None
+        for name in self._told:
+            self.__dict__.pop(name, None)
+
+    def _clusters_of(self, samples: Array) -> NDArray[np.int64]:
+        """The clusters of samples in the units of the path."""
+        if self._shapes is not None:
+            return self._shapes.predict(samples)
         if self.n_clusters_ == 1:
             return np.zeros(len(samples), dtype=np.int64)
         path = self._run.history
@@ -195,7 +255,7 @@ class ClustersMixin:
         return self._nearest(samples, found)
 
     def _nearest(self, samples: Array, point: PathPoint) -> NDArray[np.int64]:
-        return np.asarray(self._divergence(self._scaled(samples), point.codevectors).argmin(axis=1))
+        return np.asarray(self._divergence(samples, point.codevectors).argmin(axis=1))
 
     def _count_clusters(self, n_samples: int) -> int:
         critical = float(self._run.annealer.codebook.critical_temperatures.max())

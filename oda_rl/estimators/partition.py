@@ -22,6 +22,7 @@ from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.parameters import SCALES, choice, declared
 from oda_rl.estimators.session import Run, run_schema
 from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.shapes import SCHEMA, Shapes
 from oda_rl.estimators.targets import Data
 
 
@@ -117,8 +118,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
     codevector_labels_ : ndarray of shape (n_codevectors,), int64
         Zeros: there are no classes here.
     n_clusters_ : int
-        Clusters that the data fall into, of K at most: see `oda_rl.estimators.clusters`. Anneal to a
-        larger K than there may be clusters.
+        Clusters that the data fall into, of K at most: see `predict_clusters`. Anneal to a larger K than
+        there may be clusters. After `fit` they are found where they are first asked for.
     labels_ : ndarray of shape (n_samples,), int64
         Clusters of the samples of `fit`, below `n_clusters_`, as `predict_clusters` finds them. Not
         there after `partial_fit`. Their cells are `predict(X)`.
@@ -211,8 +212,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
         self._set_codebook(self._unscaled(codevectors), samples, weight)
         self._publish()
-        self.n_clusters_ = self._count_clusters(len(samples))
-        self.labels_ = self._find_clusters(samples)
+        self._cluster(samples, weight)
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         samples, weight = self._take_in(X, sample_weight, begin=not hasattr(self, "_run"))
@@ -276,17 +276,19 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
             "codevector_labels_": "int[K] in [0, 0]",
             "temperature_": "float in (0, inf]",
             "converged_": "bool",
-            "n_clusters_": "count in [1, K]",
+            "n_clusters_": "count in [1, K] as clusters",
         }
         run = Rules(run_schema("d", "1", identities=IDENTITIES), are_numbered)
         watch = Sized(watch_schema("clusterer"), C=1)
-        return declared(cls) | {"fitted": fitted, "history": (), "run": run, "watch": watch}
+        found = {"fitted": fitted, "history": (), "shapes?": SCHEMA, "run": run, "watch": watch}
+        return declared(cls) | found
 
     def _get_state(self) -> dict[str, Any]:
-        return super()._get_state() | {
-            "run": self._run.get_state(),
-            "watch": self._watch.get_state(),
-        }
+        self._tell()
+        found = {"run": self._run.get_state(), "watch": self._watch.get_state()}
+        if self._shapes is not None:
+            found["shapes"] = self._shapes._asdict()
+        return super()._get_state() | found
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
@@ -295,6 +297,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self._use_scale(scale)
         self._run.set_state(state["run"])
         self._watch = Watch.restored(state["watch"])
+        self._shapes = Shapes(**state["shapes"]) if "shapes" in state else None
         self._publish()
 
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
@@ -325,6 +328,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self.codevectors_ = self._unscaled(codevectors)
         self.spreads_ = variances if self.scale_ is None else variances * self.scale_**2
         self._forget_samples()
+        self._shapes = self._asked = None
         self._publish()
         levels, annealer = len(self._run.path), self._run.annealer
         if annealer is None:

@@ -1,6 +1,7 @@
-"""The number of clusters, from the path of temperatures."""
+"""The number of clusters, and which they are."""
 
 import io
+import pickle
 
 import numpy as np
 import pytest
@@ -55,6 +56,47 @@ def test_finds_blobs(k):
     read = ODAPartition.load(file)
     assert read.n_clusters_ == k
     np.testing.assert_array_equal(read.predict_clusters(samples), model.labels_)
+
+
+def test_clusters_that_are_not_round_and_overlap():
+    rng = np.random.default_rng(100)
+    samples = np.concatenate([rng.normal(m, (6.0, 0.5), (300, 2)) for m in [(0, -3), (2, 0), (0, 3)]])
+    labels = np.repeat([0, 1, 2], 300)
+    model = ODAPartition(20, random_state=0).fit(samples)
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(labels, model.labels_) > 0.95
+
+
+def test_clusters_are_those_of_the_samples_that_were_fitted():
+    samples, _ = ring(300, 4)
+    model = ODAPartition(12, random_state=0).fit(samples)
+    wanted = ODAPartition(12, random_state=0).fit(samples).labels_
+    samples[:] = 0.0
+    np.testing.assert_array_equal(model.labels_, wanted)
+
+
+def test_a_pickle_holds_clusters_and_no_samples():
+    samples, _ = ring(2000, 4)
+    model = ODAPartition(12, random_state=0).fit(samples)
+    text = pickle.dumps(model)
+    assert samples.tobytes()[:1000] not in text
+    np.testing.assert_array_equal(pickle.loads(text).labels_, model.labels_)
+
+
+def test_learning_goes_on_and_samples_are_forgotten():
+    samples, _ = ring(2000, 4)
+    model = ODAPartition(12, random_state=0).fit(samples)
+    assert model.n_clusters_ == 4
+    model.partial_fit(samples)
+    assert not hasattr(model, "labels_")
+    assert model.predict_clusters(samples).max() < model.n_clusters_
+
+
+def test_of_another_divergence_the_path_tells():
+    samples, labels = ring(600, 3)
+    model = ODAPartition(12, divergence="kl", random_state=0).fit(samples - samples.min() + 1.0)
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(labels, model.labels_) > 0.95
 
 
 def test_of_a_stream():
