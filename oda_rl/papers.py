@@ -58,7 +58,7 @@ class LiteralAnnealer(Annealer):
         models: object = None,
     ) -> tuple[int, bool]:
         book = self.codebook
-        pace = self._pace(self.level_length)
+        pace = self.pace(self.level_length)
         outputs = np.empty((len(samples), 0)) if targets is None else targets
         theta = book.payload[book.rows("theta")]
         used, self.n, self.distortion, finished = learn_as_printed(

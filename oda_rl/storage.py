@@ -38,7 +38,7 @@ from oda_rl._schema_texts import RefusedError, Told, expect
 from oda_rl._state import DTYPES, Array, State, pack, unpack
 
 FORMAT = "oda_rl"
-VERSION = 5
+VERSION = 6
 # What other files begin with, or have among their entries.
 STARTS = {b"\x80": "a pickle", b"\x93N": "a single array (.npy)", b"\x1f\x8b": "a gzip archive"}
 MAX_DIMENSIONS = 32

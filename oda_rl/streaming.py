@@ -219,7 +219,7 @@ class Stream:
     def _rows(self, rows: list[tuple[Any, ...]]) -> Any:
         """Samples as an array; what is missing is as the mean of the samples before."""
         found = np.array(rows, dtype=np.float64)
-        if isnan(found.sum()):
+        if isnan(sum(rows[0]) if len(rows) == 1 else found.sum()):  # NumPy's own takes its time
             mean = self._sum / np.maximum(self._count, 1.0)
             found = np.where(np.isnan(found), mean, found)
         return found
@@ -241,8 +241,6 @@ class Stream:
 
     def _learn(self, samples: list[tuple[Any, Target, float]]) -> None:
         rows, targets, weights = zip(*samples, strict=True)
-        numbers = np.array(rows, dtype=np.float64)
-        present = ~np.isnan(numbers)
         found, y = self._rows(list(rows)), None
         if self._outputs is not None:
             y = np.array([[float(own[name]) for name in self._outputs] for own in targets])
@@ -254,8 +252,14 @@ class Stream:
         if weights.count(1.0) < len(weights):  # weights of one need no checks
             known["sample_weight"] = np.array(weights)
         self._estimator.partial_fit(found, y, **known)
-        self._sum += np.where(present, numbers, 0.0).sum(axis=0)
-        self._count += present.sum(axis=0)
+        for row in rows:
+            if isfinite(sum(row)):
+                self._sum += row
+                self._count += 1.0
+            else:
+                numbers = np.array(row, dtype=np.float64)
+                self._sum += np.where(np.isnan(numbers), 0.0, numbers)
+                self._count += ~np.isnan(numbers)
         self._n_learned += len(samples)
         if self._kind == "Classifier":
             self._known.update(targets)

@@ -225,7 +225,7 @@ class Annealer(StoredAnnealer):
             labels,
             sample_weight,
             book.divergence.kind,
-            self._pace(0 if measuring else self.level_length),
+            self.pace(0 if measuring else self.level_length),
             self.n,
             self.distortion,
             book.n_cells,
@@ -237,7 +237,7 @@ class Annealer(StoredAnnealer):
         )
         return used, finished
 
-    def _pace(self, max_steps: int) -> Pace:
+    def pace(self, max_steps: int) -> Pace:
         """The temperature, the stepsizes and the checks of the inner loop."""
         return Pace(
             0.0 if self.done and self.harden else float(self.temperature),

@@ -54,6 +54,11 @@ class StoredAnnealer:
     rng: np.random.Generator
     _pairs: Pairs
 
+    @property
+    def is_measuring(self) -> bool:
+        """Whether pairs of a perturbation have not been measured since they began."""
+        return self._pairs.waiting
+
     def get_state(self) -> dict[str, Any]:
         """All that has been learned but the codebook itself, as nested plain values and arrays."""
         numbers = {name: n for name, n in vars(self).items() if isinstance(n, bool | int | float)}

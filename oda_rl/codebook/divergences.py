@@ -11,8 +11,9 @@ from numba.core.errors import NumbaExperimentalFeatureWarning
 from numpy.typing import ArrayLike
 
 from oda_rl._types import Array
-from oda_rl._validation import check_size
+from oda_rl._validation import LARGEST, check_size
 from oda_rl.codebook import association as kernels
+from oda_rl.codebook.domain import are_inside
 
 # What numba says of functions passed to compiled code; it is of no use to who passes a divergence.
 warnings.filterwarnings(
@@ -118,6 +119,10 @@ class Divergence:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Divergence":
         return self  # nothing in it changes, and functions from a prompt could not be pickled
+
+    def contains(self, samples: Array) -> bool:
+        """Whether `check` accepts samples, which are C-contiguous float64 and writeable: in no time."""
+        return bool(are_inside(samples, self.minimum, self.open_minimum, LARGEST))
 
     def check(self, samples: Array, name: str = "X") -> None:
         """Raise a ValueError that names the first column outside the domain.

@@ -191,7 +191,7 @@ class StreamEstimator(Estimator):
     ) -> Self:
         """Learn from samples in their order, one or many, and go on from what was learned before.
 
-        How a stream is cut into chunks makes no difference, but for where `forgetting` finds a change.
+        How a stream is cut into chunks makes no difference, but for rounding.
         Until the annealing is done, some of the latest 200 samples are presented again with each sample.
 
         Parameters

@@ -1,6 +1,6 @@
 """A fitted codebook and its uses: cells, divergences, distortion, densities."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,16 @@ FITTED = {
     "n_codevectors_": "count in [K, K]",
     "n_samples_seen_": "count",
 }
+
+
+class PartitionJudge(NamedTuple):
+    """What distances of samples were told from before they were learned from."""
+
+    codevectors: Array
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this, for a model file."""
+        return self._asdict()
 
 
 class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):
@@ -199,12 +209,15 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def _geometry(self) -> Any:
         return self._divergence, self._scaled
 
-    def _assign(self, samples: Array) -> tuple[NDArray[np.int64], Array]:
-        n = len(samples)
+    def _assign(
+        self, samples: Array, codevectors: Array | None = None
+    ) -> tuple[NDArray[np.int64], Array]:
+        """The cells of samples, and their divergences; by other codevectors than those there are."""
+        n, codevectors = len(samples), self.codevectors_ if codevectors is None else codevectors
         nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
-        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
+        location = np.ascontiguousarray(self._scaled(codevectors).T)
         points = self._scaled(samples)
-        kind, k = self._divergence.kind, len(self.codevectors_)
+        kind, k = self._divergence.kind, len(codevectors)
         assign(kind, points, None, False, location, None, k, nearest, closest, second)
         return nearest, closest
 

@@ -1,17 +1,17 @@
 """Streams that change: when samples cost more than they did, learning begins anew from the latest."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from oda_rl._schema import Schema
+from oda_rl._schema import Schema, maybe
 from oda_rl._types import Array
 from oda_rl.estimators.progress import tell
-from oda_rl.estimators.targets import Data, data_schema, make_place
+from oda_rl.estimators.targets import Data, Latest, data_schema
 
-# Windows are compared after so many samples.
-PIECE = 128
+# Windows are compared after so many samples. These are judged together, or where learning began of late,
+# fewer: by what had been learned before all of them.
+PIECE, SHORT, EARLY = 128, 32, 1024
 # Losses that are kept, and on either side of a cut at least; cuts are tried at every so many.
 LONGEST, SHORTEST, STEP = 5000, 25, 5
 # How often, at most, windows of a stream that does not change may be taken for different.
@@ -56,104 +56,144 @@ def find_cut(losses: Array) -> tuple[int, float, float]:
     return int(cuts[best]), float(before[best]), float(after[best])
 
 
+class Judge(Protocol):
+    """What had been learned before a piece of a stream, as a copy."""
+
+    def with_classes(self, places: list[int]) -> Any:
+        """The same, with new classes at these places among all, in rising order."""
+
+    def get_state(self) -> dict[str, Any]:
+        """All of it as plain values and arrays, for a model file."""
+
+
+class Learner(Protocol):
+    """An estimator that learns from a stream, as a `Watch` sees it."""
+
+    def _judge(self) -> Judge | None:
+        """A copy of what predicts now; None while predictions mean nothing yet."""
+
+    def _losses(self, judge: Any, data: Data) -> Array:
+        """Losses in [0, 1] of samples by a judge; those that tell nothing may be left out."""
+
+    def _learn(self, data: Data) -> None:
+        """Learn from the next samples."""
+
+    def _begin_anew(self, recent: Data) -> None:
+        """Forget all, and learn from these."""
+
+
 class Watch:
     """The losses and the latest samples of a stream.
 
-    `drifts` are the changes so far.
+    `drifts` are the changes so far. Samples are judged piece by piece, by a copy of what was known
+    at the beginning of the piece, so that it makes no difference how the stream is cut.
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.begun = 0
         self.losses = np.empty(0)
         self.drifts: list[DriftPoint] = []
-        self._latest: list[Data] = []  # in pieces, which are joined now and then
+        self.judge: Any = None
+        self.waiting = 0  # samples of the piece that has begun
+        self.latest = Latest(RECENT)
 
     @property
-    def recent(self) -> Data | None:
-        """The latest samples."""
-        if len(self._latest) > 1:
-            self._latest = [Data.of(self._latest).take(slice(-RECENT, None))]
-        return self._latest[0] if self._latest else None
+    def left(self) -> int:
+        """Samples up to the end of the piece."""
+        return (SHORT if self.count - self.waiting - self.begun < EARLY else PIECE) - self.waiting
 
-    def learn(
-        self,
-        data: Data,
-        learn: Callable[[Data], None],
-        loss: Callable[[Data], Array],
-        begin_anew: Callable[[Data], None],
-    ) -> None:
-        """Learn from the next samples, and begin anew where the stream has changed.
-
-        `loss` gives the losses (n,) in [0, 1] of samples that have not been learned from, or none while
-        predictions mean nothing yet. Windows are compared at the same samples whatever the chunks, but
-        a sample's loss is that of the model at the beginning of its chunk.
-        """
+    def learn(self, data: Data, learner: Learner) -> None:
+        """Learn from the next samples, and begin anew where the stream has changed."""
         start, n = 0, len(data.weight)
         while start < n:
-            stop = min(n, start + PIECE - self.count % PIECE)
+            self.begin(learner)
+            stop = min(n, start + self.left)
             piece = data if (start, stop) == (0, n) else data.take(slice(start, stop))
-            self.losses = np.concatenate([self.losses, loss(piece)])[-LONGEST:]
-            learn(piece)
-            self._latest.append(piece)
-            self.count += stop - start
-            if self.count % PIECE == 0:
-                self._compare(self.recent, begin_anew)
+            learner._learn(piece)
+            self.latest.add(piece)
+            self.learned(stop - start, learner)
             start = stop
+
+    def begin(self, learner: Learner) -> None:
+        """Before samples are learned from: have a judge if a piece begins with them."""
+        if self.waiting == 0:
+            self.judge = learner._judge()
+
+    def learned(self, n: int, learner: Learner) -> None:
+        """After so many samples of a piece, which `latest` has, were learned from: judge them all."""
+        left = self.left - n
+        self.count += n
+        self.waiting += n
+        if left > 0:
+            return
+        if self.judge is not None:
+            losses = learner._losses(self.judge, self.latest.last(self.waiting))
+            self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
+        self.judge, self.waiting = None, 0
+        if self.count % PIECE == 0:
+            self._compare(learner)
 
     def insert_classes(self, places: list[int]) -> None:
         """Know new classes, which are at these places among all, in rising order."""
-        recent = self.recent if places else None
-        for place in places:
-            if recent is not None:
-                recent = recent._replace(targets=make_place(recent.targets, place))
-                self._latest = [recent]
+        self.latest.insert_classes(places)
+        if self.judge is not None and places:
+            self.judge = self.judge.with_classes(places)
 
-    def _compare(self, recent: Data | None, begin_anew: Callable[[Data], None]) -> None:
+    def _compare(self, learner: Learner) -> None:
         cut, before, after = find_cut(self.losses)
         if cut == 0:
             return
         self.losses = self.losses[cut:]
         if after <= before:  # it has learned
             return
-        assert recent is not None
         self.drifts.append(DriftPoint(self.count, before, after))
         tell(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
         # the change may have come up to a step after the cut; one sample of before it, and
         # a codebook over both would begin
-        begin_anew(recent.take(slice(STEP - len(self.losses), None)))
-        self.losses = self.losses[:0]
+        learner._begin_anew(self.latest.last(max(1, len(self.losses) - STEP)))
+        self.losses, self.begun = self.losses[:0], self.count
 
     def get_state(self) -> dict[str, Any]:
         """All of this as plain values and arrays, for a model file."""
+        recent = self.latest.last(RECENT)
         return {
             "count": self.count,
+            "begun": self.begun,
+            "waiting": self.waiting,
             "losses": self.losses,
             "drifts": [list(point) for point in self.drifts],
-            "recent": [] if (recent := self.recent) is None else [recent._asdict()],
+            "recent": None if recent is None else recent._asdict(),
+            "judge": None if self.judge is None else self.judge.get_state(),
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> "Watch":
-        """A watch from what `get_state` gave."""
+    def restored(cls, state: dict[str, Any], judge: Any) -> "Watch":
+        """A watch from what `get_state` gave, with the judge that was made of its last part."""
         watch = cls()
-        watch.count, watch.losses = state["count"], state["losses"]
+        for name in ("count", "begun", "waiting", "losses"):
+            setattr(watch, name, state[name])
         watch.drifts = [DriftPoint(*point) for point in state["drifts"]]
-        watch._latest = [Data(**recent) for recent in state["recent"]]
+        watch.judge = judge
+        if state["recent"] is not None:
+            watch.latest.add(Data(**state["recent"]))
         return watch
 
 
-def watch_schema(kind: str) -> Schema:
-    """What `Watch.get_state` gives, of a classifier, regressor or clusterer."""
+def watch_schema(kind: str, judge: Schema) -> Schema:
+    """What `Watch.get_state` gives, of a classifier, regressor or clusterer with such a judge."""
     return {
         "count": "count",
+        "begun": "count",
+        "waiting": f"count in [0, {PIECE - 1}]",
         "losses": "float[losses] in [0, 1]",
         "drifts": [("count", "float in [0, 1]", "float in [0, 1]")],
-        "recent": [data_schema(kind, "recent")],
+        "recent": maybe(data_schema(kind, "recent")),
+        "judge": maybe(judge),
     }
 
 
 class Forgetful:
-    """An estimator that watches its stream: `drifts_`, and a parameter `forgetting`."""
+    """An estimator that watches its stream: `drifts_`, and a parameter `forgetting`; a `Learner`."""
 
     forgetting: str | None
     _watch: Watch
@@ -163,18 +203,9 @@ class Forgetful:
         """Changes of the stream at which learning began anew."""
         return self._watch.drifts
 
-    def _watched(self, data: Data) -> None:
+    def _watched(self: Any, data: Data) -> None:
         """Learn from the next samples, and begin anew where the stream has changed, if it is watched."""
         if self.forgetting is None:
             self._learn(data)
         else:
-            self._watch.learn(data, self._learn, self._losses, self._begin_anew)
-
-    def _learn(self, data: Data) -> None:
-        raise NotImplementedError
-
-    def _losses(self, data: Data) -> Array:
-        raise NotImplementedError
-
-    def _begin_anew(self, recent: Data) -> None:
-        raise NotImplementedError
+            self._watch.learn(data, self)

@@ -73,7 +73,19 @@ NO_SCALING = Scaling(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
 
 
 @lean_kernel
-def _add_moments(samples, labels, sample_weight, count, mean, scatter, bounds):
+def scale_samples(samples, shift, matrix, out):
+    """Fill the first of `out` (n_rows, n_features) with samples in the features of a `Scaling`."""
+    for t in range(samples.shape[0]):
+        for k in range(out.shape[1]):
+            out[t, k] = samples[t, k] if matrix.shape[0] == 0 else 0.0
+        for j in range(matrix.shape[0]):
+            x = samples[t, j] - shift[j]
+            for k in range(out.shape[1]):
+                out[t, k] += x * matrix[j, k]
+
+
+@lean_kernel
+def add_moments(samples, labels, sample_weight, count, mean, scatter, bounds):
     """Update the classes' weights and means, the scatter within all of them, and the features' bounds.
 
     (Welford's recursion; `scatter` is the sum over classes of w (x - mean) (x - mean)^T.)
@@ -109,7 +121,7 @@ class Moments:
 
     def observe(self, samples: Array, labels: Labels, weight: Array) -> None:
         """Take samples in; `labels` are numbers of classes that have been inserted."""
-        _add_moments(samples, labels, weight, self.count, self.mean, self.scatter, self.bounds)
+        add_moments(samples, labels, weight, self.count, self.mean, self.scatter, self.bounds)
 
     def insert(self, place: int) -> None:
         """Add a new class before that at `place`."""

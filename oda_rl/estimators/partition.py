@@ -16,11 +16,12 @@ from oda_rl.codebook.identities import IDENTITIES, are_numbered
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.clusters import ClustersMixin
-from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator
+from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator, PartitionJudge
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.parameters import SCALES, choice, declared
-from oda_rl.estimators.session import Run, run_schema
+from oda_rl.estimators.session import Run
+from oda_rl.estimators.session_schema import run_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.shapes import SCHEMA, Shapes
 from oda_rl.estimators.targets import Data
@@ -225,11 +226,13 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self._run.observe(self._scaled(data.samples), data.weight)
         self._show_stream()
 
-    def _losses(self, data: Data) -> Array:
+    def _judge(self) -> PartitionJudge | None:
+        # `_show_stream` makes new codevectors, and leaves these as they are.
+        return PartitionJudge(self.codevectors_) if self._run.path else None
+
+    def _losses(self, judge: PartitionJudge, data: Data) -> Array:
         """Divergences d from the nearest codevector, as d / (d + m), m their mean at the beginning."""
-        if not self._run.path:
-            return np.empty(0)
-        found, unit = self._assign(data.samples)[1], self._run.path[0][0]
+        found, unit = self._assign(data.samples, judge.codevectors)[1], self._run.path[0][0]
         return np.asarray(found / np.maximum(found + unit, 1e-300))
 
     def _begin_anew(self, recent: Data) -> None:
@@ -279,7 +282,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
             "n_clusters_": "count in [1, K] as clusters",
         }
         run = Rules(run_schema("d", "1", identities=IDENTITIES), are_numbered)
-        watch = Sized(watch_schema("clusterer"), C=1)
+        judge = {"codevectors": "float[judged, d]"}
+        watch = Sized(watch_schema("clusterer", judge), C=1)
         found = {"fitted": fitted, "history": (), "shapes?": SCHEMA, "run": run, "watch": watch}
         return declared(cls) | found
 
@@ -296,7 +300,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self._begin(self._settings(begin=True), self.n_features_in_, np.random.default_rng())
         self._use_scale(scale)
         self._run.set_state(state["run"])
-        self._watch = Watch.restored(state["watch"])
+        judge = state["watch"]["judge"]
+        self._watch = Watch.restored(state["watch"], None if judge is None else PartitionJudge(**judge))
         self._shapes = Shapes(**state["shapes"]) if "shapes" in state else None
         self._publish()
 

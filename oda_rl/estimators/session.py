@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._schema import GENERATOR, Rules, Schema, Sized, Sizes, expect, maybe
 from oda_rl._types import Array
-from oda_rl._validation import LARGEST
 from oda_rl.codebook.annealer import Annealer
-from oda_rl.codebook.annealer_state import ANNEALER
-from oda_rl.codebook.book import BOOK, Codebook
+from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.hard_path import HardPath
@@ -29,37 +26,6 @@ REHEARSALS, REHEARSED = 9, 200
 # Samples of which copies are made at once for that: a call may have millions.
 PIECE = 1000
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
-
-
-_NUMBER = "float in [0, inf)"
-
-
-def _belong_together(run: Any, sizes: Sizes) -> None:
-    """An annealer and its codebook, of which there are variances; the path, as far as they have come."""
-    cells, found = run["codebook"], run["annealer"]
-    expect((cells is None) == (found is None), "annealer", "goes without the codebook", "both or none")
-    finished = 0 if found is None else len(found["history"])
-    expect(len(run["path"]) == finished, "path", f"has {len(run['path'])} records", f"{finished}")
-    if cells is not None:
-        least = cells["payload"][: sizes["n"]].min(initial=0.0)
-        expect(least >= 0.0, "codebook/payload", f"has a variance of {least}", "variances from 0 on")
-
-
-def run_schema(n: str, payload: str, **others: Schema) -> Schema:
-    """What `Run.get_state` gives, with n columns of samples and n + `payload` numbers in each cell."""
-    entries: dict[str, Schema] = {
-        "seconds": "float in [0, inf)",
-        "n_seen": "count",
-        "n_dropped": "count",
-        "rng": GENERATOR,
-        "path": [(_NUMBER, _NUMBER, "float[k, n]", _NUMBER, _NUMBER)],
-        "buffer": f"float[held, n] in [-{LARGEST}, {LARGEST}]",
-        "buffer_weight": "float[held] in [0, inf)",
-        "codebook": maybe(BOOK),
-        "annealer": maybe(ANNEALER),
-        "identities": None,
-    }
-    return Sized(Rules(entries | others, _belong_together), n=n, P=f"{n}+{payload}", labels=1)
 
 
 class Run:
@@ -138,7 +104,7 @@ class Run:
             annealer.codebook.location[:, : len(codevectors)] = codevectors.T
         if self.identities is not None:  # what came out of whom matters from here on
             self.identities.restart(annealer.codebook)
-        self._stop_clock()
+        self.stop_clock()
         return codevectors
 
     def anneal(
@@ -160,19 +126,20 @@ class Run:
 
     def observe(self, samples: Array, weight: Array) -> None:
         """Learn from the next samples of a stream."""
-        self._clock = time.perf_counter()
+        self.start_clock()
         self.n_seen += len(samples)
         if self.annealer is None:
             samples, weight = self._warm_up(samples, weight)
         if self.annealer is not None:
-            while self._rehearses and not self.annealer.done and len(samples) > 0:
+            while self.rehearses and not self.annealer.done and len(samples) > 0:
                 samples, weight = self._rehearse(samples, weight)
             if len(samples) > 0:
                 self._present(*self._in_units(samples), weight, self._end_stream_level)
-        self._stop_clock()
+        self.stop_clock()
 
     @property
-    def _rehearses(self) -> bool:
+    def rehearses(self) -> bool:
+        """Whether some of the latest samples are presented again while a stream is annealed."""
         return self.settings.rehearse and self.settings.bifurcation != "literal"
 
     def _rehearse(self, samples: Array, weight: Array) -> tuple[Array, Array]:
@@ -198,6 +165,17 @@ class Run:
         self.buffer, self.buffer_weight = known[:0], mass[:0]
         used = -(-(self.annealer.n_samples_seen - seen) // (1 + REHEARSALS))
         return samples[used:], weight[used:]
+
+    def end_level(self, rows: Array, weight: Array) -> None:
+        """End a temperature of a stream; learn from the rows left, unless it was the last."""
+        assert self.annealer is not None
+        self.annealer.at_level_end = self._end_stream_level
+        self.annealer.end_level()
+        self.annealer.at_level_end = None
+        if not self.annealer.done:
+            self._present(rows, None, weight, self._end_stream_level, until_done=True)
+        if self.annealer.done and len(self.buffer) > 0:
+            self.buffer, self.buffer_weight = self.buffer[:0], self.buffer_weight[:0]
 
     def resume(self, settings: Settings) -> None:
         """Take over settings that have changed; annealing goes on where they now allow it."""
@@ -301,7 +279,12 @@ class Run:
         self.annealer.observe(samples, None, weight, until_done, targets)
         self.annealer.at_level_end = None
 
-    def _stop_clock(self) -> None:
+    def start_clock(self) -> None:
+        """Begin to count time."""
+        self._clock = time.perf_counter()
+
+    def stop_clock(self) -> None:
+        """Count the time since `start_clock`."""
         self.seconds += time.perf_counter() - self._clock
 
     # -- storing ---------------------------------------------------------------------------------

@@ -1,14 +1,44 @@
-"""What a file may hold of the sessions of classifiers and regressors, and of local logits."""
+"""What a file may hold of runs, of the sessions of classifiers and regressors, and of local logits."""
 
 from typing import Any
 
-from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, expect, maybe, some
+from oda_rl._schema import GENERATOR, Rules, Schema, Sized, Sizes, expect, maybe
+from oda_rl._validation import LARGEST
 from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 from oda_rl.codebook.model_learning import N_FIGURES
 from oda_rl.estimators.feature_scaling import MOMENTS, SCALING
-from oda_rl.estimators.session import run_schema
 from oda_rl.estimators.targets import data_schema
+
+_NUMBER = "float in [0, inf)"
+
+
+def _belong_together(run: Any, sizes: Sizes) -> None:
+    """An annealer and its codebook, of which there are variances; the path, as far as they have come."""
+    cells, found = run["codebook"], run["annealer"]
+    expect((cells is None) == (found is None), "annealer", "goes without the codebook", "both or none")
+    finished = 0 if found is None else len(found["history"])
+    expect(len(run["path"]) == finished, "path", f"has {len(run['path'])} records", f"{finished}")
+    if cells is not None:
+        least = cells["payload"][: sizes["n"]].min(initial=0.0)
+        expect(least >= 0.0, "codebook/payload", f"has a variance of {least}", "variances from 0 on")
+
+
+def run_schema(n: str, payload: str, **others: Schema) -> Schema:
+    """What `Run.get_state` gives, with n columns of samples and n + `payload` numbers in each cell."""
+    entries: dict[str, Schema] = {
+        "seconds": "float in [0, inf)",
+        "n_seen": "count",
+        "n_dropped": "count",
+        "rng": GENERATOR,
+        "path": [(_NUMBER, _NUMBER, "float[k, n]", _NUMBER, _NUMBER)],
+        "buffer": f"float[held, n] in [-{LARGEST}, {LARGEST}]",
+        "buffer_weight": "float[held] in [0, inf)",
+        "codebook": maybe(BOOK),
+        "annealer": maybe(ANNEALER),
+        "identities": None,
+    }
+    return Sized(Rules(entries | others, _belong_together), n=n, P=f"{n}+{payload}", labels=1)
 
 
 def _classes_are_told(session: Any, sizes: Sizes) -> None:
@@ -21,11 +51,11 @@ def _classes_are_told(session: Any, sizes: Sizes) -> None:
 
 def class_session_schema(around: Any, sizes: Sizes) -> Schema:
     """What `ClassSession.get_state` gives, with the parameters that stand beside it."""
-    from oda_rl.estimators.classification.session_book import WIDTHS
+    from oda_rl.estimators.classification.book import book_schema
+    from oda_rl.estimators.classification.judging import WIDTHS
 
     shared = around["parameters"]["mode"] == "majority"
     run = ("count in [1, inf)", run_schema("d", "C" if shared else "0"))
-    votes = "float[B, C] in [0, inf)" if shared else "float[0, 0]"
     entries = {
         "n_seen": "count",
         "n_measured": "count",
@@ -42,14 +72,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
         "moments": MOMENTS,
         "scaling": SCALING,
         "waiting": data_schema("classifier"),
-        "book": {
-            "codevectors": "float[B, d]",
-            "labels": Rules("int[B] in [0, C)", some),
-            "weights": "float[B] in [0, 1]",
-            "widths": "float[C] in (0, inf)",
-            "spreads": "float[B, d] in [0, inf)",
-            "votes": Either("float[0, 0]", votes),
-        },
+        "book": book_schema(shared),
         "runs": (run,) * (1 if shared else sizes["C"]),
         "local": maybe(logits_schema),
     }
@@ -96,7 +119,8 @@ def model_run_schema(known: bool, noise: str = "m") -> Schema:
 
     `noise` is how many outputs have their errors followed.
     """
-    positive = "float[d+m] in (0, inf)"
+    from oda_rl.estimators.regression.predictor import UNITS
+
     own = {"n_inputs": "int in [d, d]", "softness": "float in [0, inf)"}
     # Of models of the user's own the number of parameters is not known here.
     cells = BOOK if known else BOOK | {"payload": "float[Q, K]"}
@@ -105,12 +129,7 @@ def model_run_schema(known: bool, noise: str = "m") -> Schema:
         f"q*m+q*q+1+{noise}",
         codebook=maybe(cells),
         annealer=maybe(ANNEALER | own),
-        scaling=maybe(
-            {
-                **{"mean": "float[d+m]", "deviation": positive, "metric": "float[d+m] in [0, inf)"},
-                **dict.fromkeys(("low", "high"), "float[d+m] in [-inf, inf]"),
-            }
-        ),
+        scaling=maybe(UNITS),
         softness="float in [0, inf)",
         unexplained=["float in [0, inf]"],
         figures=maybe(f"float[{N_FIGURES}] in [0, inf)"),

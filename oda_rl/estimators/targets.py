@@ -43,6 +43,61 @@ class Data(NamedTuple):
         return cls(*(np.concatenate(found) for found in zip(*parts, strict=True)))
 
 
+class Latest:
+    """The latest samples of a stream, `n` at most."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.held = n, 0
+        self._data: Data | None = None  # with space for more
+
+    def add(self, data: Data) -> None:
+        """Take the next samples in; they are copied."""
+        data = data.take(slice(-self.n, None))
+        stop = self.held + len(data.weight)
+        if self._data is None or stop > len(self._data.weight):
+            self._make_space(data)
+            stop = self.held + len(data.weight)
+        assert self._data is not None
+        for own, new in zip(self._data, data, strict=True):
+            own[self.held : stop] = new
+        self.held = stop
+
+    def add_one(self, sample: Array, target: NDArray[Any], weight: Array) -> None:
+        """Take a single sample in: as `add`, without slices."""
+        data, held = self._data, self.held
+        if data is None or held == len(data.weight):
+            self.add(Data(sample, target, weight))
+            return
+        data.samples[held], data.targets[held], data.weight[held] = sample[0], target[0], weight[0]
+        self.held = held + 1
+
+    def last(self, n: int) -> Any:
+        """Copies of the last n samples, or of all if there are fewer; None if there never was one."""
+        if self._data is None:
+            return None
+        start = max(0, self.held - min(n, self.n))
+        return Data(*(part[start : self.held].copy() for part in self._data))
+
+    def insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all, in rising order."""
+        for place in places:
+            if self._data is not None:
+                self._data = self._data._replace(targets=make_place(self._data.targets, place))
+
+    def _make_space(self, data: Data) -> None:
+        """Hold no more than n samples, and have space for these, and twice as many at least."""
+        old = self.last(self.n)
+        self.held = 0 if old is None else len(old.weight)
+        capacity = min(2 * self.n, 2 * (self.held + len(data.weight)))
+        self._data = Data(*(np.empty((capacity, *part.shape[1:]), part.dtype) for part in data))
+        if old is not None:
+            for own, part in zip(self._data, old, strict=True):
+                own[: self.held] = part
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"n": self.n, "held": min(self.n, self.held), "_data": self.last(self.n)}
+
+
 class OutputUnits(NamedTuple):
     """Means and standard deviations (n_outputs,) of outputs; `flat` if these came as a single column."""
 
@@ -136,6 +191,14 @@ def check_data(
     return data if used.all() else data.take(used)
 
 
+def is_one_sample(estimator: Any, divergence: Divergence, X: ArrayLike) -> bool:
+    """Whether X is a single sample that needs no more checks: plain, and in the domain."""
+    if not (_is_as_before(estimator, X) and len(X) == 1):  # type: ignore[arg-type]
+        return False
+    array = np.asarray(X)
+    return array.flags.writeable and divergence.contains(array)
+
+
 def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
     """The classes of samples at hand, sorted, and the data with their numbers as targets.
 
@@ -191,16 +254,18 @@ def make_place(labels: Labels, place: int) -> Labels:
 
 
 def _readable(samples: Array, divergence: Divergence) -> Array:
-    divergence.check(samples)
     # Numba would compile everything a second time for read-only arrays.
-    return samples if samples.flags.writeable else samples.copy()
+    own = samples if samples.flags.writeable else samples.copy()
+    if not divergence.contains(own):
+        divergence.check(own)  # says where, and what
+    return own
 
 
-def _is_as_before(estimator: Any, X: ArrayLike) -> bool:
+def _is_as_before(estimator: Any, X: Any) -> bool:
     """Whether X is plain and has the columns of what was learned from, whose names are not known."""
     return (
         _is_plain(X)
-        and np.shape(X)[1] == estimator.__dict__.get("n_features_in_")
+        and X.shape[1] == estimator.__dict__.get("n_features_in_")
         and "feature_names_in_" not in estimator.__dict__
     )
 

@@ -248,15 +248,15 @@ def test_final_cells_may_be_those_of_another_temperature(tmp_path):
 
 
 def test_a_stream_finds_how_wide_classes_are():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(3000, 10))
-    y = X[:, :5].sum(axis=1) > 2.5
-    never, model = (ODAClassifier(forgetting=f, random_state=0) for f in (None, "adwin"))
-    for start in range(0, 2000, 100):
-        chunk = slice(start, start + 100)
-        never.partial_fit(X[chunk], y[chunk])
-        model.partial_fit(X[chunk], y[chunk])
-    assert model.score(X[2000:], y[2000:]) > never.score(X[2000:], y[2000:]) + 0.01
+    gained = []
+    for seed in range(3):
+        X = np.random.default_rng(seed).uniform(size=(3000, 10))
+        y = X[:, :5].sum(axis=1) > 2.5
+        never, model = (ODAClassifier(forgetting=f, random_state=0) for f in (None, "adwin"))
+        scores = [m.partial_fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) for m in (never, model)]
+        gained.append(scores[1] - scores[0])
+    assert np.median(gained) > 0.01
+    assert min(gained) >= 0.0
     file = io.BytesIO()
     model.save(file)
     file.seek(0)

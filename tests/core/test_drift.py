@@ -90,4 +90,48 @@ def test_chunks_do_not_matter_and_files_go_on(model):
     found = [[drift.n_samples_seen for drift in one.drifts_] for one in (whole, parts)]
     assert found[0] == found[1]
     assert len(found[0]) == (0 if isinstance(model, ODAPartition) else 1)
+    assert [drift[1:] for drift in whole.drifts_] == [drift[1:] for drift in parts.drifts_]
     np.testing.assert_allclose(whole.codevectors_, parts.codevectors_, rtol=1e-6, atol=1e-9)
+
+
+def test_one_sample_at_a_time_is_the_same_and_predictions_know_it():
+    X, y = swapped(900, 500)
+    whole = clone(CLASSIFIERS[0]).partial_fit(X, y)
+    single, quick = clone(CLASSIFIERS[0]), 0
+    for row, c in zip(X, y, strict=True):
+        single.partial_fit(row[None, :], np.array([c]))
+        before = single.predict_proba(X[:50])
+        quick += single._session.live is not None
+    assert quick > 1000
+    assert [d.n_samples_seen for d in whole.drifts_] == [d.n_samples_seen for d in single.drifts_]
+    assert whole.n_samples_seen_ == single.n_samples_seen_ == 1400
+    np.testing.assert_allclose(whole.codevectors_, single.codevectors_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(whole.weights_, single.weights_, rtol=1e-6)
+    np.testing.assert_allclose(before, whole.predict_proba(X[:50]), atol=1e-6)
+    np.testing.assert_array_equal(single.predict(X), whole.predict(X))
+
+
+def test_a_sample_is_copied_and_what_was_told_stays():
+    X, y = swapped(600, 0)
+    model = clone(CLASSIFIERS[0]).partial_fit(X[:500], y[:500])
+    weights, row, label = model.weights_, X[:1].copy(), y[:1].copy()
+    told, other = weights.copy(), clone(CLASSIFIERS[0]).partial_fit(X[:500], y[:500])
+    for i in range(500, 600):
+        row[:], label[:] = X[i], y[i]
+        model.partial_fit(row, label)
+    np.testing.assert_array_equal(weights, told)
+    other.partial_fit(X[500:], y[500:])
+    row[:] = 1e9
+    np.testing.assert_array_equal(other._watch.latest.last(100).samples, X[500:])
+    np.testing.assert_array_equal(model._watch.latest.last(100).samples, X[500:])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e80])
+def test_one_wrong_sample_is_refused_and_leaves_nothing(wrong):
+    X, y = swapped(600, 0)
+    model = clone(CLASSIFIERS[0]).partial_fit(X[:550], y[:550]).partial_fit(X[550:551], y[550:551])
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match=r"X contains .* column 1 is"):
+        model.partial_fit(np.array([[0.0, wrong]]), y[:1])
+    assert model.n_samples_seen_ == 551
+    np.testing.assert_array_equal(model.predict_proba(X), before)

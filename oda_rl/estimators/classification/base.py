@@ -25,6 +25,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     reject: float | None
     reject_label: Any
     classes_: NDArray[Any]
+    _numbered: NDArray[Any]  # classes, and their numbers
+    _number_of: dict[Any, int]
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -44,8 +46,9 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     ) -> Self:
         """Learn from samples in their order, one or many, and go on from what was learned before.
 
-        How a stream is cut into chunks makes no difference, but for rounding, and for where `forgetting`
-        finds a change and what it finds of the widths of classes.
+        How a stream is cut into chunks makes no difference, but for rounding; what is told and predicted
+        knows all samples. A single one takes microseconds as float64 of shape (1, n_features), with its
+        class as an array, too, of the kind that `classes_` has.
 
         Parameters
         ----------
@@ -67,6 +70,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
+        if classes is None and sample_weight is None and self._learn_one(X, y):
+            return self
         first = "n_samples_seen_" not in self.__dict__
         settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
@@ -75,6 +80,10 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         with self._telling():
             self._go_on(settings, data, new, first)
         return self
+
+    def _learn_one(self, X: ArrayLike, y: ArrayLike) -> bool:
+        """Learn from a single sample the quick way, where there is one; returns whether."""
+        return False
 
     def _fit_classes(self, settings: Any, data: Data) -> None:
         """Learn anew from samples with numbers of classes, of mean weight one."""
@@ -98,11 +107,11 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         -------
         ndarray of shape (n_samples,)
         """
-        samples, distance = self._distance(X)
-        result = self.classes_[self._numbers(samples, distance)]
+        samples = self._check_again(X)
+        result = self.classes_[self._numbers(samples)]
         if self.reject is None:
             return result
-        far = self._is_far(distance, self.reject)
+        far = self._is_far(self._divergences(samples), self.reject)
         label = np.asarray(self.reject_label)
         mixed = (label.dtype.kind in "US") != (result.dtype.kind in "US")
         common = object if mixed else np.result_type(result.dtype, label.dtype)
@@ -190,8 +199,9 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def _divergences(self, samples: Array) -> Array:
         return self._divergence.between(self._scaling(samples), self._book.codevectors)
 
-    def _numbers(self, samples: Array, distance: Array) -> Labels:
+    def _numbers(self, samples: Array) -> Labels:
         """Numbers of the classes of samples, by the rule."""
+        distance = self._divergences(samples)
         if self.rule == "nearest":
             return np.asarray(self._book.labels[distance.argmin(axis=1)])
         return np.asarray(self._log_joint(samples, distance).argmax(axis=1))
@@ -209,5 +219,5 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         self._book, self._scaling = book, scaling
         self.codevectors_ = scaling.back(book.codevectors)
         self.codevector_labels_ = self.classes_[book.labels]
-        self.weights_ = book.weights
+        self.weights_ = book.weights.copy()  # those of a stream go on
         self.n_codevectors_ = len(book.labels)

@@ -5,12 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._schema import Either, Rules, Schema, some
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import cell_moments, quench
 from oda_rl.estimators.classification import kernels
+from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling
 
 NO_VOTES: Array = np.empty((0, 0))
+# So many samples are scaled where they are used; more of them by a product of matrices.
+FEW = 16
 # Widths below this part of the largest count as that wide: a class of equal samples has none.
 RELATIVE_WIDTH = 1e-6
 # The least probability in a loss: no sample far from all others is to decide alone.
@@ -49,12 +53,38 @@ class ClassBook(NamedTuple):
             joint = top + np.log(np.exp(cells - top) @ self.votes)
         return np.asarray(joint - 0.5 * d * np.log(self.widths[0]))
 
+    def most_likely(self, samples: Array, scaling: Scaling, divergence: Divergence) -> Labels:
+        """The numbers (n_samples,) of the classes with the largest `log_joint`, of raw samples.
+
+        For classes with codebooks of their own.
+        """
+        if len(samples) > FEW:
+            samples, scaling = scaling(samples), NO_SCALING
+        out = np.empty(len(samples), dtype=np.int64)
+        location = np.ascontiguousarray(self.codevectors.T)
+        cells = location, self.labels, self.weights, self.widths
+        kernels.most_likely(divergence.kind, samples, scaling.shift, scaling.matrix, *cells, out)
+        return out
+
     def nearest_proba(self, distance: Array) -> Array:
         """Shares of the classes in the nearest cell, or the class of the nearest codevector (eq. 36)."""
         nearest = distance.argmin(axis=1)
         if len(self.votes) > 0:
             return np.asarray(self.votes[nearest])
         return np.asarray(np.eye(len(self.widths))[self.labels[nearest]])
+
+
+def book_schema(shared: bool, cells: str = "B") -> Schema:
+    """What a file may hold of a `ClassBook` of so many `cells`; `shared` as for `judge_schema`."""
+    votes = f"float[{cells}, C] in [0, inf)" if shared else "float[0, 0]"
+    return {
+        "codevectors": f"float[{cells}, d]",
+        "labels": Rules(f"int[{cells}] in [0, C)", some),
+        "weights": f"float[{cells}] in [0, 1]",
+        "widths": "float[C] in (0, inf)",
+        "spreads": f"float[{cells}, d] in [0, inf)",
+        "votes": Either("float[0, 0]", votes),
+    }
 
 
 def probabilities(log_joint: Array) -> Array:
@@ -148,28 +178,9 @@ def half_vote(prior: Array, total: Any) -> Array:
 def widths_of(
     k: Labels, distortion: Array, mass: Array, counts: Array, features: int, own: float
 ) -> Array:
-    """Widths of the classes' mixtures.
-
-    `own` is the power of a class's own width in it, from 0 to 1; the rest is that of all classes.
-    """
-    return mix_widths(*width_parts(k, distortion, mass, counts, features), own)
-
-
-def mix_widths(shared: float, single: Array, own: float) -> Array:
-    """Widths (n_classes,) of what `width_parts` returns, for a power `own` as in `widths_of`."""
-    return np.asarray(shared ** (1.0 - own) * single**own)
-
-
-def width_parts(
-    k: Labels, distortion: Array, mass: Array, counts: Array, features: int
-) -> tuple[float, Array]:
-    """The width of all classes, and those of each (n_classes,).
-
-    They are twice the distortion within their k cells per degree of freedom.
-    """
-    free = np.maximum(counts - k, 0.25 * counts) / np.maximum(counts, 1.0)
-    shared = 2.0 * distortion.sum() / max(float(mass @ free) * features, 1e-300)
-    if not shared > 1e-200:
-        return 1.0, np.ones(len(k))
-    single = 2.0 * distortion / np.maximum(mass * free * features, 1e-300)
-    return shared, np.maximum(single, RELATIVE_WIDTH * shared)
+    """Widths (n_classes,) of the classes' mixtures; see `kernels.class_widths` and `mix_widths`."""
+    single, out = np.empty((2, len(k)))
+    each = distortion, mass, counts
+    shared = kernels.class_widths(k, *each, float(features), RELATIVE_WIDTH, single)
+    kernels.mix_widths(shared, single, own, 1.0, out)
+    return out

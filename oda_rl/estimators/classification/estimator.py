@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from oda_rl._schema import Schema
-from oda_rl._types import Array
+from oda_rl._schema import Schema, Sizes
+from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassPoint, ClassSettings, history
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
 from oda_rl.estimators.classification.fitting import fit_classes
+from oda_rl.estimators.classification.judging import KNOWN, ClassJudge, choose_widths, judge_schema
+from oda_rl.estimators.classification.one_sample import learn_one_sample
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.classification.session_book import choose_widths
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
@@ -31,8 +32,6 @@ CONSTRAINTS = {
     "local_model": [choice("auto", "linear"), None],
     "fine_tune": [choice(*VARIANTS), None],
 }
-# A class is known after so many of its samples.
-KNOWN = 20
 
 
 @dataclass(eq=False, repr=False)
@@ -98,7 +97,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     n_warmup : int, default=100
         Samples of a stream that are gathered before the annealing begins.
     forgetting : {"adwin", None}, default="adwin"
-        Whether a stream is watched: one sample in four is predicted before it is learned from, and where
+        Whether a stream is watched: samples are judged by what was known before them, and where
         ADWIN finds that they are classified wrongly more often than before, learning begins anew from
         the latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such
         as by class.
@@ -236,15 +235,19 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._count()
         self._tell_later()
 
-    def _losses(self, data: Data) -> Array:
+    def _learn_one(self, X: ArrayLike, y: ArrayLike) -> bool:
+        return learn_one_sample(self, X, y)
+
+    def _judge(self) -> ClassJudge | None:
+        return ClassJudge.of(self._session) if self._session.is_warm else None
+
+    def _losses(self, judge: ClassJudge, data: Data) -> Array:
         """Whether samples, of classes that are known, are classified wrongly."""
-        session = self._session
-        if not session.is_warm:
-            return np.empty(0)
-        data = data.take(session.counts[data.targets] >= KNOWN)
-        distance = self._divergences(data.samples)
-        wrong = self._numbers(data.samples, distance) != data.targets
-        choose_widths(session, distance, data)
+        data = data.take(judge.counts[data.targets] >= KNOWN)
+        scaled = judge.scaling(data.samples)
+        distance = self._divergence.between(scaled, judge.book.codevectors)
+        choose_widths(self._session, judge, distance, data)
+        wrong = judge.classes(data.samples, distance, self.rule) != data.targets
         return wrong.astype(np.float64)
 
     def _begin_anew(self, recent: Data) -> None:
@@ -288,7 +291,11 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
-        return declared(cls) | {"session": class_session_schema, "watch": watch_schema("classifier")}
+        def watch(around: Any, sizes: Sizes) -> Schema:
+            shared = around["parameters"]["mode"] == "majority"
+            return watch_schema("classifier", judge_schema(shared))
+
+        return declared(cls) | {"session": class_session_schema, "watch": watch}
 
     def _get_state(self) -> dict[str, Any]:
         return {"session": self._session.get_state(), "watch": self._watch.get_state()}
@@ -297,8 +304,19 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         rng = np.random.default_rng()
         session = ClassSession(self._settings(begin=True), self.n_features_in_, rng)
         session.set_state(state["session"])
-        self._watch = Watch.restored(state["watch"])
+        judge = state["watch"]["judge"]
+        self._watch = Watch.restored(
+            state["watch"], None if judge is None else ClassJudge.restored(judge)
+        )
         self._publish(session)
+
+    def _told_one(self) -> None:
+        """After a single sample, with which the codebook may have changed in place."""
+        self.n_samples_seen_ = self._session.n_seen
+        if self._session.fixed is None:
+            self._count()
+        if self._session.fixed is None or "codevectors_" in self.__dict__:
+            self._tell_later()
 
     def _count(self) -> None:
         session = self._session
@@ -319,6 +337,11 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         ready = local is not None and local.is_ready
         self.local_weights_ = (local.density, local.logits) if local and ready else (1.0, 0.0)
         self.n_local_cells_ = len(local.run.book) if local and local.run and ready else 0
+
+    def _numbers(self, samples: Array) -> Labels:
+        if self.rule == "nearest" or self._session.local is not None or self._session.settings.shared:
+            return super()._numbers(samples)
+        return self._book.most_likely(samples, self._scaling, self._divergence)
 
     def _log_joint(self, samples: Array, distance: Array) -> Array:
         return self._session.log_joint(samples, distance)

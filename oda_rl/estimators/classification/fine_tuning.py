@@ -6,7 +6,7 @@ import numpy as np
 
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification import kernels
+from oda_rl.estimators.classification import lvq_kernels as kernels
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.targets import Data
 

@@ -1,42 +1,33 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: densities of classes from codevectors, and learning vector quantization.
+"""Compiled kernels: densities of classes from codevectors, sample by sample in a stream, too.
 
 Codevectors are stored as in `oda_rl.codebook.learning`: `location` is (n_features, n_cells), in scaled
-features; `label` (n_cells,) are the numbers of their classes and `count` (n_cells,) the weight of the
-samples that have moved them. `samples` are (n_samples, n_features), `labels` and `sample_weight`
-(n_samples,). `kind` is the divergence, `minimum` the least coordinate in its domain. LVQ changes
-`location` and `count` in place.
+features; `label` (n_cells,) are the numbers of their classes. `samples` are (n_samples, n_features),
+`labels` and `sample_weight` (n_samples,). `kind` is the divergence.
 
 References
 ----------
 Equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing".
-Sato and Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
 import math
 
 import numpy as np
 
-from oda_rl._jit import kernel
+from oda_rl._jit import kernel, lean_kernel
 from oda_rl.codebook.association import (
     EXACT,
     _hessian,
-    associate,
-    divergences,
-    index_of_smallest,
+    all_divergences,
+    decay,
+    smallest,
 )
+from oda_rl.codebook.learning import anneal
+from oda_rl.estimators.feature_scaling import add_moments, scale_samples
 
 # A share below exp(-700) of the largest is 0 in a float64.
 NO_SHARE = 700.0
-# No codevector goes more than this part of the way to a sample, or away from it.
-MAX_STEP = 0.5
-# First stepsizes of LVQ1 are 1 / OFFSET, and its stepsizes fall with the samples of a codevector.
-OFFSET = 10.0
-# How steep the cost of GLVQ is where both codevectors are equally near.
-STEEPNESS = 2.0
-# Shares in a sample below which a codevector does not move in annealed LVQ.
-LEAST_SHARE = 1e-3
 
 
 @kernel
@@ -60,6 +51,187 @@ def put_cells(kind, location, weight, spread, start, k, codevectors, weights, sp
 
 
 @kernel
+def class_widths(k, distortion, mass, counts, features, least, single):
+    """Widths of mixtures by the sums of divergences `distortion` (n_classes,) from their `k` cells.
+
+    They are twice the distortion per degree of freedom: `single` (n_classes,), each class by itself, no
+    less than the part `least` of that of all classes, which is returned. `mass` and `counts` are the
+    weights and the numbers of samples.
+    """
+    total, free = 0.0, 0.0
+    for c in range(len(k)):
+        total += distortion[c]
+        single[c] = mass[c] * max(counts[c] - k[c], 0.25 * counts[c]) / max(counts[c], 1.0)
+        free += single[c]
+    shared = 2.0 * total / max(free * features, 1e-300)
+    known = shared > 1e-200
+    for c in range(len(k)):
+        own = 2.0 * distortion[c] / max(single[c] * features, 1e-300)
+        single[c] = max(own, least * shared) if known else 1.0
+    return shared if known else 1.0
+
+
+@kernel
+def mix_widths(shared, single, own, factor, out):
+    """Fill `out` (n_classes,) with widths between those of `class_widths`, `factor` times as wide.
+
+    `own` is the power of a class's own width in it, from 0 to 1; the rest is that of all classes.
+    """
+    for c in range(len(single)):
+        out[c] = factor * (shared ** (1.0 - own) * single[c] ** own)
+
+
+@kernel
+def weigh_cells(live, labels, mass, counts, least, own, factor, weights, widths):
+    """Fill `weights` (n_cells,) and `widths` (n_classes,) of `live` cells; see `session_book.LiveCells`.
+
+    Returns the width of all classes; arguments are as for `class_widths` and `mix_widths`.
+    """
+    total, summed = 0.0, np.empty(len(mass))
+    for c in range(len(mass)):
+        total += mass[c]
+        summed[c] = mass[c] * live.distortion[c]
+    for i in range(len(weights)):
+        weights[i] = live.shares[i] * (mass[labels[i]] / total)
+    features = float(live.location.shape[0])
+    shared = class_widths(live.k, summed, mass, counts, features, least, live.single)
+    mix_widths(shared, live.single, own, factor, widths)
+    return shared
+
+
+@lean_kernel
+def rehearse(buffer, weight, first, golden, rows, row_weight):
+    """Fill the rows after the first with samples of the `buffer` (n, n_features), which takes that one.
+
+    Ages are evenly spread: parts of the integers from `first` on times `golden`.
+    """
+    last = len(buffer) - 1
+    for i in range(last):
+        weight[i] = weight[i + 1]
+        for j in range(buffer.shape[1]):
+            buffer[i, j] = buffer[i + 1, j]
+    weight[last] = row_weight[0]
+    for j in range(buffer.shape[1]):
+        buffer[last, j] = rows[0, j]
+    for r in range(1, len(rows)):
+        at = last - int(((first + r - 1) * golden) % 1.0 * len(buffer))
+        row_weight[r] = weight[at]
+        for j in range(buffer.shape[1]):
+            rows[r, j] = buffer[at, j]
+
+
+@kernel
+def learn_one(
+    kind,
+    sample,
+    shift,
+    matrix,
+    label,
+    sample_weight,
+    rehearsed,
+    rows,
+    row_weight,
+    moments,
+    mass,
+    counts,
+    pace,
+    n,
+    distortion,
+    n_cells,
+    cells,
+    reference,
+    spread,
+    phase,
+    live,
+    labels,
+    least,
+    own,
+    factor,
+    weights,
+    widths,
+):
+    """Learn from one sample of a class that anneals, and bring the book of all up to date.
+
+    The `sample` (1, n_features), its class `label` and its weight (1,) add to the `moments` of features
+    and to `mass` and `counts`. Scaled by `shift` and `matrix` it is the first of `rows` (n_rows,
+    n_features), with `row_weight` (n_rows,); the others are drawn as in `Run.observe` from `rehearsed`:
+    samples, weights, and the number of the first draw. Those make space for this one. Then `anneal` has
+    all rows, and last comes `weigh_cells` with what follows `phase`. Returns (rows used, n, distortion,
+    whether a temperature or a check has ended, the width of all classes).
+    """
+    c = label[0]
+    add_moments(sample, label, sample_weight, *moments)
+    counts[c] += 1.0
+    mass[c] += sample_weight[0]
+    none, models = np.zeros(len(rows), dtype=np.int64), None
+    scale_samples(sample, shift, matrix, rows)
+    row_weight[0] = sample_weight[0]
+    if len(rows) > 1:
+        rehearse(*rehearsed, rows, row_weight)
+    used, n, distortion, finished = anneal(
+        rows,
+        none,
+        row_weight,
+        kind,
+        pace,
+        n,
+        distortion,
+        n_cells,
+        cells,
+        reference,
+        spread,
+        models,
+        phase,
+    )
+    place = live.location, live.shares, live.spreads
+    live.distortion[c] = put_cells(
+        kind, cells.location, cells.weight, spread, live.first[c], live.k[c], *place
+    )
+    shared = weigh_cells(live, labels, mass, counts, least, own, factor, weights, widths)
+    return used, n, distortion, finished, shared
+
+
+@kernel
+def most_likely(kind, samples, shift, matrix, location, label, weight, width, out):
+    """Fill `out` (n_samples,) with the classes of the largest `log_joint`, the first of equals.
+
+    Samples are scaled by `shift` and `matrix`.
+    """
+    n, features = samples.shape[0], float(samples.shape[1])
+    joint, distance = np.empty((n, len(width))), np.empty((n, len(weight)))
+    scaled = np.empty(samples.shape)
+    scale_samples(samples, shift, matrix, scaled)
+    all_divergences(kind, scaled, location, len(weight), distance)
+    log_joint(distance, label, weight, width, features, joint)
+    for t in range(n):
+        best = 0
+        for c in range(1, len(width)):
+            if joint[t, c] > joint[t, best]:
+                best = c
+        out[t] = best
+
+
+@lean_kernel
+def exponential_sum(distance, log_weight, inverse, part):
+    """The least q of cells with q_i = distance_i * inverse - log_weight_i, and sum_i exp(q - q_i).
+
+    All are (n_cells,), `part` for use in between. Without a finite q the sum is 0.
+    """
+    n = len(distance)
+    for i in range(n):
+        part[i] = distance[i] * inverse - log_weight[i]
+    least = smallest(part, n)
+    if not least < np.inf:
+        return least, 0.0
+    for i in range(n):
+        part[i] = decay(min(part[i] - least, EXACT))
+    total = 0.0
+    for i in range(n):
+        total += part[i]
+    return least, total
+
+
+@kernel
 def log_joint(distance, label, weight, width, features, out):
     """Fill `out` (n_samples, n_classes) with log(pi_c p(x | c)), but for a constant (eqs. 34 and 35).
 
@@ -67,24 +239,31 @@ def log_joint(distance, label, weight, width, features, out):
     normalised like a Gaussian of variance width_c / 2 in `features` (a float) dimensions. `distance` is
     (n_samples, n_cells), `weight` (n_cells,) holds p(mu_i), `width` is (n_classes,).
     """
-    n_classes = out.shape[1]
-    largest = np.empty(n_classes)
-    total = np.empty(n_classes)
-    log_weight = np.log(weight)
+    n_cells = distance.shape[1]
+    # Cells of one class stand next to each other, as a rule; each such run is a loop.
+    ends, n_runs = np.empty(n_cells, dtype=np.int64), 0
+    for i in range(n_cells):
+        if i + 1 == n_cells or label[i + 1] != label[i]:
+            ends[n_runs] = i + 1
+            n_runs += 1
+    log_weight, part = np.log(weight), np.empty(n_cells)
+    largest, total = np.empty(out.shape[1]), np.empty(out.shape[1])
     for t in range(distance.shape[0]):
-        largest[:] = -np.inf
-        total[:] = 0.0
-        for i in range(distance.shape[1]):
-            c = label[i]
-            term = log_weight[i] - distance[t, i] / width[c]
-            if term > largest[c]:
-                if largest[c] > -np.inf:
-                    total[c] *= math.exp(max(largest[c] - term, -NO_SHARE))
-                total[c] += 1.0
-                largest[c] = term
-            elif term > -np.inf:
-                total[c] += math.exp(max(term - largest[c], -NO_SHARE))
-        for c in range(n_classes):
+        largest[:], total[:] = -np.inf, 0.0
+        start = 0
+        for run in range(n_runs):
+            stop, c = ends[run], label[start]
+            least, summed = exponential_sum(
+                distance[t, start:stop], log_weight[start:stop], 1.0 / width[c], part
+            )
+            if -least > largest[c]:
+                total[c] *= math.exp(max(largest[c] + least, -NO_SHARE))
+                largest[c] = -least
+                total[c] += summed
+            elif summed > 0.0:
+                total[c] += summed * math.exp(max(-least - largest[c], -NO_SHARE))
+            start = stop
+        for c in range(len(total)):
             if total[c] > 0.0:
                 out[t, c] = largest[c] + math.log(total[c]) - 0.5 * features * math.log(width[c])
             else:
@@ -129,104 +308,6 @@ def losses_of_widths(
         log_joint(distance, label, weight, widths[i], features, joint)
         loss, wrong = loss_and_errors(joint, labels, sample_weight, least)
         out[i] = loss + error * wrong
-
-
-@kernel
-def lvq1(kind, minimum, samples, labels, sample_weight, location, label, count):
-    """LVQ1: the nearest codevector moves to the sample if its class is right, else away from it.
-
-    The stepsize is 1 / (OFFSET + v), v the `count` of the codevector. Away from a sample it goes no
-    further than `minimum` allows.
-    """
-    n_cells = location.shape[1]
-    distance = np.empty(n_cells)
-    for t in range(samples.shape[0]):
-        divergences(kind, samples[t], location, 0, n_cells, distance)
-        i = index_of_smallest(distance, n_cells)
-        step = min(MAX_STEP, sample_weight[t] / (OFFSET + count[i]))
-        count[i] += sample_weight[t]
-        if label[i] != labels[t]:
-            step = -step
-        for j in range(samples.shape[1]):
-            moved = location[j, i] + step * (samples[t, j] - location[j, i])
-            location[j, i] = moved if moved > minimum else location[j, i]
-
-
-@kernel
-def soft_lvq(
-    kind,
-    minimum,
-    samples,
-    labels,
-    sample_weight,
-    temperature,
-    repel_only,
-    location,
-    weight,
-    label,
-    count,
-):
-    """The distortion of eq. 31 at a temperature: attraction by the own class, repulsion by others.
-
-    Codevectors take part by their association probabilities over all classes (eq. 13), with `weight`
-    (n_cells,) as their probabilities; the sign of the distortion is that of the move. (With the sign in
-    the exponent too, a codevector would be repelled the more the further away it is.) Stepsizes are as
-    for `lvq1`, times the association. With `repel_only` those of the own class stay.
-    """
-    n_cells = location.shape[1]
-    distance, share = np.empty(n_cells), np.empty(n_cells)
-    for t in range(samples.shape[0]):
-        divergences(kind, samples[t], location, 0, n_cells, distance)
-        associate(distance, weight, None, n_cells, 0, temperature, EXACT, share)
-        for i in range(n_cells):
-            own = label[i] == labels[t]
-            if share[i] < LEAST_SHARE or (own and repel_only):
-                continue
-            step = min(MAX_STEP, share[i] * sample_weight[t] / (OFFSET + count[i]))
-            if own:
-                count[i] += share[i] * sample_weight[t]
-            else:
-                step = -step
-            for j in range(samples.shape[1]):
-                moved = location[j, i] + step * (samples[t, j] - location[j, i])
-                location[j, i] = moved if moved > minimum else location[j, i]
-
-
-@kernel
-def glvq(kind, samples, labels, sample_weight, step, location, label):
-    """GLVQ: one stochastic gradient step per sample.
-
-    The cost is the sigmoid of STEEPNESS times (d+ - d-) / (d+ + d-), with the squared distances d+ from
-    the nearest codevector of the own class and d- from that of the others; both move. `step` is in
-    units of the mean of d+ + d-, which is followed along.
-    """
-    n_cells = location.shape[1]
-    distance = np.empty(n_cells)
-    typical, n_used = 0.0, 0.0
-    for t in range(samples.shape[0]):
-        divergences(kind, samples[t], location, 0, n_cells, distance)
-        own, other = -1, -1
-        for i in range(n_cells):
-            if label[i] == labels[t]:
-                if own < 0 or distance[i] < distance[own]:
-                    own = i
-            elif other < 0 or distance[i] < distance[other]:
-                other = i
-        if own < 0 or other < 0:
-            continue
-        near, far = distance[own], distance[other]
-        both = near + far
-        if both <= 0.0:
-            continue
-        n_used += 1.0
-        typical += (both - typical) / n_used
-        s = 1.0 / (1.0 + math.exp(-STEEPNESS * ((near - far) / both)))
-        slope = 4.0 * s * (1.0 - s) * sample_weight[t]
-        toward = min(MAX_STEP, step * slope * far * typical / (both * both))
-        away = min(MAX_STEP, step * slope * near * typical / (both * both))
-        for j in range(samples.shape[1]):
-            location[j, own] += toward * (samples[t, j] - location[j, own])
-            location[j, other] -= away * (samples[t, j] - location[j, other])
 
 
 @kernel

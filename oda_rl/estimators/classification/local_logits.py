@@ -15,9 +15,11 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
 from oda_rl.estimators.classification import kernels
+from oda_rl.estimators.classification.book import log_probabilities
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Scaling
+from oda_rl.estimators.regression.predictor import Predictor
 from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -57,6 +59,42 @@ class Ranks(NamedTuple):
         out = np.empty_like(samples)
         kernels.normal_scores(samples, self.knots, scores, out)
         return out
+
+
+class LogitView(NamedTuple):
+    """Ranks, cells and their logits, and what densities and logits count; see `LocalLogits`."""
+
+    ranks: Ranks
+    predictor: Predictor
+    density: float
+    logits: float
+
+    def log_proba(self, samples: Array) -> Array:
+        """Logarithms of the probabilities (n_samples, n_classes) that the logits give."""
+        return np.asarray(log_softmax(self.predictor.standard_outputs(self.ranks(samples)), axis=1))
+
+    def mixed(self, joint: Array, samples: Array) -> Array:
+        """What densities, as log(pi_c p(x | c)), and logits say of raw samples together (eq. 35)."""
+        logits = self.logits * self.log_proba(samples)
+        if self.density == 0.0:
+            return np.asarray(logits)
+        return np.asarray(self.density * log_probabilities(joint) + logits)
+
+    def frozen(self) -> "LogitView":
+        """A copy that predicts the same, whatever is learned."""
+        return self._replace(predictor=self.predictor.frozen())
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        parts = {"knots": self.ranks.knots, "predictor": self.predictor.get_state()}
+        return {**parts, "density": self.density, "logits": self.logits}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> "LogitView":
+        """A view from what `get_state` gave."""
+        knots = state["knots"]
+        predictor = Predictor.restored(state["predictor"], 1 + knots.shape[1], None)
+        return cls(Ranks(knots), predictor, float(state["density"]), float(state["logits"]))
 
 
 class LogitAnnealer(ModelAnnealer):
@@ -173,11 +211,18 @@ class LocalLogits:
         """Whether there are logits."""
         return self.run is not None and self.run.annealer is not None
 
+    @property
+    def view(self) -> "LogitView | None":
+        """What predicts, as it stands; None without logits."""
+        if self.run is None or self.run.annealer is None:
+            return None
+        assert self.ranks is not None
+        return LogitView(self.ranks, self.run.predictor, self.density, self.logits)
+
     def log_proba(self, samples: Array) -> Array:
         """Logarithms of the probabilities (n_samples, n_classes) that the logits give."""
-        assert self.ranks is not None
-        assert self.run is not None
-        return np.asarray(log_softmax(self.run.standard_outputs(self.ranks(samples)), axis=1))
+        assert self.view is not None
+        return self.view.log_proba(samples)
 
     # -- all samples at hand ---------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ import numpy as np
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassSettings, min_level_samples
-from oda_rl.estimators.classification.book import ClassBook, log_probabilities
+from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import repel, tune
+from oda_rl.estimators.classification.judging import WIDTHS
 from oda_rl.estimators.classification.local_logits import LocalLogits
-from oda_rl.estimators.classification.session_book import WIDTHS, book_of_session
+from oda_rl.estimators.classification.session_book import LiveCells, book_of_session
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run
@@ -35,7 +36,8 @@ class ClassSession:
         self.mass, self.counts = np.empty(0), np.empty(0)
         self.choice = Choice(factor=1.0 if settings.shared else WIDTHS[0][1])
         self.n_tried, self.trial_losses = 0, np.zeros(len(WIDTHS))
-        self.width_parts: tuple[float, Array] | None = None
+        self.live: LiveCells | None = None  # behind `fixed`, unless a fit or a file has made that
+        self.shared_width = 1.0
         self.n_seen = 0
         self.n_measured = 0
         self.rescale_at = settings.annealing.n_warmup
@@ -240,7 +242,7 @@ class ClassSession:
                 cells["votes"][:] = votes
             run.annealer.reference = cells.location.copy()
             run.annealer.harden = True
-        self.fixed = book
+        self.fixed, self.live = book, None
 
     # -- what has been learned -------------------------------------------------------------------
 
@@ -312,13 +314,8 @@ class ClassSession:
     def log_joint(self, samples: Array, distance: Array) -> Array:
         """What densities, from the divergences, and logits say of raw samples together (eq. 35)."""
         joint = self.book().log_joint(distance)
-        local = self.local
-        if local is None or not local.is_ready:
-            return joint
-        logits = local.logits * local.log_proba(samples)
-        if local.density == 0.0:
-            return logits
-        return np.asarray(local.density * log_probabilities(joint) + logits)
+        view = None if self.local is None else self.local.view
+        return joint if view is None else view.mixed(joint, samples)
 
 
 def _move(run: Run, old: Scaling, new: Scaling) -> None:

@@ -1,31 +1,36 @@
 """The codebook of classes as it stands in a stream."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oda_rl._types import Array
-from oda_rl.estimators.classification.book import (
-    ERROR,
-    FLOOR,
-    ClassBook,
-    mix_widths,
-    width_parts,
-    with_votes,
-)
-from oda_rl.estimators.classification.kernels import losses_of_widths, put_cells
+from oda_rl._types import Array, Labels
+from oda_rl.estimators.classification.book import RELATIVE_WIDTH, ClassBook, with_votes
+from oda_rl.estimators.classification.kernels import put_cells, weigh_cells
 from oda_rl.estimators.session import Run
-from oda_rl.estimators.targets import Data
 
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.session import ClassSession
 
 # Locations (n_features, capacity), weights (capacity,) and variances of cells, and how many they are.
 Cells = tuple[Array, Array, Array, int]
-# Widths that a stream tries, as a fit does; the first hold until samples have told. The losses of so
-# many of the latest decide.
-WIDTHS = ((0.0, 2.0), (0.0, 1.0), (0.0, 4.0), (0.0, 8.0), (1.0, 2.0))
-REMEMBERED = 1000
+
+
+class LiveCells(NamedTuple):
+    """The cells of all classes in a row, which follow those of the classes' own codebooks.
+
+    `location` and `spreads` are (n_features, n_cells), `shares` (n_cells,) sum to one in each class.
+    Class c has `k[c]` cells from number `first[c]` on, with a mean divergence of `distortion[c]` in
+    them, and would have a width of `single[c]` by itself.
+    """
+
+    location: Array
+    shares: Array
+    spreads: Array
+    k: Labels
+    first: Labels
+    distortion: Array
+    single: Array
 
 
 def book_of_session(session: "ClassSession") -> ClassBook:
@@ -55,40 +60,24 @@ def _book(
     """As `book_of` has them: the cells of all classes, or of one partition."""
     k = np.array([part[-1] for part in cells])
     n, d = int(k.sum()), session.n_features
-    codevectors, spreads, weights = np.empty((d, n)), np.empty((d, n)), np.empty(n)
-    distortion, start = np.zeros(len(k)), 0
+    live = LiveCells(
+        np.empty((d, n)),
+        np.empty(n),
+        np.empty((d, n)),
+        k,
+        np.cumsum(k) - k,
+        np.zeros(len(k)),
+        np.empty(len(k)),
+    )
     for c, part in enumerate(cells):
-        all_cells = codevectors, weights, spreads
-        distortion[c] = put_cells(session.divergence.kind, *part[:-1], start, part[-1], *all_cells)
-        start += part[-1]
-    labels = np.repeat(np.arange(len(k)), k)
-    weights *= (mass / mass.sum())[labels]
-    session.width_parts = width_parts(k, mass * distortion, mass, counts, d)
-    widths = factor * mix_widths(*session.width_parts, own)
-    return ClassBook(codevectors.T, labels, weights, widths, spreads.T)
-
-
-def choose_widths(session: "ClassSession", distance: Array, data: Data) -> None:
-    """Take the widths that would have cost least on samples that had not been learned from.
-
-    `distance` are the divergences of the next ones. What a fit has chosen by samples left out stays.
-    """
-    if session.choice.losses or session.settings.shared or session.local or len(distance) == 0:
-        return
-    if session.width_parts is None:
-        book_of_session(session)
-    assert session.width_parts is not None
-    book, losses = session.book(), np.empty(len(WIDTHS))
-    widths = np.array([factor * mix_widths(*session.width_parts, own) for own, factor in WIDTHS])
-    cells = distance, book.labels, book.weights, widths, float(session.n_features)
-    losses_of_widths(*cells, data.targets, data.weight, FLOOR, ERROR, losses)
-    n = len(distance)
-    session.n_tried += n
-    rate = n / max(n, min(session.n_tried, REMEMBERED))
-    session.trial_losses += rate * (losses - session.trial_losses)
-    own, factor = WIDTHS[int(session.trial_losses.argmin())]
-    session.choice = session.choice._replace(own=own, factor=factor)
-    session.fixed = None
+        place = live.location, live.shares, live.spreads
+        start, kind = int(live.first[c]), session.divergence.kind
+        live.distortion[c] = put_cells(kind, *part[:-1], start, part[-1], *place)
+    labels, weights, widths = np.repeat(np.arange(len(k)), k), np.empty(n), np.empty(len(k))
+    decided = mass, counts, RELATIVE_WIDTH, own, factor
+    session.shared_width = weigh_cells(live, labels, *decided, weights, widths)
+    session.live = live
+    return ClassBook(live.location.T, labels, weights, widths, live.spreads.T)
 
 
 def _first_cells(session: "ClassSession") -> list[Cells]:

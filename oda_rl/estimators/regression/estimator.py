@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl import storage
-from oda_rl._schema import Schema
+from oda_rl._schema import Schema, Sizes
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
+from oda_rl.estimators.regression.predictor import Predictor, predictor_schema
 from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
@@ -73,7 +74,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         Samples of a stream that are gathered first: they tell the scales of inputs and outputs, and how
         much the inputs matter. Until then their mean is predicted.
     forgetting : {"adwin", None}, default="adwin"
-        Whether a stream is watched: one sample in four is predicted before it is learned from, and where
+        Whether a stream is watched: samples are judged by what was known before them, and where
         ADWIN finds that they err more than before, learning begins anew from the
         latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such as
         by class.
@@ -224,12 +225,13 @@ class ODARegressor(Forgetful, CodebookRegressor):
         self._count()
         self._tell_later()
 
-    def _losses(self, data: Data) -> Array:
+    def _judge(self) -> Predictor | None:
+        return None if self._run.annealer is None else self._run.predictor.frozen()
+
+    def _losses(self, judge: Predictor, data: Data) -> Array:
         """Squared errors e in variances of the outputs, as e / (1 + e)."""
-        run = self._run
-        if run.annealer is None or run.scaling is None:
-            return np.empty(0)
-        error = (run.predict(data.samples) - data.targets) / run.scaling.deviation[run.n_inputs :]
+        deviation = judge.scaling.deviation[self._run.n_inputs :]
+        error = (judge.outputs(data.samples) - data.targets) / deviation
         squared = (error**2).mean(axis=1)
         return np.asarray(squared / (1.0 + squared))
 
@@ -291,7 +293,12 @@ class ODARegressor(Forgetful, CodebookRegressor):
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
         run = {"n_outputs": "count in [1, inf) as m", "flat": may_be_flat, "run": regression_schema}
-        return declared(cls) | run | {"watch": watch_schema("regressor")}
+
+        def watch(around: Any, sizes: Sizes) -> Schema:
+            known = around["parameters"]["local_model"] in KNOWN
+            return watch_schema("regressor", predictor_schema(known))
+
+        return declared(cls) | run | {"watch": watch}
 
     def _get_state(self) -> dict[str, Any]:
         run, watch = self._run.get_state(), self._watch.get_state()
@@ -303,5 +310,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
         settings, models = self._settings(begin=True)
         self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
         self._run.set_state(state["run"])
-        self._watch = Watch.restored(state["watch"])
+        judge = state["watch"]["judge"]
+        if judge is not None:
+            judge = Predictor.restored(judge, self._run.n_basis, self._run.own)
+        self._watch = Watch.restored(state["watch"], judge)
         self._publish()

@@ -17,6 +17,7 @@ from oda_rl.estimators.regression.local_models import (
     ModelAnnealer,
 )
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
+from oda_rl.estimators.regression.predictor import Predictor
 from oda_rl.estimators.regression.refit import noise_of, refit, refit_own
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -161,7 +162,7 @@ class RegressionRun(Run):
             if its_score < CLEARLY * score:
                 codevectors = others
                 vars(self).update(vars(other) | {"models": self.models})
-        self._stop_clock()
+        self.stop_clock()
         return codevectors
 
     def _fit_once(self, samples: Array, weight: Array) -> tuple[Array, float]:
@@ -235,33 +236,23 @@ class RegressionRun(Run):
         variance = self.associations(scaled, self.own_share) @ self.book["noise"].T
         return np.asarray(np.sqrt(variance) * self.scaling.deviation[d:])
 
+    @property
+    def predictor(self) -> Predictor:
+        """What predicts, as it stands: its arrays go on learning."""
+        assert self.scaling is not None
+        book = self.book
+        cells = book.location, book.payload[book.rows("theta")], len(book)
+        return Predictor(self.scaling, *cells, self.gating_temperature, self.n_basis, self.own)
+
     def predict(self, inputs: Array) -> Array:
         """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
         if self.annealer is None or self.scaling is None:
             return np.tile(self._mean_output(), (len(inputs), 1))
-        return self.scaling.outputs(self.standard_outputs(inputs))
+        return self.predictor.outputs(inputs)
 
     def standard_outputs(self, inputs: Array) -> Array:
         """What the mixture of local models gives, as it is."""
-        assert self.scaling is not None
-        standard = self.scaling.standardise(inputs)
-        d = self.n_inputs
-        scaled = np.ascontiguousarray(standard * self.scaling.metric[:d])
-        if self.own is None:
-            out = np.empty((len(inputs), self.n_outputs))
-            mixture.predict_all(
-                scaled,
-                1.0 / self.scaling.metric[:d],
-                self.book.location,
-                len(self.book),
-                self.gating_temperature,
-                self.book.payload[self.book.rows("theta")],
-                self.n_basis,
-                out,
-            )
-        else:
-            out = self._predict_own(standard, self.associations(scaled))
-        return out
+        return self.predictor.standard_outputs(inputs)
 
     @property
     def relevance(self) -> Array:
@@ -299,15 +290,6 @@ class RegressionRun(Run):
         values = theta[:, 0].T + np.einsum("kmd,kd->km", slopes, points)
         slopes *= deviation[d:, None] / deviation[:d]
         return codevectors, weights, values * deviation[d:] + mean[d:], slopes
-
-    def _predict_own(self, standard: Array, share: Array) -> Array:
-        assert self.own is not None
-        out = np.zeros((len(standard), self.n_outputs))
-        for i in range(share.shape[1]):
-            own = np.ascontiguousarray(self.book["theta"][:, i])
-            values = np.reshape(self.own.predict(own, standard), (len(standard), self.n_outputs))
-            out += share[:, i : i + 1] * values
-        return out
 
     def _mean_output(self) -> Array:
         return np.average(self.buffer, axis=0, weights=self.buffer_weight)[self.n_inputs :]

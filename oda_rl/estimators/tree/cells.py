@@ -1,5 +1,6 @@
 """The cells of a layer of a tree: arrays with an entry for each."""
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,13 @@ class Cells:
         rows = {name: getattr(self, name)[chosen] for name in NAMES}
         part.append(self.location[:, chosen], rows.pop("parent"), **rows)
         return part
+
+    def copied(self) -> "Cells":
+        """A copy of all cells."""
+        other = copy(self)
+        for name, array in vars(self).items():
+            setattr(other, name, array.copy())
+        return other
 
     def add(self, at: Labels, samples: Array, weight: Array) -> None:
         """Add samples to the cells in which they are; those in none have -1."""

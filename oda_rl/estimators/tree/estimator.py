@@ -21,6 +21,7 @@ from oda_rl.estimators.targets import (
 from oda_rl.estimators.tree.model_file import StoredTree
 from oda_rl.estimators.tree.session import Refinement, TreeSession
 from oda_rl.estimators.tree.settings import Layer
+from oda_rl.estimators.tree.tree import Tree
 
 
 @dataclass(eq=False, repr=False)
@@ -67,7 +68,7 @@ class MultiResolutionODA(Forgetful, StoredTree):
     n_jobs : int or None, default=None
         Threads in which `fit` grows branches; the result is the same with any number.
     forgetting : {"adwin", None}, default="adwin"
-        Whether a stream is watched: one sample in four is predicted before it is learned from, and where
+        Whether a stream is watched: samples are judged by what was known before them, and where
         ADWIN finds that they are predicted worse than before, learning begins anew from the
         latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such as
         by class.
@@ -125,7 +126,7 @@ class MultiResolutionODA(Forgetful, StoredTree):
     In a stream, a leaf keeps the latest of its samples while its children are annealed, one step for
     each sample (Algorithm 5). These become cells when the annealing ends and if they then do better on
     the samples kept; until then predictions are those of the leaf. How a stream is cut into chunks makes
-    no difference (but for `max_leaves`, and for where `forgetting` finds a change).
+    no difference (but for `max_leaves`).
 
     References
     ----------
@@ -240,12 +241,15 @@ class MultiResolutionODA(Forgetful, StoredTree):
         self._session.settings = settings
         self._session.observe(self._in_units(settings, data, reset=False))
 
-    def _losses(self, data: Data) -> Array:
-        """Wrong classes, or errors e in their unit as e / (1 + e)."""
+    def _judge(self) -> Tree | None:
         if self._waiting is not None:
-            return np.empty(0)
+            return None
         self._session.conclude()
-        settings, tree = self._session.settings, self._session.tree
+        return self._session.tree.frozen()
+
+    def _losses(self, tree: Tree, data: Data) -> Array:
+        """Wrong classes, or errors e in their unit as e / (1 + e)."""
+        settings = self._session.settings
         if settings.kind == "clusterer":
             found = tree.distances(data.samples)
             unit = float(tree.layers[0].loss.sum() / max(tree.layers[0].mass.sum(), 1e-300))

@@ -12,8 +12,9 @@ from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restore
 from oda_rl.estimators.targets import Data, OutputUnits, data_schema
 from oda_rl.estimators.tree.base import TreeEstimator
 from oda_rl.estimators.tree.features import Features
-from oda_rl.estimators.tree.session import TreeSession, session_schema
-from oda_rl.estimators.tree.settings import KINDS, Layer
+from oda_rl.estimators.tree.session import TreeSession, layers_schema, session_schema
+from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
+from oda_rl.estimators.tree.tree import Tree
 
 
 class StoredTree(TreeEstimator):
@@ -57,12 +58,20 @@ class StoredTree(TreeEstimator):
         def waiting(around: Any, sizes: Sizes) -> Schema:
             return maybe({"data": data_schema(around["estimator"][0]), "rng": GENERATOR})
 
-        def watch(around: Any, sizes: Sizes) -> Schema:
-            return watch_schema(around["estimator"][0])
+        def settings(around: Any) -> TreeSettings:
+            model = restored(cls, {**around, "form": {}}, estimator=_template_of(around))
+            found: TreeSettings = model._settings(begin=True)
+            return found
 
         def session(around: Any, sizes: Sizes) -> Schema:
-            model = restored(cls, {**around, "form": {}}, estimator=_template_of(around))
-            return session_schema(model._settings(begin=True))
+            return session_schema(settings(around))
+
+        def watch(around: Any, sizes: Sizes) -> Schema:
+            judge = around["watch"]["judge"]
+            if judge is not None:
+                n = around["session"]["features"]["n_features"]
+                judge = layers_schema(settings(around), n, len(judge), sizes)
+            return watch_schema(around["estimator"][0], judge)
 
         return schema | {
             "form": form,
@@ -116,7 +125,12 @@ class StoredTree(TreeEstimator):
         settings = self._settings(begin=True)
         self._session = TreeSession(settings, features, *sizes, np.random.default_rng())
         self._session.set_state(state["session"])
-        self._watch = Watch.restored(state["watch"])
+        judge = None
+        if state["watch"]["judge"] is not None:
+            known = self._session.tree
+            judge = Tree(known.features, known.divergence, known.n_tally, known.n_model)
+            judge.set_state(state["watch"]["judge"])
+        self._watch = Watch.restored(state["watch"], judge)
 
 
 def _template_of(state: dict[str, Any]) -> Any:

@@ -26,16 +26,20 @@ class Refinement(NamedTuple):
     n_leaves_gained: int
 
 
+def layers_schema(settings: TreeSettings, n: list[int], n_layers: int, sizes: Sizes) -> Schema:
+    """What `Tree.get_state` gives of so many layers, with n features in those from the first on."""
+    task = task_for(settings, n, sizes["C"], sizes["m"])
+    sizes["T"] = task.n_tally
+    above = [n[min(max(0, i - 1), len(n) - 1)] for i in range(n_layers)]
+    cells = Rules(CELLS, task.tally_is_sound)
+    return Rules(tuple(Sized(cells, f=f, M=task.n_model(f)) for f in above), are_a_tree)
+
+
 def session_schema(settings: TreeSettings) -> Schema:
     """What `TreeSession.get_state` gives, with d features, C classes and m outputs."""
 
     def layers(around: Any, sizes: Sizes) -> Schema:
-        n = around["features"]["n_features"]
-        task = task_for(settings, n, sizes["C"], sizes["m"])
-        sizes["T"] = task.n_tally
-        above = [n[min(max(0, i - 1), len(n) - 1)] for i in range(len(around["layers"]))]
-        cells = Rules(CELLS, task.tally_is_sound)
-        return Rules(tuple(Sized(cells, f=f, M=task.n_model(f)) for f in above), are_a_tree)
+        return layers_schema(settings, around["features"]["n_features"], len(around["layers"]), sizes)
 
     def candidates_are_leaves(session: Any, sizes: Sizes) -> None:
         n, cells = session["features"]["n_features"], session["layers"]

@@ -1,6 +1,7 @@
 """A tree of cells: its layers, the names of cells, and the way down."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -134,6 +135,18 @@ class Tree:
             cells.tally = np.insert(cells.tally, place, 0.0, axis=1)
             cells.label = make_place(cells.label, place)
             cells.own = make_place(cells.own, place)
+
+    def frozen(self) -> "Tree":
+        """A copy that stays as it is, whatever this one learns."""
+        other = copy(self)
+        other.layers = [cells.copied() for cells in self.layers]
+        return other
+
+    def with_classes(self, places: list[int]) -> "Tree":
+        """This copy, with new classes at these places among all, in rising order."""
+        for place in places:
+            self.insert_class(place)
+        return self
 
     def get_state(self) -> list[dict[str, Any]]:
         """The arrays of all layers, for a model file."""

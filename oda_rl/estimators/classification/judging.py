@@ -1,0 +1,127 @@
+"""How samples of a stream are judged: by the codebook as it was before any of them was learned from."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from oda_rl._schema import Schema, Sizes, maybe
+from oda_rl._types import Array, Labels
+from oda_rl.estimators.classification.book import ERROR, FLOOR, ClassBook, book_schema
+from oda_rl.estimators.classification.kernels import losses_of_widths, mix_widths
+from oda_rl.estimators.classification.local_logits import LogitView
+from oda_rl.estimators.feature_scaling import SCALING, Scaling
+from oda_rl.estimators.regression.predictor import predictor_schema
+from oda_rl.estimators.targets import Data, make_place
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.classification.session import ClassSession
+
+# Widths that a stream tries, as a fit does; the first hold until samples have told. The losses of so
+# many of the latest decide.
+WIDTHS = ((0.0, 2.0), (0.0, 1.0), (0.0, 4.0), (0.0, 8.0), (1.0, 2.0))
+REMEMBERED = 1000
+# A class is known after so many of its samples.
+KNOWN = 20
+
+
+class ClassJudge(NamedTuple):
+    """A copy of what decided about samples that had not come.
+
+    `counts` (n_classes,) are the samples of each class by then; `shared` and `single` (n_classes,) the
+    widths that others are mixed of.
+    """
+
+    book: ClassBook
+    scaling: Scaling
+    counts: Array
+    shared: float
+    single: Array
+    local: LogitView | None = None
+
+    @classmethod
+    def of(cls, session: "ClassSession") -> "ClassJudge":
+        """That of a session which has warmed up, as it stands."""
+        found = session.book()
+        if session.live is None:
+            session.fixed = None
+            found = session.book()
+        assert session.live is not None
+        parts: Any = (part.copy(order="A") for part in found)
+        book = ClassBook(*parts)
+        own = session.shared_width, session.live.single.copy()
+        view = None if session.local is None else session.local.view
+        local = None if view is None else view.frozen()
+        return cls(book, session.scaling, session.counts.copy(), *own, local)
+
+    def with_classes(self, places: list[int]) -> "ClassJudge":
+        """The same, with new classes at these places among all, in rising order."""
+        book, counts, single = self.book, self.counts, self.single
+        for place in places:
+            votes = book.votes if len(book.votes) == 0 else np.insert(book.votes, place, 0.0, axis=1)
+            labels, widths = make_place(book.labels, place), np.insert(book.widths, place, 1.0)
+            book = book._replace(labels=labels, widths=widths, votes=votes)
+            counts, single = np.insert(counts, place, 0.0), np.insert(single, place, 1.0)
+        # local logits begin anew
+        return self._replace(book=book, counts=counts, single=single, local=None)
+
+    def classes(self, samples: Array, distance: Array, rule: str) -> Labels:
+        """Numbers of the classes of raw samples with these divergences, by the rule."""
+        if rule == "nearest":
+            return np.asarray(self.book.labels[distance.argmin(axis=1)])
+        joint = self.book.log_joint(distance)
+        mixed = joint if self.local is None else self.local.mixed(joint, samples)
+        return np.asarray(mixed.argmax(axis=1))
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this as plain values and arrays, for a model file."""
+        parts = {"book": self.book._asdict(), "scaling": self.scaling._asdict()}
+        local = None if self.local is None else self.local.get_state()
+        return self._asdict() | parts | {"local": local}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> "ClassJudge":
+        """A judge from what `get_state` gave."""
+        parts = {"book": ClassBook(**state["book"]), "scaling": Scaling(**state["scaling"])}
+        local = None if state["local"] is None else LogitView.restored(state["local"])
+        return cls(**(state | parts | {"local": local}))
+
+
+def judge_schema(shared: bool) -> Schema:
+    """What `ClassJudge.get_state` gives; `shared` if classes have one partition."""
+    return {
+        "book": book_schema(shared, "judged"),
+        "scaling": SCALING,
+        "counts": "float[C] in [0, inf)",
+        "shared": "float in (0, inf)",
+        "single": "float[1] in (0, inf)" if shared else "float[C] in (0, inf)",
+        "local": maybe(_logits_schema),
+    }
+
+
+def _logits_schema(around: Any, sizes: Sizes) -> Schema:
+    sizes |= {"m": sizes["C"], "q": sizes["d"] + 1}
+    number = "float in [0, inf)"
+    knots = {"knots": "float[ranks, d]", "predictor": predictor_schema(True)}
+    return {**knots, "density": number, "logits": number}
+
+
+def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, data: Data) -> None:
+    """Take the widths that would have cost least on samples that had not been learned from.
+
+    `distance` are their divergences. What a fit has chosen by samples left out stays.
+    """
+    if session.choice.losses or session.settings.shared or session.local or len(distance) == 0:
+        return
+    losses, widths = np.empty(len(WIDTHS)), np.empty((len(WIDTHS), len(judge.single)))
+    for (own, factor), row in zip(WIDTHS, widths, strict=True):
+        mix_widths(judge.shared, judge.single, own, factor, row)
+    cells = distance, judge.book.labels, judge.book.weights, widths, float(session.n_features)
+    losses_of_widths(*cells, data.targets, data.weight, FLOOR, ERROR, losses)
+    n = len(distance)
+    session.n_tried += n
+    rate = n / max(n, min(session.n_tried, REMEMBERED))
+    session.trial_losses += rate * (losses - session.trial_losses)
+    own, factor = WIDTHS[int(session.trial_losses.argmin())]
+    if (own, factor) != (session.choice.own, session.choice.factor):
+        session.choice = session.choice._replace(own=own, factor=factor)
+        session.fixed = None

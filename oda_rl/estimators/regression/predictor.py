@@ -1,0 +1,89 @@
+"""What a mixture of local models predicts: all that it takes, apart from what learns."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oda_rl._schema import Schema, Sized
+from oda_rl._types import Array
+from oda_rl.estimators.regression import mixture
+from oda_rl.estimators.regression.local_models import LocalModel
+from oda_rl.estimators.regression.pilot import Scaling
+
+# What a file may hold of a `Scaling` of d inputs and m outputs.
+UNITS = {
+    "mean": "float[d+m]",
+    "deviation": "float[d+m] in (0, inf)",
+    "metric": "float[d+m] in [0, inf)",
+    **dict.fromkeys(("low", "high"), "float[d+m] in [-inf, inf]"),
+}
+
+
+class Predictor(NamedTuple):
+    """Cells at `location` (n_inputs + n_outputs, n_cells), scaled, that overlap at a temperature `gate`.
+
+    `theta` (n_parameters, n_cells) are their models, linear ones in q basis functions, or a user's own.
+    Both may have columns for more than the `n_cells` that there are.
+    """
+
+    scaling: Scaling
+    location: Array
+    theta: Array
+    n_cells: int
+    gate: float
+    q: int
+    own: LocalModel | None
+
+    def standard_outputs(self, inputs: Array) -> Array:
+        """What the mixture gives for raw inputs (n_samples, n_inputs), as it is."""
+        d, k = inputs.shape[1], self.n_cells
+        standard, metric = self.scaling.standardise(inputs), self.scaling.metric[:d]
+        scaled = np.ascontiguousarray(standard * metric)
+        out = np.zeros((len(inputs), len(self.location) - d))
+        if self.own is None:
+            cells = self.location, k, self.gate, self.theta, self.q
+            mixture.predict_all(scaled, 1.0 / metric, *cells, out)
+            return out
+        share = np.empty((len(inputs), k))
+        mixture.associate_inputs(scaled, self.location, k, self.gate, share)
+        for i in range(k):
+            values = self.own.predict(np.ascontiguousarray(self.theta[:, i]), standard)
+            out += share[:, i : i + 1] * np.reshape(values, out.shape)
+        return out
+
+    def outputs(self, inputs: Array) -> Array:
+        """The same in the units of the data."""
+        return self.scaling.outputs(self.standard_outputs(inputs))
+
+    def frozen(self) -> "Predictor":
+        """A copy that predicts the same, whatever is learned."""
+        low, high, k = self.scaling.low.copy(), self.scaling.high.copy(), self.n_cells
+        return self._replace(
+            scaling=self.scaling._replace(low=low, high=high),
+            location=self.location[:, :k].copy(),
+            theta=self.theta[:, :k].copy(),
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this but the kind of the models, for a model file."""
+        k = self.n_cells
+        cells = {"location": self.location[:, :k], "theta": self.theta[:, :k]}
+        return {"scaling": self.scaling._asdict(), **cells, "gate": self.gate}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], q: int, own: LocalModel | None) -> "Predictor":
+        """A predictor from what `get_state` gave."""
+        location, gate = state["location"], float(state["gate"])
+        k = location.shape[1]
+        return cls(Scaling(**state["scaling"]), location, state["theta"], k, gate, q, own)
+
+
+def predictor_schema(known: bool) -> Schema:
+    """What `Predictor.get_state` gives, with d inputs, m outputs and q basis functions, if `known`."""
+    entries = {
+        "scaling": UNITS,
+        "location": "float[d+m, mixed]",
+        "theta": "float[t, mixed]" if known else "float[rows, mixed]",
+        "gate": "float in [0, inf)",
+    }
+    return Sized(entries, t="q*m") if known else entries
