@@ -227,8 +227,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self._show_stream()
 
     def _judge(self) -> PartitionJudge | None:
-        # `_show_stream` makes new codevectors, and leaves these as they are.
-        return PartitionJudge(self.codevectors_) if self._run.path else None
+        return PartitionJudge(self.codevectors_) if self._run.path else None  # nobody changes them
 
     def _losses(self, judge: PartitionJudge, data: Data) -> Array:
         """Divergences d from the nearest codevector, as d / (d + m), m their mean at the beginning."""
@@ -282,8 +281,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
             "n_clusters_": "count in [1, K] as clusters",
         }
         run = Rules(run_schema("d", "1", identities=IDENTITIES), are_numbered)
-        judge = {"codevectors": "float[judged, d]"}
-        watch = Sized(watch_schema("clusterer", judge), C=1)
+        watch = Sized(watch_schema("clusterer", {"codevectors": "float[judged, d]"}), C=1)
         found = {"fitted": fitted, "history": (), "shapes?": SCHEMA, "run": run, "watch": watch}
         return declared(cls) | found
 
