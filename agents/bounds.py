@@ -17,10 +17,13 @@ MARGIN = 1.0
 # A reward counts as at most this many times what the second largest so far would come to for ever; a
 # loss as no more than that, as what is avoided from then on is never found to be better.
 GAIN, LOSS = 10.0, 1.0
+# An error counts as at most this many times the largest of late, or as the second largest reward.
+RISE = 4.0
 # For ever is at least, and at most, this many steps.
 SHORTEST, LONGEST = 10.0, 1000.0
-# In a warm-up, what is so many times their distance beyond the first and last percentile is cut.
-FAR = 20.0
+# Of observations at hand, what is so many times their distance beyond the first and last percentile is
+# cut, and what is `MARGIN` widths beyond all others but so many at each end, if there are many.
+FAR, ODD, MANY = 20.0, 2, 100
 # No value is within reach of an error beyond this: the values have diverged.
 LARGEST_ERROR = 1e100
 
@@ -51,6 +54,19 @@ def bound_reward(reward, gamma, figures, first):
     return reward
 
 
+@inline_kernel
+def bound_error(error, largest, reward):
+    """An error as far as it is credible.
+
+    `largest` is the size of the largest error of late; where it is 0, anything is credible. `reward` is
+    that of the second largest reward so far: what is rare, as the goal of a maze, always counts in full.
+    """
+    if largest > 0.0:
+        limit = max(RISE * largest, reward)
+        return min(max(error, -limit), limit)
+    return error
+
+
 def cut_outliers(seen):
     """Observations (n, n_features) without what is far beyond the rest, in each coordinate.
 
@@ -62,4 +78,11 @@ def cut_outliers(seen):
     still, ranked = low == high, np.sort(seen, axis=0)
     low, high = np.where(still, ranked[1], low), np.where(still, ranked[-2], high)
     reach = FAR * (high - low)
-    return np.clip(seen, low - reach, high + reach)
+    low, high = low - reach, high + reach
+    if len(seen) > MANY:
+        reach = MARGIN * (ranked[-1 - ODD] - ranked[ODD])
+        # one that never moved but for these few may be a flag
+        moves = reach > 0.0
+        low = np.where(moves, np.maximum(low, ranked[ODD] - reach), low)
+        high = np.where(moves, np.minimum(high, ranked[-1 - ODD] + reach), high)
+    return np.clip(seen, low, high)

@@ -7,6 +7,7 @@ python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by s
 python scripts/benchmark.py suite                          # the defaults on 29 tasks, beside SB3's
 python scripts/benchmark.py speed                          # steps per second, time of a decision, import
 python scripts/benchmark.py cold                           # from nothing compiled to CartPole solved
+python scripts/benchmark.py outliers                       # what a single outlier does to an agent
 python scripts/benchmark.py envs                           # steps per second of the environments
 python scripts/benchmark.py encodings                      # SB3's agents on states of a partition
 python scripts/benchmark.py partition                      # the partitioner against k-means
@@ -33,6 +34,7 @@ from benchmarks.cold import Cold, run_cold
 from benchmarks.encodings import Encodings, run_encodings
 from benchmarks.envs import Envs, run_envs
 from benchmarks.kernels import Kernels, run_kernels
+from benchmarks.outliers import Outliers, run_outliers
 from benchmarks.partition import Partition, run_partition
 from benchmarks.programs import Programs, run_programs
 from benchmarks.scale import Scale, run_scale
@@ -50,6 +52,7 @@ COMMANDS = {
     "suite": (Suite, run_suite),
     "speed": (Speed, run_speed),
     "cold": (Cold, run_cold),
+    "outliers": (Outliers, run_outliers),
     "envs": (Envs, run_envs),
     "encodings": (Encodings, run_encodings),
     "partition": (Partition, run_partition),

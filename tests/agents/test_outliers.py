@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from oda_rl.agents import FourierSarsa, KernelQ, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents import FourierSarsa, KernelQ, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, bounds
 from oda_rl.agents.learner import BadTransitionError, DivergenceError
 from oda_rl.envs import CompiledEnv
 
@@ -50,6 +50,25 @@ class Side(CompiledEnv):
         return reward, False
 
 
+class Cost(Side):
+    """Which point of a line is it? The square of what one is off by is lost, but for what comes once."""
+
+    def __init__(self, at=0, observation=0.0, reward=0.0):
+        super().__init__(at, observation, reward)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float64)
+
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        reward = -((action[0] - 0.6 * state[0]) ** 2)
+        state[0] = (state[0] * 7.3 + 2.17) % 2.0 - 1.0
+        observation[0] = state[0]
+        observation[1] = 0.5
+        state[1] += 1.0
+        if state[1] == parameters[0]:
+            reward = parameters[2]
+        return reward, False
+
+
 class Slow(Side):
     """The same, stepped from Python."""
 
@@ -82,6 +101,27 @@ def test_an_outlier_is_outlived(agent, at):
         values = model.learner.action_values(np.array([[0.5, 0.5], [1e9, -1e308]]))
         assert abs(values).max() < 1e3, glitch
         assert right_actions(model) > 0.85, glitch
+
+
+def test_an_actor_goes_on_after_a_reward_that_cannot_be():
+    x = np.linspace(-0.9, 0.9, 40)
+    points, off = np.column_stack([x, np.full(40, 0.5)]), []
+    for reward in (0.0, 1e6, -1e6):
+        model = make(TwoTimescaleAC, Cost(1500, reward=reward)).learn(8000)
+        actions = model.predict(points, deterministic=True)[0][:, 0]
+        off.append(np.abs(actions - 0.6 * x).mean())
+    assert max(off) < off[0] + 0.02, off
+
+
+def test_what_is_odd_at_the_ends_of_observations_is_cut():
+    seen = np.random.default_rng(0).normal(size=(1000, 4))
+    seen[:, 3] = np.arange(1000) % 2  # a flag
+    odd = seen.copy()
+    odd[17, 0], odd[18, 0], odd[19, 1], odd[20, 2] = 1e6, 1e9, -1e300, 30.0
+    cut = bounds.cut_outliers(odd)
+    assert np.all(np.abs(cut - seen).max(axis=0)[:3] < 15.0)
+    same = np.abs(odd) < 29.0
+    np.testing.assert_array_equal(cut[same], odd[same])
 
 
 @pytest.mark.parametrize("agent", [TwoTimescaleQ, TwoTimescaleAC, FourierSarsa])

@@ -18,7 +18,8 @@ cells, p_i (z - mu_i) / sqrt(T), and the stepsize alpha_i of a cell, which falls
 where d log pi(taken) / d h(a) is 1[a = taken] - pi(a) and c is `actor_rate`. m, the mean size of the
 errors but at least 3 % of the largest of late, makes rewards of any size the same to the actor. Before
 it is used, delta is cut so that delta e_v . phi, by which the value of the last state changes, is at
-most half of delta: traces of states that are much alike add up to more than one step.
+most half of delta: traces of states that are much alike add up to more than one step. A delta that is
+far beyond all of late counts as far as `bounds.bound_error` finds it credible.
 
 A softmax that is sure of itself draws nothing else any more, and has no gradient: it would stay as it is
 though all has been learned by luck, or nothing. So where the probability of the likeliest action was
@@ -70,6 +71,7 @@ from oda_rl.agents.codebook_rl.state import (
     MEAN_ERROR_WEIGHT,
     N_BASIS,
     N_FIGURES,
+    REWARDS,
     TD_ERROR,
     WIDTH,
     open_branches,
@@ -271,6 +273,7 @@ def learn(state, env, reward, next_value):
     error -= find_value(state, env, n_actions * counters[N_BASIS])
     if not abs(error) < bounds.LARGEST_ERROR:
         return False
+    error = bounds.bound_error(error, figures[LARGEST_ERROR], figures[REWARDS + 1])
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
     if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
         note_errors(state, env, abs(error))

@@ -1,0 +1,100 @@
+"""What one observation or reward that cannot be true does to an agent that learns."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from stable_baselines3.common.evaluation import evaluate_policy
+
+from common.arguments import Count, Positive
+from common.measuring import interquartile_mean
+from common.tables import show_table
+from common.workers import Where, open_workers
+from oda_rl import agents
+
+# What comes once: a coordinate of an observation, or a reward.
+GLITCHES = {
+    "nothing": (None, 0.0),
+    "observation 1e6": ("observation", 1e6),
+    "observation -1e37": ("observation", -1e37),
+    "reward 1e6": ("reward", 1e6),
+    "reward -1e6": ("reward", -1e6),
+}
+
+
+@dataclass
+class Outliers(Where):
+    """Train agents with one observation or reward that cannot be true, and judge them without.
+
+    With one number in place of another, a run takes another course, as it does with another seed: look
+    at whether returns differ by more than those of seeds do.
+    """
+
+    env_ids: tuple[str, ...] = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1")
+    """Environments."""
+    algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] = "TwoTimescaleAC"
+    """Agent."""
+    at: tuple[Positive, ...] = (1_030, 3_030, 20_030)
+    """Steps at which it comes: in the warm-up, while the codebook grows, and after that."""
+    seeds: tuple[Count, ...] = tuple(range(10))
+    """Seeds of each."""
+    total_timesteps: Positive = 50_000
+    """Environment steps of each run."""
+    episodes: Positive = 20
+    """Greedy episodes that each policy is judged by."""
+
+
+class Glitch(gym.Wrapper):
+    """An environment that lies once: the last coordinate of an observation, or a reward."""
+
+    def __init__(self, env: gym.Env, what: str | None, value: float, at: int) -> None:
+        super().__init__(env)
+        self.what, self.value, self.at, self.n = what, value, at, 0
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """One step."""
+        seen, reward, terminated, truncated, info = self.env.step(action)
+        self.n += 1
+        if self.n == self.at and self.what == "observation":
+            seen = np.append(seen[:-1], np.asarray(self.value, seen.dtype))
+        elif self.n == self.at and self.what == "reward":
+            reward = self.value
+        return seen, reward, terminated, truncated, info
+
+
+def run_once(args: Outliers, env_id: str, name: str, at: int, seed: int) -> float:
+    """The mean return of the policy at the end."""
+    env = Glitch(gym.make(env_id), *GLITCHES[name], at)
+    model = getattr(agents, args.algorithm)(env=env, seed=seed).learn(args.total_timesteps)
+    judge = gym.make(env_id)
+    judge.reset(seed=10_000 + seed)
+    return float(np.mean(evaluate_policy(model, judge, args.episodes, deterministic=True)[0]))
+
+
+def run_outliers(args: Outliers, console: Console) -> None:
+    """The table of `benchmark.py outliers`."""
+    kinds = [(name, at) for name in GLITCHES for at in (args.at if name != "nothing" else args.at[:1])]
+    work = {
+        (env_id, *kind, seed): partial(run_once, args, env_id, *kind, seed)
+        for env_id in args.env_ids
+        for kind in kinds
+        for seed in args.seeds
+    }
+    returns: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    with open_workers(args, len(work)) as workers:
+        for key, done in track(
+            workers.results(work), "runs", len(work), console=console, transient=True
+        ):
+            returns[key[:-1]].append(done.result())
+    rows = []
+    for name, at in kinds:
+        told = [returns[env_id, name, at] for env_id in args.env_ids]
+        cells = [f"{interquartile_mean(one):.1f} / {min(one):.1f}" for one in told]
+        rows.append([name, "" if name == "nothing" else f"{at:,}", *cells])
+    title = f"{args.algorithm}, {args.total_timesteps:,} steps, {len(args.seeds)} seeds: IQM / worst"
+    show_table(console, title, ("comes once", "at step", *args.env_ids), rows, left=1)
