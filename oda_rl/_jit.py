@@ -23,6 +23,8 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numpy.typing import NDArray
 
+from oda_rl._interrupts import interrupts_wait
+
 # Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
 # What an option says nothing of is taken from the kernel that a function is first compiled for.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": False, "forceinline": False}
@@ -50,6 +52,11 @@ class _OwnCode(JITCodeLibrary):
         _relink(self._shared_module, "external", "linkonce_odr")  # as numba does, for whoever links it
         _relink(self._final_module, "linkonce_odr", "internal")
         super()._finalize_final_module()
+
+    # LLVM calls back from here: an error that is raised there, as by Ctrl-C, is printed and lost.
+    @interrupts_wait
+    def _finalize_specific(self) -> None:
+        super()._finalize_specific()
 
 
 def _relink(module: Any, old: str, new: str) -> None:
@@ -133,6 +140,7 @@ class _KernelCache(FunctionCache):
         files = sorted(_files(self._function, {self._function.__code__.co_filename, *COMPILING}))
         return (*super()._index_key(sig, codegen), *(_digest(path) for path in files))
 
+    @interrupts_wait  # as above
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Machine code from the disk, or None. What cannot be read there is compiled anew."""
         try:

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import os
 import pkgutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -50,6 +51,32 @@ def test_a_broken_cache_is_compiled_anew_and_a_full_disk_goes_without(tmp_path):
         path.write_bytes(content)
     assert run(tmp_path).count("it is compiled anew") == 1
     assert run(tmp_path) == ""
+
+
+@pytest.mark.parametrize("within", ["_raw_object_cache_notify", "_raw_object_cache_getbuffer"])
+def test_ctrl_c_while_machine_code_is_made_or_read_is_not_lost(within, tmp_path, monkeypatch, capfd):
+    (tmp_path / "own_code.py").write_text("def triple(x):\n    return 3 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    triple = importlib.import_module("own_code").triple
+    came = []
+
+    def interrupt(frame, event, _):
+        if event == "call" and frame.f_code.co_name == within and not came:
+            came.append(signal.raise_signal(signal.SIGINT))
+
+    if within.endswith("getbuffer"):
+        _jit.kernel(triple)(2)  # is on the disk from here on
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _jit.kernel(triple)(2)
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGINT, before)
+    assert came
+    assert "Exception ignored" not in capfd.readouterr().err
+    assert _jit.kernel(triple)(2) == 6
 
 
 def test_a_change_of_how_code_is_compiled_compiles_anew(tmp_path, monkeypatch):
