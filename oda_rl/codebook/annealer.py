@@ -77,6 +77,8 @@ class Annealer(StoredAnnealer):
         Totals so far.
     history : list of Level
         One record per finished temperature.
+    remembered : float
+        Samples per cell, at most, that the stepsizes remember once it is done; 0 is no limit.
     at_level_end : callable or None
         Called when the cells of a temperature stand, before any split; True ends the annealing.
     settle : callable or None
@@ -150,7 +152,7 @@ class Annealer(StoredAnnealer):
         self.settle: Callable[[float], None] | None = None
         self.identities: Identities | None = None
         self.rng = np.random.default_rng(self.seed)
-        self.done = False
+        self.done, self.remembered = False, 0.0
         self.n, self.distortion = 1, 0.0
         self.n_samples_seen = self.n_splits = self.n_merges = 0
         self.history: list[Level] = []
@@ -239,9 +241,13 @@ class Annealer(StoredAnnealer):
 
     def pace(self, max_steps: int) -> Pace:
         """The temperature, the stepsizes and the checks of the inner loop."""
+        a, b = float(self.stepsize.a), float(self.stepsize.b)
+        most = self.remembered * self.codebook.n_cells
+        if self.done and 0.0 < most < a + b * self.n:
+            a, b = most, 0.0
         return Pace(
-            0.0 if self.done and self.harden else float(self.temperature),
-            *(float(self.stepsize.a), float(self.stepsize.b), self.level_begun - 1),
+            *(0.0 if self.done and self.harden else float(self.temperature), a, b),
+            self.level_begun - 1,
             *(self.check_interval, float(self.tol_converge * self.temperature), max_steps),
         )
 
@@ -319,16 +325,6 @@ class Annealer(StoredAnnealer):
         # Twins that a perturbation has made are not numbered before they have separated.
         if self.identities is not None:
             self.identities.update(self.codebook)
-
-    @property
-    def entropy(self) -> float:
-        """H = -E sum_i p_i log p_i at the present temperature, by the samples of `phase` (eq. 3).
-
-        The entropy of the samples themselves, which no codebook changes, is left out.
-        """
-        weights = self.codebook.weights / self.codebook.weights.sum()
-        prior = float(np.sum(weights * np.log(weights)))
-        return max(0.0, float(self.phase[0]) / self.temperature + float(self.phase[1]) - prior)
 
     # -- levels ----------------------------------------------------------------------------------
 

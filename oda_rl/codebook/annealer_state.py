@@ -29,6 +29,7 @@ ANNEALER = {
     "phase": "float[2]",
     "temperature": "float in (0, inf)",
     "done": "bool",
+    "remembered": "float in [0, inf)",
     "n": "count in [1, inf)",
     "distortion": "float in [0, inf)",
     "n_samples_seen": "count",
@@ -45,19 +46,30 @@ ANNEALER = {
 
 
 class StoredAnnealer:
-    """The part of an `Annealer` that is stored, but for its codebook."""
+    """What is told of an `Annealer`, and what is stored of it but for its codebook."""
 
     codebook: Codebook
     history: list[Level]
     reference: NDArray[np.float64]
     phase: NDArray[np.float64]
     rng: np.random.Generator
+    temperature: float
     _pairs: Pairs
 
     @property
     def is_measuring(self) -> bool:
         """Whether pairs of a perturbation have not been measured since they began."""
         return self._pairs.waiting
+
+    @property
+    def entropy(self) -> float:
+        """H = -E sum_i p_i log p_i at the present temperature, by the samples of `phase` (eq. 3).
+
+        The entropy of the samples themselves, which no codebook changes, is left out.
+        """
+        weights = self.codebook.weights / self.codebook.weights.sum()
+        prior = float(np.sum(weights * np.log(weights)))
+        return max(0.0, float(self.phase[0]) / self.temperature + float(self.phase[1]) - prior)
 
     def get_state(self) -> dict[str, Any]:
         """All that has been learned but the codebook itself, as nested plain values and arrays."""

@@ -1,5 +1,6 @@
 """Streams that change: when samples cost more than they did, learning begins anew from the latest."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -167,13 +168,13 @@ class Watch:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any], judge: Any) -> "Watch":
-        """A watch from what `get_state` gave, with the judge that was made of its last part."""
+    def restored(cls, state: dict[str, Any], judge: Callable[[Any], Any]) -> "Watch":
+        """A watch from what `get_state` gave; `judge` makes one of its last part."""
         watch = cls()
         for name in ("count", "begun", "waiting", "losses"):
             setattr(watch, name, state[name])
         watch.drifts = [DriftPoint(*point) for point in state["drifts"]]
-        watch.judge = judge
+        watch.judge = None if state["judge"] is None else judge(state["judge"])
         if state["recent"] is not None:
             watch.latest.add(Data(**state["recent"]))
         return watch

@@ -298,8 +298,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self._begin(self._settings(begin=True), self.n_features_in_, np.random.default_rng())
         self._use_scale(scale)
         self._run.set_state(state["run"])
-        judge = state["watch"]["judge"]
-        self._watch = Watch.restored(state["watch"], None if judge is None else PartitionJudge(**judge))
+        self._watch = Watch.restored(state["watch"], lambda judge: PartitionJudge(**judge))
         self._shapes = Shapes(**state["shapes"]) if "shapes" in state else None
         self._publish()
 

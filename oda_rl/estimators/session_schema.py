@@ -52,6 +52,7 @@ def _classes_are_told(session: Any, sizes: Sizes) -> None:
 def class_session_schema(around: Any, sizes: Sizes) -> Schema:
     """What `ClassSession.get_state` gives, with the parameters that stand beside it."""
     from oda_rl.estimators.classification.book import book_schema
+    from oda_rl.estimators.classification.following import FOLLOWING
     from oda_rl.estimators.classification.judging import WIDTHS
 
     shared = around["parameters"]["mode"] == "majority"
@@ -69,6 +70,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
             **{"level": "count", "own": "float in [0, 1]", "factor": "float in (0, inf)"},
             "losses": ["float in any"],
         },
+        "following": FOLLOWING,
         "moments": MOMENTS,
         "scaling": SCALING,
         "waiting": data_schema("classifier"),

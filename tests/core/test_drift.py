@@ -53,6 +53,32 @@ def test_swapped_classes_are_followed(model):
     assert model.n_samples_seen_ == 4000
 
 
+def moving(seed, speed):
+    """Three clusters of each of two classes, that walk in directions of their own."""
+    rng = np.random.default_rng(seed)
+    start, way = rng.uniform(-4.0, 4.0, (6, 2)), rng.normal(size=(6, 2))
+    at = rng.integers(0, 6, 8000)
+    gone = speed * np.arange(8000)[:, None] * way[at] / np.linalg.norm(way, axis=1)[at, None]
+    return start[at] + gone + rng.normal(size=(8000, 2)), at % 2
+
+
+def test_cells_forget_as_fast_as_clusters_move_and_nothing_where_they_stay():
+    gained, lost = [], []
+    for seed in (0, 1, 2):
+        for speed, differences in ((0.001, gained), (0.0, lost)):
+            X, y = moving(seed, speed)
+            never, model = (
+                ODAClassifier(12, forgetting=f, random_state=0).partial_fit(X[:7000], y[:7000])
+                for f in (None, "adwin")
+            )
+            assert (model.memory_ < 50.0) == (speed > 0.0)
+            assert never.memory_ == np.inf
+            differences.append(model.score(X[7000:], y[7000:]) - never.score(X[7000:], y[7000:]))
+    assert min(gained) >= 0.0
+    assert max(gained) > 0.05
+    assert min(lost) > -0.01
+
+
 def test_without_forgetting_nothing_begins_anew():
     X, y = swapped()
     model = ODAClassifier(20, forgetting=None, **SEEDS).partial_fit(X[:3000], y[:3000])

@@ -8,17 +8,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from oda_rl._schema import Schema, Sizes
+from oda_rl._schema import Schema
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassPoint, ClassSettings, history
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
 from oda_rl.estimators.classification.fitting import fit_classes
-from oda_rl.estimators.classification.judging import KNOWN, ClassJudge, choose_widths, judge_schema
+from oda_rl.estimators.classification.judging import (
+    KNOWN,
+    ClassJudge,
+    choose_widths,
+    class_watch_schema,
+    follow,
+)
 from oda_rl.estimators.classification.one_sample import learn_one_sample
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
+from oda_rl.estimators.drift import Forgetful, Watch
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
 from oda_rl.estimators.session_schema import class_session_schema
@@ -134,6 +140,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         One record per temperature.
     drifts_ : list of DriftPoint
         Changes of the stream at which learning began anew.
+    memory_ : float
+        Samples of a cell that its stepsizes remember once the annealing is done, infinite if all.
 
     See Also
     --------
@@ -144,7 +152,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     The density of a class is a mixture over its cells of p(mu_i) exp(-d(x, mu_i) / w), where w is twice
     the mean divergence within cells per feature: Gaussians of that variance for the squared Euclidean
     distance. Whether classes have widths of their own is decided with the temperature; in a stream
-    several widths are tried on samples before they are learned from, unless `forgetting` is None.
+    several widths are tried on samples before they are learned from, and cells remember no more samples
+    than they may without lagging behind (`memory_`), unless `forgetting` is None.
 
     A stream scales features anew whenever the number of samples has doubled. With `mode="majority"` and
     `"lvq"`, and until `fine_tune` begins, it learns in Python.
@@ -247,6 +256,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         scaled = judge.scaling(data.samples)
         distance = self._divergence.between(scaled, judge.book.codevectors)
         choose_widths(self._session, judge, distance, data)
+        follow(self._session, judge, scaled, distance, data)
         wrong = judge.classes(data.samples, distance, self.rule) != data.targets
         return wrong.astype(np.float64)
 
@@ -281,6 +291,11 @@ class ODAClassifier(Forgetful, CodebookClassifier):
             yield point.labels[distance.argmin(axis=1)]
 
     @property
+    def memory_(self) -> float:
+        """Samples of a cell that its stepsizes remember once the annealing is done, infinite if all."""
+        return self._session.following.memory or np.inf
+
+    @property
     def history_(self) -> list[ClassPoint]:
         """One record per finished temperature."""
         check_is_fitted(self, "classes_")
@@ -291,11 +306,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
-        def watch(around: Any, sizes: Sizes) -> Schema:
-            shared = around["parameters"]["mode"] == "majority"
-            return watch_schema("classifier", judge_schema(shared))
-
-        return declared(cls) | {"session": class_session_schema, "watch": watch}
+        return declared(cls) | {"session": class_session_schema, "watch": class_watch_schema}
 
     def _get_state(self) -> dict[str, Any]:
         return {"session": self._session.get_state(), "watch": self._watch.get_state()}
@@ -304,19 +315,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         rng = np.random.default_rng()
         session = ClassSession(self._settings(begin=True), self.n_features_in_, rng)
         session.set_state(state["session"])
-        judge = state["watch"]["judge"]
-        self._watch = Watch.restored(
-            state["watch"], None if judge is None else ClassJudge.restored(judge)
-        )
+        self._watch = Watch.restored(state["watch"], ClassJudge.restored)
         self._publish(session)
-
-    def _told_one(self) -> None:
-        """After a single sample, with which the codebook may have changed in place."""
-        self.n_samples_seen_ = self._session.n_seen
-        if self._session.fixed is None:
-            self._count()
-        if self._session.fixed is None or "codevectors_" in self.__dict__:
-            self._tell_later()
 
     def _count(self) -> None:
         session = self._session

@@ -9,6 +9,7 @@ from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.book import ERROR, FLOOR, ClassBook, book_schema
 from oda_rl.estimators.classification.kernels import losses_of_widths, mix_widths
 from oda_rl.estimators.classification.local_logits import LogitView
+from oda_rl.estimators.drift import watch_schema
 from oda_rl.estimators.feature_scaling import SCALING, Scaling
 from oda_rl.estimators.regression.predictor import predictor_schema
 from oda_rl.estimators.targets import Data, make_place
@@ -98,6 +99,11 @@ def judge_schema(shared: bool) -> Schema:
     }
 
 
+def class_watch_schema(around: Any, sizes: Sizes) -> Schema:
+    """What a classifier's file holds of its `Watch`, with the parameters that stand beside it."""
+    return watch_schema("classifier", judge_schema(around["parameters"]["mode"] == "majority"))
+
+
 def _logits_schema(around: Any, sizes: Sizes) -> Schema:
     sizes |= {"m": sizes["C"], "q": sizes["d"] + 1}
     number = "float in [0, inf)"
@@ -125,3 +131,18 @@ def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, d
     if (own, factor) != (session.choice.own, session.choice.factor):
         session.choice = session.choice._replace(own=own, factor=factor)
         session.fixed = None
+
+
+def follow(
+    session: "ClassSession", judge: ClassJudge, scaled: Array, distance: Array, data: Data
+) -> None:
+    """Have cells whose annealing is done remember as long as judged samples say, in all classes."""
+    annealers = [run.annealer for run in session.runs if run.annealer is not None]
+    if session.settings.shared or not any(annealer.done for annealer in annealers):
+        return
+    book, following = judge.book, session.following
+    location = np.ascontiguousarray(book.codevectors.T)
+    clear = following.judge(scaled, data.targets, distance, location, book.labels)
+    following.decide(clear, float(session.counts.sum()) / len(book.labels))
+    for annealer in annealers:
+        annealer.remembered = following.memory

@@ -52,7 +52,11 @@ def learn_one_sample(estimator: "ODAClassifier", X: Any, y: Any) -> bool:
     if watch is not None:
         watch.latest.add_one(X, label, ONE)
         watch.learned(1, estimator)
-    estimator._told_one()
+    estimator.n_samples_seen_ = session.n_seen
+    if session.fixed is None:
+        estimator._count()
+    if session.fixed is None or "codevectors_" in estimator.__dict__:  # it changes in place
+        estimator._tell_later()
     return True
 
 

@@ -9,6 +9,7 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassSettings, min_level_samples
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import repel, tune
+from oda_rl.estimators.classification.following import Following
 from oda_rl.estimators.classification.judging import WIDTHS
 from oda_rl.estimators.classification.local_logits import LocalLogits
 from oda_rl.estimators.classification.session_book import LiveCells, book_of_session
@@ -38,6 +39,7 @@ class ClassSession:
         self.n_tried, self.trial_losses = 0, np.zeros(len(WIDTHS))
         self.live: LiveCells | None = None  # behind `fixed`, unless a fit or a file has made that
         self.shared_width = 1.0
+        self.following = Following()
         self.n_seen = 0
         self.n_measured = 0
         self.rescale_at = settings.annealing.n_warmup
@@ -281,6 +283,7 @@ class ClassSession:
             **{name: getattr(self, name) for name in STORED},
             "rng": self.rng.bit_generator.state,
             "choice": self.choice._asdict(),
+            "following": self.following.get_state(),
             "moments": vars(self.moments),
             "scaling": self.scaling._asdict(),
             "waiting": self.waiting._asdict(),
@@ -295,6 +298,7 @@ class ClassSession:
             setattr(self, name, state[name])
         vars(self.moments).update(state["moments"])
         self.choice = Choice(**state["choice"])
+        self.following.set_state(state["following"])
         self.scaling = Scaling(**state["scaling"])
         self.waiting = Data(**state["waiting"])
         self.fixed = ClassBook(**state["book"])

@@ -310,8 +310,6 @@ class ODARegressor(Forgetful, CodebookRegressor):
         settings, models = self._settings(begin=True)
         self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
         self._run.set_state(state["run"])
-        judge = state["watch"]["judge"]
-        if judge is not None:
-            judge = Predictor.restored(judge, self._run.n_basis, self._run.own)
-        self._watch = Watch.restored(state["watch"], judge)
+        kind = self._run.n_basis, self._run.own
+        self._watch = Watch.restored(state["watch"], lambda judge: Predictor.restored(judge, *kind))
         self._publish()

@@ -14,7 +14,6 @@ from oda_rl.estimators.tree.base import TreeEstimator
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.session import TreeSession, layers_schema, session_schema
 from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
-from oda_rl.estimators.tree.tree import Tree
 
 
 class StoredTree(TreeEstimator):
@@ -125,12 +124,7 @@ class StoredTree(TreeEstimator):
         settings = self._settings(begin=True)
         self._session = TreeSession(settings, features, *sizes, np.random.default_rng())
         self._session.set_state(state["session"])
-        judge = None
-        if state["watch"]["judge"] is not None:
-            known = self._session.tree
-            judge = Tree(known.features, known.divergence, known.n_tally, known.n_model)
-            judge.set_state(state["watch"]["judge"])
-        self._watch = Watch.restored(state["watch"], judge)
+        self._watch = Watch.restored(state["watch"], self._session.tree.of_state)
 
 
 def _template_of(state: dict[str, Any]) -> Any:

@@ -1,7 +1,6 @@
 """A tree of cells: its layers, the names of cells, and the way down."""
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -138,9 +137,7 @@ class Tree:
 
     def frozen(self) -> "Tree":
         """A copy that stays as it is, whatever this one learns."""
-        other = copy(self)
-        other.layers = [cells.copied() for cells in self.layers]
-        return other
+        return self.of_state([vars(cells.copied()) for cells in self.layers])
 
     def with_classes(self, places: list[int]) -> "Tree":
         """This copy, with new classes at these places among all, in rising order."""
@@ -158,6 +155,12 @@ class Tree:
         for cells, arrays in zip(self.layers, state, strict=True):
             for name in ("location", *NAMES):
                 setattr(cells, name, np.ascontiguousarray(arrays[name]))
+
+    def of_state(self, state: list[dict[str, Any]]) -> "Tree":
+        """Another tree of this kind, with layers from `get_state`."""
+        other = Tree(self.features, self.divergence, self.n_tally, self.n_model)
+        other.set_state(state)
+        return other
 
     # -- places and names ------------------------------------------------------------------------
 
