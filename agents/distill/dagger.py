@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common.utils import configure_logger
 
+from oda_rl._validation import whole_number
 from oda_rl.agents.distill.fitting import FOR_PREFERENCES, Form, Records, find_form, fit_program
 from oda_rl.agents.distill.play import Judge, Recorder, StatesJudge
 from oda_rl.agents.distill.teacher import Teacher
@@ -70,6 +71,7 @@ def distill(
     >>> int(student.predict([0.0, 0.0, 0.05, 0.0])[0]), student.n_cells
     (1, 1)
     """
+    seed = whole_number("seed", seed, 0)
     student = DistilledPolicy(
         env=env, seed=seed, tensorboard_log=tensorboard_log, verbose=verbose, **options
     )
@@ -99,10 +101,10 @@ class Distillation:
     def __init__(self, teacher: Any, student: DistilledPolicy) -> None:
         self.student, self.config = student, student.config
         self.rng = np.random.default_rng(student.seed)
-        asked = Teacher(teacher, student.observations, student.actions)
         env_id: Any = student.env_id
-        if env_id is None:  # an environment that nothing tells how to make another of
+        if env_id is None:  # none, or one that nothing tells how to make another of
             raise ValueError("env must be the id of a registered environment.")
+        asked = Teacher(teacher, student.observations, student.actions)
         self.name = f"{type(teacher).__name__} on {env_id}, distilled"
         config: Any = self.config
         first = int(self.rng.integers(2**30))

@@ -28,6 +28,8 @@ C, RIDGE = 10.0, 1e-6
 # Layers of a tree of cells, each of which is divided into two, and the part of a coordinate's deviation
 # by which states are moved to see what changes
 LAYERS, STEP = 12, 0.5
+# What is left of 0 by rounding, in standard deviations: no number of a table
+NOTHING = 1e-9
 # A point is at a bound within this part of their distance; passes of the regression that knows this
 AT_BOUND, N_CENSORED = 0.05, 100
 
@@ -136,7 +138,9 @@ def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Genera
         return Form.single(d, linear)
     scale = np.full(d, np.inf)
     scale[usable] = spread[usable] / told[usable]
-    found = Form(model.codevectors_, scale, 0.0, np.full(model.codevectors_.shape, linear))
+    at = model.codevectors_
+    located = np.where(np.abs(at) > NOTHING * spread, at, 0.0)
+    found = Form(located, scale, 0.0, np.full(located.shape, linear))
     apart = (((states[:, None] - found.codevectors) / scale) ** 2).sum(axis=2).min(axis=1)
     return replace(found, temperature=config.softness * float(np.average(apart, weights=weights)))
 

@@ -1,10 +1,17 @@
 """What is known of ever smaller tables of a policy: their returns against their numbers."""
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.inspect.table import Table
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raise a ValueError if a part of the return that may be lost is none."""
+    if not isinstance(tolerance, Real) or not 0.0 <= tolerance < 1.0:
+        raise ValueError(f"tolerance must be a number in [0, 1), got {tolerance!r}.")
 
 
 class FrontPoint(NamedTuple):
@@ -54,7 +61,13 @@ class Front:
         """The agent with the fewest numbers that loses no more than this part of the return.
 
         If all lose more, the one with the best return.
+
+        Raises
+        ------
+        ValueError
+            If the tolerance is not in [0, 1).
         """
+        check_tolerance(tolerance)
         least = self.reference - tolerance * abs(self.reference)
         return self.within(min((p.numbers for p in self.points if p.result >= least), default=None))
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._validation import check_at_least
+from oda_rl._validation import check_at_least, whole_number
 from oda_rl.agents.distill.evolution import CovarianceAdaptation
 from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.policy_program import PolicyProgram
@@ -29,7 +29,7 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     What a teacher does cannot always be told by a few numbers; these then are not the best that such a
     table can do. An evolution strategy (CMA-ES) tries others about them, each by twenty episodes that
     are new in each generation; what is kept is chosen by two hundred others. Which numbers are 0, and
-    how many cells there are, stays as it is.
+    how many cells there are, stays as it is. Interrupted (Ctrl-C), it leaves the best table so far.
 
     Parameters
     ----------
@@ -48,8 +48,9 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
 
     Raises
     ------
-    ValueError
-        If `steps` is not positive, or the student does not know its environment or any teacher.
+    TypeError, ValueError
+        If it is no `DistilledPolicy`, `steps` is not positive, or the student does not know its
+        environment or any teacher.
 
     References
     ----------
@@ -64,7 +65,10 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     >>> float(better.predict([0.0, 0.0, 0.01, -1.0])[0])
     0.0
     """
+    if not isinstance(student, DistilledPolicy):
+        raise TypeError(f"student must be a DistilledPolicy, which distill makes; got {student!r}.")
     check_at_least(1, steps=steps)
+    seed = whole_number("seed", seed, 0)
     env_id: Any = student.env_id
     if env_id is None:
         raise ValueError("student must know its environment: distill it, or load it with one.")
@@ -75,24 +79,29 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     tried, chosen = Judge(env_id, EPISODES, seed), Judge(env_id, FOR_CHOICE, seed - FOR_CHOICE)
     numbers = Numbers(learner.program, states)
     best, kept = chosen(student), learner.program
-    search = CovarianceAdaptation(numbers.vector(), SPREAD, rng)
+    start = numbers.vector()
+    if not len(start):  # a constant action: there is nothing to be moved
+        return student
+    search = CovarianceAdaptation(start, SPREAD, rng)
     is_over = False
-    while not is_over:
-        tried.seed += EPISODES
-        worth = []
-        for point in search.ask():
-            learner.program = numbers.program(point)
-            worth.append(tried(student))
-        search.tell(np.array(worth))
-        is_over = tried.n_steps + chosen.n_steps >= steps
-        if is_over or search.generation % EVERY == 0:
-            learner.program = numbers.program(search.mean)
-            found = chosen(student)
-            if found > best:
-                best, kept = found, learner.program
-    learner.program = kept  # which is where the states come from
+    try:
+        while not is_over:
+            tried.seed += EPISODES
+            worth = []
+            for point in search.ask():
+                learner.program = numbers.program(point)
+                worth.append(tried(student))
+            search.tell(np.array(worth))
+            is_over = tried.n_steps + chosen.n_steps >= steps
+            if is_over or search.generation % EVERY == 0:
+                learner.program = numbers.program(search.mean)
+                found = chosen(student)
+                if found > best:
+                    best, kept = found, learner.program
+    finally:  # the best so far, if that is interrupted; it is where the states come from
+        learner.program = kept
+        student.num_timesteps += tried.n_steps + chosen.n_steps
     learner.use_program(kept, learner.known, _states(student, seed))
-    student.num_timesteps += tried.n_steps + chosen.n_steps
     return student
 
 

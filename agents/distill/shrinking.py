@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._validation import whole_number
 from oda_rl.agents.distill.dagger import Distillation
 from oda_rl.agents.distill.fitting import Form, Records, find_form, least_error
-from oda_rl.agents.distill.front import Front, FrontPoint
+from oda_rl.agents.distill.front import Front, FrontPoint, check_tolerance
 from oda_rl.agents.sb3.distilled import DistilledPolicy
 
 Array = NDArray[np.float64]
@@ -68,9 +69,8 @@ def shrink(
     env = env or getattr(model, "env_id", None)
     if env is None:
         raise ValueError("env must be the id of an environment: the model does not know its own.")
-    if not 0.0 <= tolerance < 1.0:
-        raise ValueError(f"tolerance must be a number in [0, 1), got {tolerance!r}.")
-    student = DistilledPolicy(env=env, seed=seed, **options)
+    check_tolerance(tolerance)
+    student = DistilledPolicy(env=env, seed=whole_number("seed", seed, 0), **options)
     work = Distillation(model, student)
     work.run()
     return _Shrinking(work, model, tolerance).run()

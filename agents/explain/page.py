@@ -19,6 +19,7 @@ from oda_rl.agents.explain.reports import (
 )
 from oda_rl.agents.explain.table import PolicyTable, explain_policy
 from oda_rl.agents.sb3.distilled import DistilledPolicy
+from oda_rl.agents.sb3.evaluation import LONGEST
 from oda_rl.inspect.model import View
 from oda_rl.inspect.page import Frame, write_page
 
@@ -72,7 +73,8 @@ def play_episode(
     seed : int, default=0
         Of the episode.
     most : int
-        Steps that are explained at most.
+        Steps that are explained at most. An episode that has no end, in an environment without a limit
+        of time, is left after ten thousand.
 
     Returns
     -------
@@ -82,15 +84,17 @@ def play_episode(
         The return of the whole episode.
     """
     frames: list[Frame] = []
-    table, total, ended = explain_policy(model), 0.0, False
+    table, total = explain_policy(model), 0.0
     with gym.make(env_id) as env:
         seen, _ = env.reset(seed=seed)
-        while not ended:
+        for step in range(LONGEST if env.spec is None else env.spec.max_episode_steps or LONGEST):
             action, _ = model.predict(seen, deterministic=True)
-            if len(frames) < most:
+            if step < most:
                 frames.append(_explained(model, table, seen, total))
             seen, reward, terminated, truncated, _ = env.step(action)
-            total, ended = total + float(reward), terminated or truncated
+            total += float(reward)
+            if terminated or truncated:
+                break
     return frames, total
 
 

@@ -135,6 +135,8 @@ gym.register("test/Wide-v0", lambda: Wide(), max_episode_steps=20)
 
 def test_actions_that_the_teacher_never_takes_and_states_with_numbers(tmp_path):
     student = distill(lambda state: 5 if state < 2 else 7, "test/Wide-v0", max_cells=2, **FEW)
+    located = student.learner.program.codevectors
+    assert np.abs(located[located != 0.0]).min(initial=1.0) > 1e-6  # rounding is no number
     assert student.predict(np.arange(4))[0].tolist() == [5, 5, 7, 7]
     assert student.learner.program.actions.tolist() == [5, 7]
     student.save(tmp_path / "wide.npz")
@@ -199,6 +201,8 @@ def test_shrinking_finds_that_two_coordinates_decide():
     assert front.plot().get_xlabel() == "numbers"
     with pytest.raises(ValueError, match="numbers is 0"):
         front.within(0)
+    with pytest.raises(ValueError, match="tolerance must be"):
+        front.smallest(np.nan)
 
 
 def test_tables_are_judged_by_the_teachers_own_values_in_states_of_its_own():
@@ -237,12 +241,17 @@ def test_what_is_refused():
         DistilledPolicy(env="CartPole-v1").learn(10)
     with pytest.raises(ValueError, match="env must be"):
         shrink(upright)
-    with pytest.raises(ValueError, match="tolerance must be"):
-        shrink(upright, "CartPole-v1", tolerance=2.0)
+    for tolerance in (2.0, -0.1, np.nan, "small"):
+        with pytest.raises(ValueError, match="tolerance must be"):
+            shrink(upright, "CartPole-v1", tolerance=tolerance)
+    for seed in (-1, 0.5, None):
+        with pytest.raises(ValueError, match="seed must be a whole number"):
+            distill(upright, "CartPole-v1", seed=seed)
     with pytest.raises(ValueError, match="max_cells must be"):
         distill(upright, "CartPole-v1", max_cells=0)
-    with pytest.raises(ValueError, match="env must be the id"):
-        distill(lambda state: 5, Wide(), **FEW)
+    for env in (Wide(), None):
+        with pytest.raises(ValueError, match="env must be the id"):
+            distill(lambda state: 5, env, **FEW)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ import json
 import re
 import shutil
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import oda_rl.envs
 from oda_rl import MultiResolutionODA, ODAClassifier
 from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents.distill import distill
 from oda_rl.agents.explain.page import play_episode, readability, write_report
 from oda_rl.inspect.estimator_page import write_estimator_report
 from oda_rl.inspect.page import SIZE
@@ -66,6 +68,31 @@ def test_the_episode_is_the_agents(model):
     assert measured.cells == model.n_cells
     assert 1.0 <= measured.cells_per_decision <= model.n_cells
     assert 0.0 < measured.by_five <= 1.0
+
+
+class Endless(gym.Env):
+    """Nobody ends it, and no limit of time does."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, False, False, {}
+
+
+gym.register("test/Endless-v0", lambda: Endless())
+
+
+def test_an_episode_without_an_end_is_left():
+    few = {"rounds": 1, "steps_per_round": 100, "judge": "states"}
+    model = distill(lambda _: 1, "test/Endless-v0", max_cells=1, **few)
+    frames, total = play_episode(model, "test/Endless-v0", most=3)
+    assert len(frames) == 3
+    assert total == 10_000.0
 
 
 @pytest.fixture(scope="module")

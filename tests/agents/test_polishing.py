@@ -79,6 +79,29 @@ def test_the_numbers_of_a_table_go_there_and_back(spinner):
     assert np.abs(other.action_values(states) - program.action_values(states)).max() > 0.01
 
 
+def test_what_is_interrupted_leaves_the_best_so_far(clumsy_student, tmp_path, monkeypatch):
+    clumsy_student.save(tmp_path / "student.npz")
+    student = load_model(tmp_path / "student.npz")
+    before, calls, judge = student.learner.program, [], Judge.__call__
+
+    def interrupted(self, policy):
+        calls.append(policy)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return judge(self, policy)
+
+    monkeypatch.setattr(Judge, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        polish(student, steps=100_000)
+    assert student.learner.program is before
+    assert student.num_timesteps > clumsy_student.num_timesteps
+
+
+def test_of_a_constant_action_there_is_nothing_to_polish():
+    student = distill(lambda _: 1, "CartPole-v1", max_cells=1, **FEW)
+    assert polish(student, steps=1000).n_parameters == 0
+
+
 def test_polishing_gets_a_better_return(clumsy_student, tmp_path):
     clumsy_student.save(tmp_path / "student.npz")
     student, again = (load_model(tmp_path / "student.npz") for _ in range(2))
@@ -92,5 +115,9 @@ def test_polishing_gets_a_better_return(clumsy_student, tmp_path):
     np.testing.assert_array_equal(again.learner.program.slopes, student.learner.program.slopes)
     with pytest.raises(ValueError, match="steps must be"):
         polish(student, steps=0)
+    with pytest.raises(ValueError, match="seed must be a whole number, at least 0, got -1"):
+        polish(student, seed=-1)
+    with pytest.raises(TypeError, match="student must be a DistilledPolicy"):
+        polish(clumsy)
     with pytest.raises(ValueError, match="must have been distilled"):
         polish(DistilledPolicy(env="CartPole-v1"))
