@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import tyro
+from gymnasium import spaces
 
-from common.exported_policy import run_exported
+from common.exported_policy import run_compiled, run_exported
 from oda_rl._types import Array
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.export import PolicyProgram, export_policy
@@ -42,19 +43,23 @@ class Args:
 
 
 def draw_states(model: OnlineAlgorithm, program: PolicyProgram) -> Array:
-    """States about the cells, as the environment's dtype holds them."""
-    rng = np.random.default_rng(0)
+    """States about the cells, as the environment's dtype holds them; of states with numbers any."""
+    rng, codec = np.random.default_rng(0), model.observations
+    if not isinstance(codec.space, spaces.Box):
+        codec.space.seed(0)
+        drawn = (codec.encode(codec.space.sample()) for _ in range(STATES))
+        return np.array(list(drawn), dtype=np.float64)
     if isinstance(model, DistilledPolicy):  # whose cells may have no part in some coordinates
         states = rng.uniform(*model.learner.ranges, (STATES, len(program.scale)))
     else:
         about = program.codevectors[rng.integers(len(program.codevectors), size=STATES)]
         states = about + 0.5 * program.scale * rng.standard_normal(about.shape)
-    return states.astype(model.observation_space.dtype).astype(np.float64)
+    return codec.nearest(states)
 
 
 def agreement(model: OnlineAlgorithm, states: Array, found: Any) -> float:
     """The share of states in which what was found is what the agent decides."""
-    decided = model.predict(states.astype(model.observation_space.dtype), deterministic=True)[0]
+    decided = model.actions.decode_many(model.learner.act(states, deterministic=True))
     same = np.isclose(found.reshape(STATES, -1), decided.reshape(STATES, -1), rtol=1e-5, atol=1e-6)
     return float(same.all(axis=1).mean())
 
@@ -74,7 +79,10 @@ def main(args: Args) -> int:
     print(f"{path}: {len(program.values)} cells, {program.n_numbers:,} numbers, {size:.1f} kB; {how}.")
     if found is not None:
         same = agreement(model, states, found)
-        print(f"The file's action is the agent's in {same:.2%} of {STATES:,} states about its cells.")
+        print(f"The file's action is the agent's in {same:.2%} of {STATES:,} states.")
+    if found is not None and path.suffix == ".c":
+        same = agreement(model, states, run_compiled(path, program, states, "float")[0])
+        print(f"In single precision (-DREAL=float) it is in {same:.2%}.")
     command = NEXT[path.suffix].format(path=path, folder=path.parent, name=path.stem)
     print(f"To decide with it:\n  {command}")
     return 0

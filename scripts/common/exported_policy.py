@@ -20,23 +20,28 @@ HARNESS = """
 #include <stdlib.h>
 #include <time.h>
 #include "{policy}"
-static double states[{n}][{d}], decided[{n}][{size}];
+static double given[{n}][{d}], told[{n}][{size}];
+static REAL states[{n}][{d}], decided[{n}][{size}];
 int main(void)
 {{
     struct timespec begun, ended;
-    if (fread(states, sizeof states, 1, stdin) != 1) return 1;
+    if (fread(given, sizeof given, 1, stdin) != 1) return 1;
+    for (int i = 0; i < {n}; i++)
+        for (int j = 0; j < {d}; j++) states[i][j] = (REAL)given[i][j];
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begun);
     for (int pass = 0; pass < {passes}; pass++)
         for (int i = 0; i < {n}; i++) {decide};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended);
     fprintf(stderr, "%.17g", ((ended.tv_sec - begun.tv_sec) * 1e9 + ended.tv_nsec - begun.tv_nsec)
             / {passes} / {n});
-    return fwrite(decided, sizeof decided, 1, stdout) != 1;
+    for (int i = 0; i < {n}; i++)
+        for (int j = 0; j < {size}; j++) told[i][j] = (double)decided[i][j];
+    return fwrite(told, sizeof told, 1, stdout) != 1;
 }}
 """
 NUMBERED = """{{
             int number = policy_decide(states[i]);
-            for (int j = 0; j < {size}; j++) decided[i][j] = (double)policy_actions[number][j];
+            for (int j = 0; j < {size}; j++) decided[i][j] = (REAL)policy_actions[number][j];
         }}"""
 
 
@@ -66,7 +71,9 @@ def run_exported(path: Path, program: PolicyProgram, states: Array) -> tuple[Arr
     return session.run(["action"], {"observation": states})[0], "run by onnxruntime"
 
 
-def run_compiled(source: Path, program: PolicyProgram, states: Array) -> tuple[Array, float]:
+def run_compiled(
+    source: Path, program: PolicyProgram, states: Array, real: str = "double"
+) -> tuple[Array, float]:
     """Compile an exported C file with cc, and let it decide.
 
     Parameters
@@ -77,6 +84,8 @@ def run_compiled(source: Path, program: PolicyProgram, states: Array) -> tuple[A
         What is in it.
     states : ndarray of shape (n, d)
         What it is asked.
+    real : {"double", "float"}
+        Its precision.
 
     Returns
     -------
@@ -105,7 +114,7 @@ def run_compiled(source: Path, program: PolicyProgram, states: Array) -> tuple[A
     with tempfile.TemporaryDirectory() as folder:
         harness, binary = Path(folder, "harness.c"), Path(folder, "harness")
         harness.write_text(text)
-        subprocess.run(["cc", *FLAGS, harness, "-o", binary, "-lm"], check=True)
+        subprocess.run(["cc", *FLAGS, f"-DREAL={real}", harness, "-o", binary, "-lm"], check=True)
         told = np.ascontiguousarray(states, dtype=np.float64).tobytes()
         found = subprocess.run([binary], input=told, capture_output=True, check=True)
     return np.frombuffer(found.stdout).reshape(len(states), size), float(found.stderr)
