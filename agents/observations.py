@@ -176,6 +176,21 @@ class ObservationCodec:
             found = found.astype(self.space.dtype)
         return np.ascontiguousarray(found, dtype=np.float64)
 
+    def other_values(self, row: Array) -> Iterator[tuple[int, Array]]:
+        """Rows (n_features,) with another value of one discrete entry, and the column that tells it."""
+        for part in () if self.is_table else self.parts:
+            first = part.columns.start
+            for count in part.counts.tolist():
+                size = count if part.is_one_hot else 1
+                block = row[first : first + size]
+                values = np.eye(count) if part.is_one_hot else np.arange(float(count))[:, None]
+                for value, numbers in enumerate(values):
+                    if (numbers != block).any():
+                        other = row.copy()
+                        other[first : first + size] = numbers
+                        yield first + (value if part.is_one_hot else 0), other
+                first += size
+
     # -- names -----------------------------------------------------------------------------------
 
     def names(self, env_id: str | None) -> list[str]:

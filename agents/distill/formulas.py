@@ -100,5 +100,6 @@ def _formula(model: DistilledPolicy, cell: int, action: int, digits: int) -> str
     slopes = program.slopes[cell, action] if program.slopes.size else np.zeros(len(program.features))
     parts = [(program.values[cell, action] - slopes @ program.codevectors[cell], "")]
     parts += [(w, f" {name}") for w, name in zip(slopes, program.features, strict=True)]
-    texts = [f"{w:+.{digits}g}{name}" for w, name in parts if w != 0.0]
+    # "goal = 2" is 1 or 0
+    texts = [f"{w:+.{digits}g}{f' ({name[1:]})' if ' = ' in name else name}" for w, name in parts if w]
     return " ".join(texts).removeprefix("+") or "0"

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.agents.explain.cells import Active, cells_of
 from oda_rl.agents.explain.table import best_of, probability_of
-from oda_rl.inspect.contributions import Contribution, Explanation, find_counterfactuals
+from oda_rl.inspect.contributions import Contribution, Counterfactual, Explanation, find_counterfactuals
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -120,7 +120,16 @@ def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[
         def greedy(points: Array) -> NDArray[Any]:
             return model.learner.greedy(seen.nearest(points))
 
+        others = list(seen.other_values(state))
+        rows = np.array([row for _, row in others]).reshape(-1, len(state))
+        discrete = (rows != state).any(axis=0)  # has another value or the same: nothing between them
+        low, high = np.where(discrete, state, low), np.where(discrete, state, high)
         changes = find_counterfactuals(greedy, state, low, high, names)
+        then: Any = greedy(rows) if others else []
+        for (j, row), decision in zip(others, then, strict=True):
+            if decision != action:
+                change, at = float(row[j] - state[j]), float(row[j])
+                changes.append(Counterfactual(names[j], change, at, decision, change))
     parts = _contributions(cells, active, cells.own_actions, action, second, len(state))
     return {
         **{"decision": action, "margin": margin, "contributions": parts, "value": value},

@@ -53,8 +53,9 @@ class Readability(NamedTuple):
     by_five: float
 
     def __str__(self) -> str:
+        cells = "1 cell" if self.cells == 1 else f"{self.cells} cells"
         return (
-            f"{self.numbers:,} numbers, {self.cells} cells; {self.cells_per_decision:.2g} cells a "
+            f"{self.numbers:,} numbers, {cells}; {self.cells_per_decision:.2g} cells a "
             f"decision; the five cells used most decide {100 * self.by_five:.0f} % of the episode"
         )
 

@@ -12,10 +12,13 @@ from oda_rl.agents import (
     TwoTimescaleQ,
     UniformGridQ,
 )
+from oda_rl.agents.distill import distill
+from oda_rl.agents.distill.formulas import formula_table
 from oda_rl.agents.explain import (
     explain_observation,
     explain_policy,
     explanation_sheets,
+    explanation_summary,
     plot_explanation,
     policy_sheet,
     policy_summary,
@@ -104,6 +107,40 @@ def test_a_counterfactual_is_where_the_action_changes(model):
             assert model.predict(before, deterministic=True)[0] == why.action
             n_changes += 1
     assert n_changes > 10
+
+
+class Mixed(gym.Env):
+    """A number, one of three goals, and a switch."""
+
+    observation_space = gym.spaces.Dict(
+        x=gym.spaces.Box(-1.0, 1.0, (1,)), goal=gym.spaces.Discrete(3), on=gym.spaces.MultiBinary(1)
+    )
+    action_space = gym.spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(int(self.np_random.integers(2**30)))
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.reset()[0], 0.0, True, False, {}
+
+
+gym.register("test/Mixed-v0", lambda: Mixed())
+
+
+def test_what_is_discrete_changes_to_another_value():
+    def teacher(seen):
+        return 3 if seen["on"][0] else int(seen["goal"])
+
+    few = {"max_cells": 1, "rounds": 2, "steps_per_round": 500, "eval_episodes": 2}
+    student = distill(teacher, "test/Mixed-v0", **few)
+    why = explain_observation(student, {"x": np.zeros(1), "goal": 1, "on": np.zeros(1)})
+    found = {(one.feature, one.change, one.decision) for one in why.counterfactuals}
+    assert found == {("goal = 0", 1.0, 0), ("goal = 2", 1.0, 2), ("on", 1.0, 3)}
+    table = explain_policy(student)
+    assert explanation_summary(table, why).startswith("At x = 0, goal = 1, on = 0: action 1")
+    assert "(goal = 2)" in str(formula_table(student))
 
 
 def test_a_change_set_as_printed_changes_the_action(model):
