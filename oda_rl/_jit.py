@@ -5,11 +5,12 @@ calls. `kernel` therefore puts a digest of those files into the cache key, so th
 anew when one that it may call changes.
 """
 
+import gc
 import hashlib
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import numba
 import numpy as np
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numpy.typing import NDArray
@@ -29,12 +30,13 @@ from oda_rl._interrupts import interrupts_wait
 # What an option says nothing of is taken from the kernel that a function is first compiled for.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": False, "forceinline": False}
 LEAN: Any = {**OPTIONS, "_nrt": False}
-PART: Any = {**LEAN, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 # Bytes of a line of the processor's cache, and of its longest vectors
 CACHE_LINE = 64
 # What decides of all machine code: the options here, and how groups of arrays are read
 COMPILING = (__file__, str(Path(__file__).with_name("_structs.py")))
+OPTIONS_HASH = hash(Flags())  # numba takes that of their names
 # Where compiled code was found broken: one warning in a process is enough
 BROKEN: list[str] = []
 
@@ -42,14 +44,12 @@ BROKEN: list[str] = []
 class _OwnCode(JITCodeLibrary):
     """Machine code that calls its own copies of other kernels, never those of another's code.
 
-    A kernel contains the kernels that it calls, optimised once more. Where sums may be taken in any
-    order, a copy then differs from the original in the last bit, and the loader takes whichever came
-    first: the results of a process that compiles would not be those of one that reads from the disk.
+    A kernel contains the kernels that it calls, as parts of it. Where sums may be taken in any order, a
+    copy then differs from other copies in the last bit, and the loader takes whichever came first: the
+    results of a process that compiles would not be those of one that reads from the disk.
     """
 
     def _finalize_final_module(self) -> None:
-        self._shared_module = self._final_module.clone()
-        _relink(self._shared_module, "external", "linkonce_odr")  # as numba does, for whoever links it
         _relink(self._final_module, "linkonce_odr", "internal")
         super()._finalize_final_module()
 
@@ -59,32 +59,70 @@ class _OwnCode(JITCodeLibrary):
         super()._finalize_specific()
 
 
+class _SimpleCode(_OwnCode):
+    """Such code without references: the first of numba's two passes has their counts stand together."""
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
 def _relink(module: Any, old: str, new: str) -> None:
     for function in module.functions:
         if not function.is_declaration and function.linkage.name == old:
             function.linkage = new
 
 
+class _Flags(Flags):
+    """Options of a compilation, which numba compares ten thousand times for a kernel: quickly."""
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, _Flags) else super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return OPTIONS_HASH
+
+
+def _is_simple(flags: Flags) -> bool:
+    """Whether no references are counted, and sums are taken in their order."""
+    return not (flags.nrt or flags.fastmath)
+
+
 class _KernelCompiler(Compiler):
-    library_class: type[JITCodeLibrary] = _OwnCode
+    @property
+    def library_class(self) -> type[JITCodeLibrary]:
+        return _SimpleCode if _is_simple(self.state.flags) else _OwnCode
 
     def compile_extra(self, function: Any) -> Any:
+        self.state.flags = _Flags(self.state.flags)
         library = self.library_class(self.state.targetctx.codegen(), function.__qualname__)
         library.enable_object_caching()
         self.state.library = library
-        return super().compile_extra(function)
+        with _uncollected():
+            return super().compile_extra(function)
 
 
-class _PartCode(JITCodeLibrary):
-    """Code that is never run by itself: what contains it optimises it, and makes machine code of it."""
+class _OptimisedPartCode(JITCodeLibrary):
+    """Code that is never run by itself: what contains it makes machine code of it.
 
-    def _optimize_final_module(self) -> None:
-        pass
+    It is optimised by itself all the same: where sums may be taken in any order, that order is then the
+    same wherever it stands.
+    """
 
     def _finalize_final_module(self) -> None:
         _relink(self._final_module, "external", "linkonce_odr")
         self._shared_module = self._final_module
         self._finalized = True
+
+
+class _PartCode(_OptimisedPartCode):
+    """Such code that what contains it optimises, too."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -103,7 +141,9 @@ class _PartLowering(NativeLowering):
 
 
 class _PartCompiler(_KernelCompiler):
-    library_class = _PartCode
+    @property
+    def library_class(self) -> type[JITCodeLibrary]:
+        return _PartCode if _is_simple(self.state.flags) else _OptimisedPartCode
 
     def define_pipelines(self) -> list[Any]:
         [passes] = super().define_pipelines()
@@ -112,6 +152,18 @@ class _PartCompiler(_KernelCompiler):
         ]
         passes.finalize()
         return [passes]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's search for garbage: next to torch it takes a tenth of the time of compiling."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @cache
@@ -191,6 +243,7 @@ def lean_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `kernel` that makes no arrays, and does not count references to those that it is given.
 
     A loop that runs a million times a second over a dozen arrays would spend most of its time counting.
+    Where another lean kernel calls it, it is optimised with that one alone.
     """
     return _compile(function, **LEAN)
 
@@ -198,11 +251,10 @@ def lean_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `lean_kernel` that is a part of the kernels that call it.
 
-    For the pieces of a step: each is typed once in a process, is optimised with what contains it alone,
-    and has no machine code of its own. Called from Python it runs as Python.
+    For the pieces of a step: they have no machine code but that of their callers. Called from Python
+    each runs as Python.
     """
-    compiled = _compile(function, _PartCompiler, **PART)
-    compiled.add_overload = lambda made: compiled.overloads.update({made.signature.args: made})
+    compiled = _compile(function, **{**LEAN, "forceinline": True})
     compiled._compile_for_args = lambda *_, **__: function
     return compiled
 
@@ -237,15 +289,21 @@ def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
     return buffer[start : start + n_bytes].view(np.float64).reshape(shape)
 
 
-def _compile(
-    function: Callable[..., Any], compiler: type[_KernelCompiler] = _KernelCompiler, **options: Any
-) -> Any:
-    compiled = numba.njit(pipeline_class=compiler, **{**OPTIONS, **options})(function)
-    compiled.get_call_template = _without_literals(compiled.get_call_template)
-    if compiler is not _PartCompiler:  # parts are on the disk with what contains them
-        with suppress(RuntimeError):  # raised where numba finds no place to write to
-            compiled._cache = _KernelCache(function)
+def _compile(function: Callable[..., Any], **options: Any) -> Any:
+    compiled = numba.njit(pipeline_class=_KernelCompiler, **{**OPTIONS, **options})(function)
+    with suppress(RuntimeError):  # raised where numba finds no place to write to
+        compiled._cache = _KernelCache(function)
+    part = _make_part(function, **options)
+    compiled.get_call_template, compiled.get_overload = part.get_call_template, part.get_overload
     return compiled
+
+
+def _make_part(function: Callable[..., Any], **options: Any) -> Any:
+    """What other kernels find in place of a kernel, typed once in a process."""
+    part = numba.njit(pipeline_class=_PartCompiler, **{**OPTIONS, **options, **WITHIN})(function)
+    part.add_overload = lambda made: part.overloads.update({made.signature.args: made})
+    part.get_call_template = _without_literals(part.get_call_template)
+    return part
 
 
 def _without_literals(resolve: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,8 @@ from oda_rl.agents.compiled_rollout import ObserveFunction
 from oda_rl.agents.config import TwoTimescaleACConfig
 from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
 
-OBSERVE_ACTOR = ObserveFunction(actor_step.observe_actor)
+OBSERVE_NUMBERS = ObserveFunction(actor_step.observe_numbers)
+OBSERVE_POINTS = ObserveFunction(actor_step.observe_points)
 # Times that a warm-up goes on in which nothing happened
 MOST_EXTENSIONS = 3
 
@@ -241,4 +242,4 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     @property
     def _observe(self) -> ObserveFunction:
-        return OBSERVE_ACTOR
+        return OBSERVE_POINTS if self.actions.is_continuous else OBSERVE_NUMBERS

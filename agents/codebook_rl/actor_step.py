@@ -1,6 +1,9 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The compiled step of an agent with an actor; arguments and parts are those of `step`."""
+"""The compiled steps of agents with an actor; arguments and parts are those of `step`.
+
+There is one for numbered actions and one for points, so that nobody waits for code of the other kind.
+"""
 
 import numpy as np
 
@@ -19,14 +22,17 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
     open_units,
 )
-from oda_rl.agents.codebook_rl.step import look, observe
+from oda_rl.agents.codebook_rl.step import look, observe, remember
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED
 
 
 @inline_kernel
-def choose_number(state, env, draws):
-    """Draw a numbered action from the actor."""
+def choose_number(state, env, n_found, n_near, value, event, draws):
+    """Draw a numbered action from the actor, unless it is recalled."""
+    if event > BEGIN:
+        return
     units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
+    memory.exploratory[env] = False  # traces are never cut
     direction = memory.direction[env]
     find_probabilities(scratch.values, direction)
     action, part = 0, direction[0]
@@ -41,24 +47,16 @@ def choose_number(state, env, draws):
 
 
 @inline_kernel
-def choose_point(state, env, draws):
+def choose_point(state, env, n_found, n_near, value, event, draws):
     """The same for an action that is a point of a Box."""
+    if event > BEGIN:
+        return
     units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
+    memory.exploratory[env] = False
     draw_point(scratch.values, draws[N_DRAWS:], scratch.best, memory.direction[env])
     for j in range(scratch.best.shape[0]):
         u = 2.0 * scratch.best[j] - 1.0
         memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * u)
-
-
-@inline_kernel
-def choose(state, env, n_found, n_near, value, event, draws):
-    """Draw an action, unless it is recalled."""
-    if event <= BEGIN:
-        if open_units(state).action_centre.shape[0] > 0:
-            choose_point(state, env, draws)
-        else:
-            choose_number(state, env, draws)
-        open_memory(state).exploratory[env] = False  # traces are never cut
 
 
 @inline_kernel
@@ -81,10 +79,17 @@ def keep_visited(state):
 
 
 @lean_kernel
-def observe_actor(state, env, observation, reward, terminated, ended, event, draws):
-    """The step of an actor."""
+def observe_numbers(state, env, observation, reward, terminated, ended, event, draws):
+    """The step of an actor that draws numbered actions."""
     told = observation, reward, terminated, ended, event, draws
-    code = observe(look, learn, choose, state, env, *told)
+    return observe(look, learn, choose_number, remember, state, env, *told)
+
+
+@lean_kernel
+def observe_points(state, env, observation, reward, terminated, ended, event, draws):
+    """The step of an actor that draws points of a Box."""
+    told = observation, reward, terminated, ended, event, draws
+    code = observe(look, learn, choose_point, remember, state, env, *told)
     if event < BEGIN and (code >= 0 or code == PAUSED) and keep_visited(state):
         open_numbers(state).counters[LEVEL_DONE] = VISITED
         code = PAUSED

@@ -15,6 +15,7 @@ loops over them become vector code.
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
 from oda_rl.agents.codebook_rl.state import (
     DISTANCES,
+    N_LABELS,
     PLANES,
     SEARCHES,
     SOFTNESS,
@@ -26,7 +27,7 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
     open_units,
 )
-from oda_rl.codebook.association import add_distances, smallest
+from oda_rl.codebook.association import add_distances, associate, smallest
 
 # Cells with less than exp(-REACH) of the nearest one's share are not active.
 REACH = 8.0
@@ -131,6 +132,23 @@ def value_temperature(settings):
     """The temperature at which cells overlap for Q; with the nearest cell alone, the annealing's own."""
     softness = settings[SOFTNESS]
     return settings[TEMPERATURE] * (softness if softness > 0.0 else 1.0)
+
+
+@inline_kernel
+def find_shares_by_label(state, n_found, temperature):
+    """Fill `scratch.share` with the association probabilities among the cells of each label."""
+    numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
+    width = numbers.counters[WIDTH]
+    n = n_found * width
+    for p in range(n):
+        scratch.label[p] = branches.label[scratch.found[p // width], p % width]
+        scratch.weight[p] = 1.0
+        scratch.share[p] = 0.0
+    for wanted in range(numbers.counters[N_LABELS]):
+        distance, weight, label = scratch.distance, scratch.weight, scratch.label
+        associate(distance, weight, label, n, wanted, temperature, REACH, scratch.step)
+        for p in range(n):
+            scratch.share[p] += scratch.step[p]
 
 
 # -- branches ----------------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.bounds import bound_reward, keep_inside
 from oda_rl.agents.codebook_rl.association import (
-    REACH,
     average_rows,
     find_near,
+    find_shares_by_label,
     leverage,
     shares_of_all,
     value_temperature,
@@ -73,7 +73,7 @@ from oda_rl.agents.compiled_rollout import (
     PAUSED,
     RECALL,
 )
-from oda_rl.codebook.association import associate, index_of_smallest
+from oda_rl.codebook.association import index_of_smallest
 
 
 @inline_kernel
@@ -93,23 +93,6 @@ def scale_observation(state, observation):
             z = keep_inside(z, units.lowest[j], units.highest[j])
         scratch.z[j] = z
     return finite
-
-
-@inline_kernel
-def find_shares_by_label(state, n_found, temperature):
-    """Fill `scratch.share` with the association probabilities among the cells of each label."""
-    numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
-    width = numbers.counters[WIDTH]
-    n = n_found * width
-    for p in range(n):
-        scratch.label[p] = branches.label[scratch.found[p // width], p % width]
-        scratch.weight[p] = 1.0
-        scratch.share[p] = 0.0
-    for wanted in range(numbers.counters[N_LABELS]):
-        distance, weight, label = scratch.distance, scratch.weight, scratch.label
-        associate(distance, weight, label, n, wanted, temperature, REACH, scratch.step)
-        for p in range(n):
-            scratch.share[p] += scratch.step[p]
 
 
 @inline_kernel
@@ -157,8 +140,7 @@ def activate(state, n_found):
 @inline_kernel
 def remember(state, env, n_found, only):
     """Keep what the next step will learn from: the location, and the cells active for the action."""
-    numbers, branches = open_numbers(state), open_branches(state)
-    memory, scratch = open_memory(state), open_scratch(state)
+    numbers, memory, scratch = open_numbers(state), open_memory(state), open_scratch(state)
     counters, width, kept = numbers.counters, numbers.counters[WIDTH], memory.share[env]
     for j in range(scratch.z.shape[0]):
         memory.z[env, j] = scratch.z[j]
@@ -176,21 +158,33 @@ def remember(state, env, n_found, only):
                 if scratch.label[p] != memory.action[env]:
                     kept[p] = 0.0
     temperature = value_temperature(numbers.settings)
-    norm = leverage(scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1)
-    n_features = branches.location.shape[1]
-    if scratch.z.shape[0] > n_features and counters[N_BASIS] > 1:
-        # the squares of the products: (distance in observation) x (distance in action)
-        n_observed = n_features - scratch.best.shape[0]
-        for k in range(n_found):
-            location = branches.location[scratch.found[k]]
-            for i in range(width):
-                p = k * width + i
-                if kept[p] > 0.0:
-                    observed = 0.0
-                    for j in range(n_observed):
-                        observed += (scratch.z[j] - location[j, i]) ** 2
-                    acted = scratch.distance[p] - observed
-                    norm += kept[p] * kept[p] * observed * acted / (temperature * temperature)
+    memory.norm[env] = leverage(
+        scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1
+    )
+
+
+@inline_kernel
+def remember_joint(state, env, n_found, only):
+    """The same of a location with an action; the squares of the products count for its norm, too."""
+    remember(state, env, n_found, only)
+    numbers, branches = open_numbers(state), open_branches(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    n_features, width = branches.location.shape[1], numbers.counters[WIDTH]
+    if scratch.z.shape[0] == n_features or numbers.counters[N_BASIS] == 1:
+        return
+    temperature, norm = value_temperature(numbers.settings), memory.norm[env]
+    # (distance in observation) x (distance in action)
+    n_observed, kept = n_features - scratch.best.shape[0], memory.share[env]
+    for k in range(n_found):
+        location = branches.location[scratch.found[k]]
+        for i in range(width):
+            p = k * width + i
+            if kept[p] > 0.0:
+                observed = 0.0
+                for j in range(n_observed):
+                    observed += (scratch.z[j] - location[j, i]) ** 2
+                acted = scratch.distance[p] - observed
+                norm += kept[p] * kept[p] * observed * acted / (temperature * temperature)
     memory.norm[env] = norm
 
 
@@ -258,13 +252,16 @@ def finish(state, env, n_found, event, ended):
 
 
 @inline_kernel
-def observe(look, rule, choose, state, env, observation, reward, terminated, ended, event, draws):
-    """All that an observation asks for. Three kernels tell one kind of agent from another:
+def observe(
+    look, rule, choose, remember, state, env, observation, reward, terminated, ended, event, draws
+):
+    """All that an observation asks for. Four kernels tell one kind of agent from another:
 
     - `look(state, n_found, event, draws)` finds which cells are active. Returns the place of the one
       that alone is, or -1, how many are near, and the value of the state;
     - `rule` is the `learn` of a learning rule;
-    - `choose(state, env, n_found, n_near, value, event, draws)` has the next action.
+    - `choose(state, env, n_found, n_near, value, event, draws)` has the next action;
+    - `remember(state, env, n_found, only)` keeps what the next step learns from.
     """
     n_found = begin(state, env, observation, reward, event)
     if n_found < 0:
@@ -305,14 +302,14 @@ def look_joint(state, n_found, event, draws):
 def observe_numbered(state, env, observation, reward, terminated, ended, event, draws):
     """The step by the values of numbered actions."""
     told = observation, reward, terminated, ended, event, draws
-    return observe(look, learn, choose, state, env, *told)
+    return observe(look, learn, choose, remember, state, env, *told)
 
 
 @lean_kernel
 def observe_joint(state, env, observation, reward, terminated, ended, event, draws):
     """The step by the values of points that are part of a location."""
     told = observation, reward, terminated, ended, event, draws
-    return observe(look_joint, learn, choose_joint, state, env, *told)
+    return observe(look_joint, learn, choose_joint, remember_joint, state, env, *told)
 
 
 @lean_kernel

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._jit import aligned_zeros, kernel
+from oda_rl._jit import aligned_zeros, kernel, lean_kernel
 from oda_rl.codebook.association import curvature, divergences
 
 # How a payload column behaves when its cell splits or merges.
@@ -51,7 +51,7 @@ class BookArrays(NamedTuple):
         )
 
 
-@kernel
+@lean_kernel
 def split(minimum, i, offset, n_cells, cells):
     """Split cell `i` into `i` and `n_cells`, at mu_i + offset and mu_i - offset.
 
@@ -125,7 +125,7 @@ def split_critical(kind, minimum, temperature, n_more, perturbation, n_cells, ce
     return n_cells
 
 
-@kernel
+@lean_kernel
 def remove(i, n_cells, cells):
     """Remove cell `i`; the last cell takes its place."""
     last = n_cells - 1
@@ -139,7 +139,7 @@ def remove(i, n_cells, cells):
     return last
 
 
-@kernel
+@lean_kernel
 def merge(i, k, n_cells, cells):
     """Merge cell `k` into cell `i`: weighted means, counts add up.
 

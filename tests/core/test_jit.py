@@ -1,6 +1,7 @@
 """Compiled code on disk is made anew where it is broken, with a warning; arrays for compiled loops."""
 
 import ast
+import gc
 import importlib
 import inspect
 import os
@@ -12,6 +13,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from numba.core import event
 
 import oda_rl
 from oda_rl import _jit
@@ -139,6 +141,21 @@ def test_machine_code_offers_no_copies_of_other_kernels():
     assert all("outer" in name for name in offered)
 
 
+class Compiled(event.Listener):
+    """The names of the functions that numba compiles; garbage is not looked for meanwhile."""
+
+    def __init__(self):
+        self.names, self.depth = [], 0
+
+    def on_start(self, told):
+        assert gc.isenabled() == (self.depth == 0)
+        self.names.append(told.data["dispatcher"].py_func.__name__)
+        self.depth += 1
+
+    def on_end(self, told):
+        self.depth -= 1
+
+
 def test_a_part_has_no_machine_code_and_runs_as_python_when_it_is_called_alone():
     @inline_kernel
     def quotient(x):
@@ -155,10 +172,39 @@ def test_a_part_has_no_machine_code_and_runs_as_python_when_it_is_called_alone()
     x = np.array([1.0, 0.0])
     with pytest.warns(RuntimeWarning, match="divide by zero"):
         assert quotient(x) == np.inf
-    assert first(x) == second(x) == np.inf
-    assert len(quotient.overloads) == 1
+    with event.install_listener("numba:compile", Compiled()) as compiled:
+        assert first(x) == second(x) == np.inf
+    assert compiled.names == ["first", "quotient", "second"]
+    assert gc.isenabled()
     (made,) = first.overloads.values()
     assert not any("quotient" in one.name for one in made.library.get_defined_functions())
+
+
+def test_a_kernel_that_others_call_is_made_machine_code_only_where_it_is_called_alone():
+    @lean_kernel
+    def total(x):
+        found = 0.0
+        for value in x:
+            found += value
+        return found
+
+    @lean_kernel
+    def mean(x):
+        return total(x) / x.shape[0]
+
+    @vector_kernel
+    def centred(x):
+        return x[0] - mean(x) + total(x)
+
+    x = np.arange(4.0)
+    with event.install_listener("numba:compile", Compiled()) as compiled:
+        assert mean(x) == 1.5
+        assert centred(x) == 4.5
+    assert compiled.names == ["mean", "total", "centred", "mean"]
+    assert not total.overloads
+    assert len(mean.overloads) == 1
+    assert total(x) == 6.0
+    assert len(total.overloads) == 1
 
 
 def test_free_sums_do_not_depend_on_what_was_compiled_before():

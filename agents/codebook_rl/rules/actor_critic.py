@@ -134,15 +134,15 @@ def find_probabilities(preferences, probabilities):
 
 
 @vector_kernel
-def count_state(visits, rate, taken, share, n, settings):
-    """Count a visit of the first `n` cells, by their shares; the stepsizes follow all their visits.
+def count_state(visits, rate, taken, share, first, last, settings):
+    """Count a visit of the cells from `first` to `last`, by their shares; their stepsizes follow.
 
     As `q_lambda.lower_all` does, whatever the action. `visits` and `rate` are (n_actions, places).
     """
     power = settings[LEARNING_RATE_POWER]
     halving = settings[LEARNING_RATE_HALVING]
     least = settings[LEARNING_RATE_MIN]
-    for i in range(n):
+    for i in range(first, last):
         visits[taken, i] += share[i]
         count = 0.0
         for a in range(visits.shape[0]):
@@ -206,11 +206,10 @@ def trace_branch(state, env, k, size):
     share = memory.share[env][k * width : (k + 1) * width]
     per_slope, linear = 1.0 / value_temperature(settings), n_basis > 1
     if own >= 0:
-        part = slice(own, own + 1)
-        count_state(visits[:, part], rate[:, part], taken, share[part], 1, settings)
+        count_state(visits, rate, taken, share, own, own + 1, settings)
         add_feature(z, location, rate[0], own, size, per_slope, linear, traces, critic)
     else:
-        count_state(visits, rate, taken, share, width, settings)
+        count_state(visits, rate, taken, share, 0, width, settings)
         add_features(
             z, location, share, rate[0], width, size, per_slope, linear, traces, critic, scratch.step
         )
