@@ -15,8 +15,10 @@ any EM algorithm", Scandinavian Journal of Statistics 35 (2008), for the strides
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oda_rl._jit import kernel, lean_kernel
 from oda_rl.codebook.association import BLOCK, EXACT, curvature, decay, divergences, is_euclidean
@@ -29,6 +31,34 @@ AXIS_TOLERANCE = 1e-4
 PATIENCE, STILL = 100.0, 1e-5
 # Every third turn goes at most so many times as far as the two before it.
 LONGEST_STRIDE = 8.0
+
+
+class Points(NamedTuple):
+    """Samples as all turns use them, filled up with some of no weight to whole blocks.
+
+    `rows` (n, n_features + 1) are the samples about `origin` (n_features,), and a column of ones;
+    `square` (n,) the squared lengths of the former, `weight` (n,) the samples' weights.
+    """
+
+    origin: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    square: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+
+@kernel
+def _points(samples, sample_weight, origin):
+    """The samples as `Points` about `origin`."""
+    n, d = samples.shape
+    filled = -(-n // BLOCK) * BLOCK
+    rows, square, weight = np.ones((filled, d + 1)), np.zeros(filled), np.zeros(filled)
+    weight[:n] = sample_weight
+    for t in range(filled):
+        sample = samples[min(t, n - 1)]
+        for j in range(d):
+            rows[t, j] = sample[j] - origin[j]
+            square[t] += rows[t, j] * rows[t, j]
+    return Points(origin, rows, square, weight)
 
 
 @lean_kernel
@@ -59,12 +89,12 @@ def _associate_block(gap, cell_weight, sample_weight, n_cells, temperature, shar
 
 
 @kernel
-def _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, moments, measuring):
+def _add_up(kind, samples, points, temperature, n_cells, cells, along, moments, measuring):
     """Fill `moments` (2 n_cells, n_features + 1); if `measuring`, return what `measure_phase` averages.
 
     The rows are sums of the samples, and in the last column of ones, by their shares; then of the same
     times the projections of the samples along the directions `along` (n_features, n_cells). All is about
-    the first codevector.
+    the origin of the points.
     """
     d, location = samples.shape[1], cells.location
     moments[:] = 0.0
@@ -72,29 +102,21 @@ def _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, mo
     sides, distance = np.zeros((2 * n_cells, d + 1)), np.empty(n_cells)
     for i in range(n_cells):
         for j in range(d):
-            from_first = location[j, i] - location[j, 0]
-            sides[i, j], sides[n_cells + i, j] = from_first, along[j, i]
-            sides[i, d] -= 0.5 * from_first * from_first
-            sides[n_cells + i, d] -= along[j, i] * from_first
+            from_origin = location[j, i] - points.origin[j]
+            sides[i, j], sides[n_cells + i, j] = from_origin, along[j, i]
+            sides[i, d] -= 0.5 * from_origin * from_origin
+            sides[n_cells + i, d] -= along[j, i] * from_origin
     expected, log_sum = 0.0, 0.0
-    rows, weight, share = np.empty((BLOCK, d + 1)), np.empty(BLOCK), np.empty((2 * n_cells, BLOCK))
-    gap, least, total = np.empty((n_cells, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
-    for start in range(0, samples.shape[0], BLOCK):
-        for t in range(BLOCK):  # what is missing of the last block weighs nothing
-            at = min(start + t, samples.shape[0] - 1)
-            weight[t] = sample_weight[at] if at == start + t else 0.0
-            rows[t, d] = 1.0
-            for j in range(d):
-                rows[t, j] = samples[at, j] - location[j, 0]
+    gap, share = np.empty((n_cells, BLOCK)), np.empty((2 * n_cells, BLOCK))
+    least, total = np.empty(BLOCK), np.empty(BLOCK)
+    for start in range(0, points.rows.shape[0], BLOCK):
+        rows, weight = points.rows[start : start + BLOCK], points.weight[start : start + BLOCK]
         product = np.dot(sides, rows.T)
         if is_euclidean(kind):
-            for t in range(BLOCK):
-                least[t] = 0.0
-                for j in range(d):
-                    least[t] += rows[t, j] * rows[t, j]
+            square = points.square[start : start + BLOCK]
             for i in range(n_cells):
                 for t in range(BLOCK):
-                    gap[i, t] = least[t] - 2.0 * product[i, t]
+                    gap[i, t] = square[t] - 2.0 * product[i, t]
         else:
             for t in range(BLOCK):
                 at = min(start + t, samples.shape[0] - 1)
@@ -114,7 +136,7 @@ def _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, mo
 
 
 @kernel
-def _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, moments):
+def _take_turn(kind, samples, points, temperature, n_cells, cells, moments):
     """One turn: means, weights, and one step of the power method for each axis.
 
     Returns (the largest divergence of a codevector from where it was, the largest change of a critical
@@ -129,9 +151,9 @@ def _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, moment
         length = max(math.sqrt(length), MIN_LOCATION)
         for j in range(d):
             along[j, i] = axis[j, i] / length * math.sqrt(curvature(kind, location[j, i]))
-    _add_up(kind, samples, sample_weight, temperature, n_cells, cells, along, moments, False)
+    _add_up(kind, samples, points, temperature, n_cells, cells, along, moments, False)
     total, largest, change, distance = moments[:n_cells, d].sum(), 0.0, 0.0, np.empty(1)
-    origin = location[:, 0].copy()
+    origin = points.origin
     for i in range(n_cells):
         mass, shift, old, new = moments[i, d], 0.0, 0.0, 0.0
         cells.weight[i] = max(mass / total, MIN_WEIGHT)
@@ -179,11 +201,12 @@ def settle(kind, samples, sample_weight, temperature, tolerance, max_turns, n_ce
     cells change. Returns the turns.
     """
     d, location = samples.shape[1], cells.location
+    points = _points(samples, sample_weight, location[:, 0].copy())
     moments = np.empty((2 * n_cells, d + 1))
     origin, step = location[:, :n_cells].copy(), np.zeros((d, n_cells))
     turns = 0
     for turn in range(max_turns):
-        largest, change = _take_turn(kind, samples, sample_weight, temperature, n_cells, cells, moments)
+        largest, change = _take_turn(kind, samples, points, temperature, n_cells, cells, moments)
         turns = turn + 1
         enough = tolerance if change > 0.0 else max(tolerance, STILL * temperature)
         if largest < enough and change < AXIS_TOLERANCE * temperature:
@@ -207,7 +230,7 @@ def measure_phase(kind, samples, sample_weight, temperature, n_cells, cells):
     expected, log_sum = _add_up(
         kind,
         samples,
-        sample_weight,
+        _points(samples, sample_weight, cells.location[:, 0].copy()),
         temperature,
         n_cells,
         cells,
