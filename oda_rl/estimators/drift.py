@@ -17,8 +17,10 @@ PIECE, SHORT, EARLY = 128, 32, 1024
 LONGEST, SHORTEST, STEP = 5000, 25, 5
 # How often, at most, windows of a stream that does not change may be taken for different.
 CONFIDENCE = 1e-4
+# So many samples after learning began, the latest are gone over again where one step each is too few.
+AGAIN = (256, 512, 1024)
 # Samples that are kept to begin anew from.
-RECENT = 1000
+RECENT = 1024
 
 
 class DriftPoint(NamedTuple):
@@ -82,6 +84,9 @@ class Learner(Protocol):
     def _begin_anew(self, recent: Data) -> None:
         """Forget all, and learn from these."""
 
+    def _go_over(self, recent: Data) -> None:
+        """Learn from the latest samples once more, if that helps; there is nothing older to know."""
+
 
 class Watch:
     """The losses and the latest samples of a stream.
@@ -131,6 +136,8 @@ class Watch:
             losses = learner._losses(self.judge, self.latest.last(self.waiting))
             self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
         self.judge, self.waiting = None, 0
+        if self.count - self.begun in AGAIN:
+            learner._go_over(self.latest.last(self.count - self.begun))
         if self.count % PIECE == 0:
             self._compare(learner)
 
@@ -184,7 +191,7 @@ def watch_schema(kind: str, judge: Schema) -> Schema:
     """What `Watch.get_state` gives, of a classifier, regressor or clusterer with such a judge."""
     return {
         "count": "count",
-        "begun": "count",
+        "begun": f"int in [{-max(AGAIN)}, inf)",
         "waiting": f"count in [0, {PIECE - 1}]",
         "losses": "float[losses] in [0, 1]",
         "drifts": [("count", "float in [0, 1]", "float in [0, 1]")],
@@ -203,6 +210,9 @@ class Forgetful:
     def drifts_(self) -> list[DriftPoint]:
         """Changes of the stream at which learning began anew."""
         return self._watch.drifts
+
+    def _go_over(self, recent: Data) -> None:
+        """Those that rehearse need no more."""
 
     def _watched(self: Any, data: Data) -> None:
         """Learn from the next samples, and begin anew where the stream has changed, if it is watched."""

@@ -137,6 +137,20 @@ def test_one_sample_at_a_time_is_the_same_and_predictions_know_it():
     np.testing.assert_array_equal(single.predict(X), whole.predict(X))
 
 
+def test_a_tree_is_grown_anew_from_the_first_samples_of_a_stream():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (3000, 2))
+    y = (np.hypot(*X.T) < 1.3).astype(int)
+    never, model = (
+        MultiResolutionODA(ODAClassifier(), forgetting=f, **SEEDS).partial_fit(X[:1100], y[:1100])
+        for f in (None, "adwin")
+    )
+    assert model.score(X[1100:], y[1100:]) > never.score(X[1100:], y[1100:]) + 0.02
+    fitted = MultiResolutionODA(ODAClassifier(), **SEEDS).fit(X[:2000], y[:2000])
+    before = fitted.n_codevectors_
+    assert fitted.partial_fit(X[2000:2600], y[2000:2600]).n_codevectors_ >= before
+
+
 def test_a_sample_is_copied_and_what_was_told_stays():
     X, y = swapped(600, 0)
     model = clone(CLASSIFIERS[0]).partial_fit(X[:500], y[:500])

@@ -4,28 +4,23 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from oda_rl._interrupts import interrupts_wait
-from oda_rl._types import Array
 from oda_rl._validation import check_at_least, check_non_negative
-from oda_rl.estimators.drift import Forgetful, Watch
+from oda_rl.estimators.drift import AGAIN, Watch
 from oda_rl.estimators.targets import (
-    Data,
-    make_place,
     number_classes,
     number_known_classes,
     number_next_classes,
 )
-from oda_rl.estimators.tree.model_file import StoredTree
-from oda_rl.estimators.tree.session import Refinement, TreeSession
+from oda_rl.estimators.tree.session import Refinement
 from oda_rl.estimators.tree.settings import Layer
-from oda_rl.estimators.tree.tree import Tree
+from oda_rl.estimators.tree.stream import StreamTree
 
 
 @dataclass(eq=False, repr=False)
-class MultiResolutionODA(Forgetful, StoredTree):
+class MultiResolutionODA(StreamTree):
     """Tree-structured progressive learning, each layer of the tree at a resolution of its own.
 
     The cells of a first, small codebook are split again, each by itself, with the samples that fall into
@@ -125,8 +120,9 @@ class MultiResolutionODA(Forgetful, StoredTree):
 
     In a stream, a leaf keeps the latest of its samples while its children are annealed, one step for
     each sample (Algorithm 5). These become cells when the annealing ends and if they then do better on
-    the samples kept; until then predictions are those of the leaf. How a stream is cut into chunks makes
-    no difference (but for `max_leaves`).
+    the samples kept; until then predictions are those of the leaf. Unless `forgetting` is None, the tree
+    is grown anew, as by `fit`, from the first 256, 512 and 1,024 samples after learning began. How a
+    stream is cut into chunks makes no difference (but for `max_leaves`).
 
     References
     ----------
@@ -170,10 +166,8 @@ class MultiResolutionODA(Forgetful, StoredTree):
         data = self._in_units(settings, data, reset=True)
         self._waiting = None
         self._watch = Watch()
-        own = settings, self.resolutions, data, self._n_classes
-        self._session = TreeSession.over(*own, self._generator())
-        self._session.fit(settings.layers, data)
-        self._session.tree.features.forget()
+        self._watch.begun = -max(AGAIN)  # long ago
+        self._grow_from(settings, data)
         self.n_samples_seen_ = len(data.weight)
         if settings.kind == "clusterer":
             self.labels_ = self._session.tree.leaf_numbers(data.samples)
@@ -230,50 +224,6 @@ class MultiResolutionODA(Forgetful, StoredTree):
         with self._telling():
             self._watched(data)
         return self
-
-    def _learn(self, data: Data) -> None:
-        settings = self._settings(begin=False)
-        if self._waiting is not None:
-            self._waiting = data = self._waiting.joined(data)
-            if not self._begin(settings, self._waiting):
-                return
-            self._waiting = None
-        self._session.settings = settings
-        self._session.observe(self._in_units(settings, data, reset=False))
-
-    def _judge(self) -> Tree | None:
-        if self._waiting is not None:
-            return None
-        self._session.conclude()
-        return self._session.tree.frozen()
-
-    def _losses(self, tree: Tree, data: Data) -> Array:
-        """Wrong classes, or errors e in their unit as e / (1 + e)."""
-        settings = self._session.settings
-        if settings.kind == "clusterer":
-            found = tree.distances(data.samples)
-            unit = float(tree.layers[0].loss.sum() / max(tree.layers[0].mass.sum(), 1e-300))
-            return np.asarray(found / (found + max(unit, 1e-300)))
-        predicted = self._session.task.predict(tree, data.samples)
-        if settings.kind == "classifier":
-            return np.asarray(predicted.argmax(axis=1) != data.targets, dtype=np.float64)
-        error = predicted - self._in_units(settings, data, reset=False).targets
-        squared = (error**2).mean(axis=1)
-        return np.asarray(squared / (1.0 + squared))
-
-    def _begin_anew(self, recent: Data) -> None:
-        self._rng = self._generator()
-        self._waiting = recent.take(slice(0, 0))
-        self._learn(recent)
-
-    def _insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all."""
-        for place in places:
-            if self._waiting is None:
-                self._session.insert_class(place)
-            else:
-                targets = make_place(self._waiting.targets, place)
-                self._waiting = self._waiting._replace(targets=targets)
 
     @interrupts_wait
     def refine(

@@ -1,0 +1,72 @@
+"""How a tree learns from a stream: what it judges samples by, and what it does at a change."""
+
+import numpy as np
+
+from oda_rl._types import Array
+from oda_rl.estimators.drift import Forgetful
+from oda_rl.estimators.targets import Data, make_place
+from oda_rl.estimators.tree.model_file import StoredTree
+from oda_rl.estimators.tree.session import TreeSession
+from oda_rl.estimators.tree.settings import TreeSettings
+from oda_rl.estimators.tree.tree import Tree
+
+
+class StreamTree(Forgetful, StoredTree):
+    """A `MultiResolutionODA` that learns from a stream."""
+
+    def _learn(self, data: Data) -> None:
+        settings = self._settings(begin=False)
+        if self._waiting is not None:
+            self._waiting = data = self._waiting.joined(data)
+            if not self._begin(settings, self._waiting):
+                return
+            self._waiting = None
+        self._session.settings = settings
+        self._session.observe(self._in_units(settings, data, reset=False))
+
+    def _judge(self) -> Tree | None:
+        if self._waiting is not None:
+            return None
+        self._session.conclude()
+        return self._session.tree.frozen()
+
+    def _losses(self, tree: Tree, data: Data) -> Array:
+        """Wrong classes, or errors e in their unit as e / (1 + e)."""
+        settings = self._session.settings
+        if settings.kind == "clusterer":
+            found = tree.distances(data.samples)
+            unit = float(tree.layers[0].loss.sum() / max(tree.layers[0].mass.sum(), 1e-300))
+            return np.asarray(found / (found + max(unit, 1e-300)))
+        predicted = self._session.task.predict(tree, data.samples)
+        if settings.kind == "classifier":
+            return np.asarray(predicted.argmax(axis=1) != data.targets, dtype=np.float64)
+        error = predicted - self._in_units(settings, data, reset=False).targets
+        squared = (error**2).mean(axis=1)
+        return np.asarray(squared / (1.0 + squared))
+
+    def _begin_anew(self, recent: Data) -> None:
+        self._rng = self._generator()
+        self._waiting = recent.take(slice(0, 0))
+        self._learn(recent)
+
+    def _go_over(self, recent: Data) -> None:
+        """Grow the tree anew from the latest samples, which are all that there were since it began."""
+        if self._waiting is None:
+            settings = self._settings(begin=False)
+            self._grow_from(settings, self._in_units(settings, recent, reset=False))
+
+    def _grow_from(self, settings: TreeSettings, data: Data) -> None:
+        """Grow a tree anew from samples at hand, in their units."""
+        own = settings, self.resolutions, data, self._n_classes
+        self._session = TreeSession.over(*own, self._generator())
+        self._session.fit(settings.layers, data)
+        self._session.tree.features.forget()
+
+    def _insert_classes(self, places: list[int]) -> None:
+        """Know new classes, which are at these places among all."""
+        for place in places:
+            if self._waiting is None:
+                self._session.insert_class(place)
+            else:
+                targets = make_place(self._waiting.targets, place)
+                self._waiting = self._waiting._replace(targets=targets)
