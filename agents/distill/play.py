@@ -21,6 +21,8 @@ from oda_rl.envs import find_dynamics, find_twin
 Array = NDArray[np.float64]
 # Part of the steps that lead to states to be judged in and are random
 WANDER = 0.1
+# Environments without compiled dynamics that episodes are shared among
+SHARED = 10
 # The episodes that tables are judged by are none of those that they are fitted to.
 JUDGED_FROM = 500_000
 
@@ -135,7 +137,7 @@ class Judge:
     env_id : str
         The environment.
     n_episodes, seed : int
-        How many, each in an environment of its own, and the seed of the first.
+        How many, and the seed of the first; in compiled dynamics each has an environment of its own.
 
     Attributes
     ----------
@@ -149,6 +151,8 @@ class Judge:
         self.env_id, self.n_episodes, self.seed = env_id, n_episodes, seed + JUDGED_FROM
         self.n_steps = 0
         twin = find_twin(env_id)
+        # Where a step takes long, those whose episodes have ended are not to wait for the longest one.
+        self._n_envs = n_episodes if twin is not None else min(n_episodes, SHARED)
         env = None if twin is None else gym.make(twin)
         plain = env is not None and isinstance(env.observation_space, spaces.Box)
         self._dynamics = find_dynamics(env) if env is not None and plain else None
@@ -160,7 +164,7 @@ class Judge:
         if isinstance(policy, DistilledPolicy) and self._dynamics is not None:
             returns, steps = self._play_table(policy), 0
         else:
-            self._envs = self._envs or make_evaluation_envs(self.env_id, self.n_episodes, self.seed)
+            self._envs = self._envs or make_evaluation_envs(self.env_id, self._n_envs, self.seed)
             self._envs.seed(self.seed)
             found: Any = evaluate_policy(
                 policy, self._envs, self.n_episodes, return_episode_rewards=True, warn=False

@@ -63,6 +63,16 @@ def test_tables_are_judged_in_compiled_code_as_in_python(which, request):
     assert judge(student) != found
 
 
+def test_without_compiled_dynamics_all_episodes_are_played_and_the_same_again():
+    student = distill(lambda state: 1 if state in (0, 4) else 2, "FrozenLake-v1", max_cells=1, **FEW)
+    judge = Judge("FrozenLake-v1", 23, 3)
+    found = judge(student)
+    n_steps = judge.n_steps
+    assert found * 23 == pytest.approx(round(found * 23))
+    assert judge(student) == found
+    assert judge.n_steps == 2 * n_steps
+
+
 def test_the_numbers_of_a_table_go_there_and_back(spinner):
     program = spinner.learner.program
     states = np.random.default_rng(0).standard_normal((50, 3))
