@@ -15,7 +15,7 @@ from benchmarks.plans import code_version
 from benchmarks.runs import replace_file
 from benchmarks.tasks import TASKS, find_task
 from common.measuring import interquartile_mean
-from common.pictures import make_panels, plain_log_axis, save
+from common.pictures import BLUE, CODE, GREEN, GREY, ORANGE, PINK, make_panels, number_axis, save
 from common.tables import show_table, to_markdown, yes
 from oda_rl.agents import DistilledPolicy, TwoTimescaleAC
 from oda_rl.agents.distill import polish, shrink
@@ -40,6 +40,11 @@ TREES: dict[str, Kind] = {"tree": "distilled", "sixty tree": "sixty"}
 SIXTY: dict[str, Any] = {"max_cells": 60, "rounds": 5, "softness": 0.5}
 # The same with the leaves of one of our own trees for cells
 LEAVES = SIXTY | {"cells_of": "tree"}
+# Of the picture
+MARKS = {
+    **{"trained": ("s", GREY), "distilled": ("o", BLUE), "polished": ("D", PINK), "shrunk": ("^", CODE)},
+    **{"tree": ("v", GREEN), "sixty": ("h", ORANGE), "sixty tree": ("X", "#8fbc8f")},
+}
 EVALUATION_SEED = 1_000_000
 PPO_STEPS = 1_000_000
 
@@ -325,15 +330,16 @@ def _read(args: Programs, goal: Goal, kind: str) -> list[tuple[float, float]]:
 
 def _draw(args: Programs, goals: Sequence[Goal]) -> None:
     figure, panels = make_panels(len(goals), 3, 4.2, 3.2)
-    marks = {"trained": "s", "distilled": "o", "polished": "D", "shrunk": "^", "tree": "v"}
+    told: dict[str, Any] = {}
     for goal, axes in zip(goals, panels, strict=False):
-        for kind, mark in marks.items():
+        for kind, (mark, colour) in MARKS.items():
             found = np.array(_read(args, goal, kind)).reshape(-1, 2)
             if len(found):
-                axes.plot(found[:, 1], found[:, 0], mark, markersize=5, alpha=0.7, label=kind)
-        for i, (_, numbers, result) in enumerate(goal.anchors):
-            axes.plot(numbers, result, "k*", markersize=9, label="" if i else "published")
-        axes.set(xscale="log", title=goal.env_id, xlabel="numbers", ylabel="return")
-        plain_log_axis(axes)
-    panels[0].legend(frameon=False, fontsize=8)
+                look: Any = {"color": colour, "markersize": 5, "alpha": 0.7, "label": kind}
+                told[kind] = axes.plot(found[:, 1], found[:, 0], mark, **look)[0]
+        for _, numbers, result in goal.anchors:
+            told["published"] = axes.plot(numbers, result, "k*", markersize=9, label="published")[0]
+        axes.set(title=goal.env_id, xlabel="numbers", ylabel="return")
+        number_axis(axes)
+    figure.legend(handles=told.values(), loc="outside lower center", ncols=len(told), frameon=False)
     save(figure, args.log_dir / "programs.png")
