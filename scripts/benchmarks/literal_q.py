@@ -4,7 +4,7 @@ Codevectors are pairs of a state and an action, a number Q(h) each; Algorithm 1 
 and all, by one pair in `every`. What the paper leaves open are the fields of `Choices`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -17,8 +17,8 @@ from oda_rl.papers import LiteralAnnealer
 # S^ of the paper, for position, velocity, angle and its velocity, and its forces
 LIMITS = np.array([1.0, 4.0, 1.0, 4.0])
 FORCES = np.array([-10.0, 10.0])
-# Annealing under random actions before values are learned, where that is chosen
-FIRST_STEPS = 20_000
+# Positions, rates and angles that a pole hardly exceeds before it has failed
+BOUNDS = np.array([2.4, 3.0, 0.2095, 3.5])
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,13 @@ class Choices:
 
     t_min: float = 0.003
     """Minimum temperature, as a fraction of the first."""
-    standardised: bool = False
-    """Whether states are divided by their deviations under random actions; else they are raw."""
+    units: str = "raw"
+    """What states are divided by: nothing, their deviations under random actions, the bounds of S^,
+    or those of failure; forces by 10 N then."""
     annealed_first: bool = False
     """Whether the first codebook is annealed under random actions; else it is uniform over S^."""
+    first_steps: int = 20_000
+    """Steps under random actions before values are learned."""
     cost_of_failure: bool = True
     """A cost of 1 for a failure and Q = 0 at first; else one of -1 for each step, Q = 0 at first."""
     least_alpha: float = 0.0
@@ -48,6 +51,35 @@ class Choices:
     gamma: float = 0.99
 
 
+# Cells stand still while values are learned: so rarely are they moved.
+NEVER = 10**9
+_PRINTED = Choices()
+_COOL = Choices(t_min=0.03, units="deviations", t_max=0.1)
+_ALL = Choices(
+    *(0.0003, "bounds", True, 60_000),
+    cost_of_failure=False,
+    least_alpha=0.1,
+    hold=5,
+    every=NEVER,
+)
+# Step by step away from what is printed, and all steps together but for one.
+READINGS = {
+    "as printed: raw states, uniform first codebook, a cost of failure, alpha to 0": _PRINTED,
+    "states divided by S^": replace(_PRINTED, units="S^"),
+    "states divided by their deviations": replace(_PRINTED, units="deviations"),
+    "and a tenth of the first T": _COOL,
+    "and actions held, alpha from .1": replace(_COOL, hold=5, least_alpha=0.1),
+    "all: states divided by the bounds of failure, annealed first and cells then at rest, a cost for "
+    "each step, actions held, alpha from .1": _ALL,
+    "all, but states divided by their deviations": replace(_ALL, units="deviations"),
+    "all, but cells go on moving, N = 100": replace(_ALL, every=100),
+    "all, but a cost of failure alone": replace(_ALL, cost_of_failure=True),
+    "all, but actions not held": replace(_ALL, hold=1),
+    "all, but alpha to 0": replace(_ALL, least_alpha=0.0),
+    "all, but three times as many cells": replace(_ALL, t_min=0.00003, first_steps=150_000),
+}
+
+
 class LiteralQ:
     """The learner: a codebook of pairs, and Q(h) as its payload."""
 
@@ -57,9 +89,11 @@ class LiteralQ:
         self.observation: Array = env.reset(seed=seed)[0].astype(np.float64)
         self.held, self.action = 0, 0
         self.scale, self.forces = np.ones(4), FORCES
-        seen = np.array([self._random_pair() for _ in range(FIRST_STEPS)])
-        if choices.standardised:
-            self.scale, self.forces = seen[:, :4].std(axis=0), FORCES / 10.0
+        seen = np.array([self._random_pair() for _ in range(choices.first_steps)])
+        if choices.units != "raw":
+            deviations = seen[:, :4].std(axis=0)
+            self.scale = {"deviations": deviations, "S^": LIMITS, "bounds": BOUNDS}[choices.units]
+            self.forces = FORCES / 10.0
             seen = np.column_stack([seen[:, :4] / self.scale, seen[:, 4] / 10.0])
         self.book = Codebook(5, {"theta": (1, "mean"), "visits": (1, "count")})
         critical = self.book.divergence.critical_temperature(seen.mean(axis=0), np.cov(seen.T))

@@ -2,6 +2,7 @@
 
 python scripts/reproduce/aggregation.py
 python scripts/reproduce/aggregation.py --full
+python scripts/reproduce/aggregation.py --readings
 
 Fig. 5 of "Annealing Optimization for Progressive Learning with Stochastic Approximation": the cart-pole
 with friction, N_t = 1000. Methods learn for the same number of steps: Q-learning on a uniform grid with
@@ -32,7 +33,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from benchmarks.literal_q import Choices, run
+from benchmarks.literal_q import READINGS, Choices, run
 from benchmarks.plans import Plan, refuse
 from benchmarks.runs import carry_out, tell_run
 from benchmarks.training import Run
@@ -69,7 +70,7 @@ COLOURS = {
 MARKERS = {"UniformGridQ": "s", "SOMQ": "D", OURS: "o", LIMITED: "^", PRINTED: "v", LITERAL: "x"}
 
 AS_IT_STANDS = Choices()
-SCALED = replace(AS_IT_STANDS, standardised=True)
+SCALED = replace(AS_IT_STANDS, units="deviations")
 ANNEALED = replace(SCALED, annealed_first=True)
 CHOICES = {
     "as printed": AS_IT_STANDS,
@@ -89,6 +90,8 @@ class Args(Where):
     """Where picture and table are written, and every run when it ends."""
     full: bool = False
     """Seeds 0 to 9, 300,000 steps and 50 episodes, in place of what is said below."""
+    readings: bool = False
+    """Only Algorithm 2 line by line, in many readings of what the paper leaves open: their table."""
     total_timesteps: int = 100_000
     """Environment steps of each run, the same for all methods."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -172,15 +175,15 @@ def make_plans(args: Args, console: Console) -> dict[tuple[str, str], Plan]:
     return plans
 
 
-def run_literal(args: Args) -> list[Result]:
-    """Algorithm 2 line by line, with one more choice in each row."""
+def run_literal(args: Args, choices: dict[str, Choices]) -> list[Result]:
+    """Algorithm 2 line by line, with the choices of each row."""
     told = (ENV_ID, args.total_timesteps, args.eval_episodes)
     work = {
-        (name, s): partial(run, made, *told, s) for name, made in CHOICES.items() for s in args.seeds
+        (name, s): partial(run, made, *told, s) for name, made in choices.items() for s in args.seeds
     }
     with open_workers(args, len(work)) as workers:
         found = {key: future.result() for key, future in workers.results(work)}
-    return [to_result(LITERAL, name, [found[name, s] for s in args.seeds]) for name in CHOICES]
+    return [to_result(LITERAL, name, [found[name, s] for s in args.seeds]) for name in choices]
 
 
 def run_all(args: Args, console: Console) -> list[Result]:
@@ -194,7 +197,7 @@ def run_all(args: Args, console: Console) -> list[Result]:
     if made.interrupted:
         console.print("Interrupted. The same command makes only the runs that are missing.")
     elif LITERAL in args.methods:
-        results += run_literal(args)
+        results += run_literal(args, CHOICES)
     return results
 
 
@@ -272,6 +275,11 @@ def main(args: Args) -> None:
     if args.full:
         args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.readings:
+        table = table_of(run_literal(args, READINGS))
+        (args.out / "readings.md").write_text(table)
+        console.print(table, highlight=False, soft_wrap=True)
+        return
     results = run_all(args, console)
     if not results:
         console.print("Nothing has been run.")

@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -92,12 +93,21 @@ def test_aggregation(tmp_path, run):
     assert "T_min 0.3" in (tmp_path / "table.md").read_text()
 
 
-def test_algorithm_2_pays_costs_to_the_nearest_pair(module, monkeypatch):
+def test_readings_of_algorithm_2(module):
+    literal = module("benchmarks.literal_q")
+    short = replace(next(iter(literal.READINGS.values())), first_steps=300)
+    readings = {"one": short, "in other units": replace(short, units="bounds", annealed_first=True)}
+    for made in readings.values():
+        found = literal.run(made, "oda_rl/CartPoleFriction-v0", 300, 1, 0)
+        assert found == literal.run(made, "oda_rl/CartPoleFriction-v0", 300, 1, 0)
+        assert 1 <= found["mean"] <= 1000
+
+
+def test_algorithm_2_pays_costs_to_the_nearest_pair(module):
     """Along a course in which nothing is chosen at random, Q(h) is what its recursion comes to."""
     literal = module("benchmarks.literal_q")
-    monkeypatch.setattr(literal, "FIRST_STEPS", 500)
     env = gym.make("oda_rl/CartPoleFriction-v0")
-    learner = literal.LiteralQ(env, literal.Choices(every=10**6, epsilon=0.0), 0)
+    learner = literal.LiteralQ(env, literal.Choices(every=10**6, epsilon=0.0, first_steps=500), 0)
     assert len(learner.book) == 32
     assert set(learner.book.codevectors[:, 4]) == {-10.0, 10.0}
     # Pull to the left costs nothing anywhere, so that it is taken until it fails
