@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from oda_rl._packed import packed, unpacked
 from oda_rl._schema import Schema, maybe
 from oda_rl._types import Array
 from oda_rl.estimators.progress import tell
@@ -102,6 +103,12 @@ class Watch:
         self.judge: Any = None
         self.waiting = 0  # samples of the piece that has begun
         self.latest = Latest(RECENT)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"losses": packed(self.losses)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state | {"losses": unpacked(state["losses"])})
 
     @property
     def left(self) -> int:

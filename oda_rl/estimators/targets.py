@@ -8,6 +8,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
+from oda_rl._packed import packed, unpacked
 from oda_rl._types import Array, Labels
 from oda_rl._validation import check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
@@ -95,7 +96,13 @@ class Latest:
                 own[: self.held] = part
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"n": self.n, "held": min(self.n, self.held), "_data": self.last(self.n)}
+        recent = self.last(self.n)
+        return {"n": self.n, "parts": None if recent is None else [packed(part) for part in recent]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.n, self.held, self._data = state["n"], 0, None
+        if state["parts"] is not None:
+            self.add(Data(*(unpacked(part) for part in state["parts"])))
 
 
 class OutputUnits(NamedTuple):

@@ -1,6 +1,8 @@
 """Streams that change: the detector, what estimators and trees do where it finds a change, files."""
 
 import io
+import pickle
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -135,6 +137,22 @@ def test_one_sample_at_a_time_is_the_same_and_predictions_know_it():
     np.testing.assert_allclose(whole.weights_, single.weights_, rtol=1e-6)
     np.testing.assert_allclose(before, whole.predict_proba(X[:50]), atol=1e-6)
     np.testing.assert_array_equal(single.predict(X), whole.predict(X))
+
+
+def test_copies_and_pickles_go_on_one_sample_at_a_time():
+    X, y = swapped(900, 0)
+    model = clone(CLASSIFIERS[0]).partial_fit(X[:600], y[:600])
+    for i in range(600, 640):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    model.predict(X)
+    others = [pickle.loads(pickle.dumps(model)), deepcopy(model)]
+    for i in range(640, 900):
+        for one in (model, *others):
+            one.partial_fit(X[i : i + 1], y[i : i + 1])
+            one.predict(X[:1])
+    for one in others:
+        np.testing.assert_array_equal(one.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(one.codevectors_, model.codevectors_)
 
 
 def test_a_tree_is_grown_anew_from_the_first_samples_of_a_stream():

@@ -10,7 +10,7 @@ from oda_rl._jit import kernel
 from oda_rl._types import Array, Labels
 
 # What cells miss in a piece agrees with what they missed before, or the opposite: in standard errors.
-LAGS, OVERSHOOTS = 3.0, -2.0
+LAGS, OVERSHOOTS = 4.0, -1.0
 # By what the memory then gets shorter or longer; it is no shorter than so many samples of a cell, and
 # without limit above the last.
 SHORTER, LONGER, SHORTEST, UNLIMITED = 0.5, 1.5, 2.0, 100.0

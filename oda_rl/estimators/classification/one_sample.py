@@ -55,7 +55,8 @@ def learn_one_sample(estimator: "ODAClassifier", X: Any, y: Any) -> bool:
     estimator.n_samples_seen_ = session.n_seen
     if session.fixed is None:
         estimator._count()
-    if session.fixed is None or "codevectors_" in estimator.__dict__:  # it changes in place
+    told = estimator.__dict__
+    if "codevectors_" in told or told.get("_book") is not session.fixed:  # it changes in place
         estimator._tell_later()
     return True
 

@@ -275,6 +275,10 @@ class ClassSession:
             self.fixed = book_of_session(self)
         return self.fixed
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The book has views of the live cells, which copies have not: they are made anew.
+        return vars(self) | {"live": None}
+
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
