@@ -7,6 +7,7 @@ import numpy as np
 
 from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.inspect.table import Table, percent
+from oda_rl.inspect.text import counted
 
 
 def formula_table(model: DistilledPolicy, digits: int = 3) -> Table:
@@ -78,8 +79,8 @@ def draw_page(model: DistilledPolicy, digits: int = 3) -> Any:
 
 def _title(model: DistilledPolicy, digits: int) -> str:
     program = model.learner.program
-    cells = "1 cell" if model.n_cells == 1 else f"{model.n_cells} cells"
-    told = f"{program.name}: {cells}, {program.n_numbers} numbers"
+    cells, numbers = counted(model.n_cells, "cell"), counted(program.n_numbers, "number")
+    told = f"{program.name}: {cells}, {numbers}"
     if program.actions is not None:
         told += "; the action with the largest number is taken"
     if model.n_cells == 1:

@@ -22,6 +22,7 @@ from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.agents.sb3.evaluation import LONGEST
 from oda_rl.inspect.model import View
 from oda_rl.inspect.page import Frame, write_page
+from oda_rl.inspect.text import counted
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -53,10 +54,10 @@ class Readability(NamedTuple):
     by_five: float
 
     def __str__(self) -> str:
-        cells = "1 cell" if self.cells == 1 else f"{self.cells} cells"
         return (
-            f"{self.numbers:,} numbers, {cells}; {self.cells_per_decision:.2g} cells a "
-            f"decision; the five cells used most decide {100 * self.by_five:.0f} % of the episode"
+            f"{counted(self.numbers, 'number')}, {counted(self.cells, 'cell')}; "
+            f"{self.cells_per_decision:.2g} cells a decision; the five cells used most decide "
+            f"{100 * self.by_five:.0f} % of the episode"
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from oda_rl.agents.explain.decision import PolicyExplanation
 from oda_rl.agents.explain.table import PolicyTable
 from oda_rl.inspect.table import Table, numbers, percent
+from oda_rl.inspect.text import counted
 
 # Where codevectors have more coordinates, tables of contributions leave them out.
 MAX_FEATURES = 6
@@ -243,7 +244,7 @@ def _by_spread(values: list[float]) -> list[str]:
 def _title(table: PolicyTable, n: int) -> str:
     n_all = len(table.cells)
     chosen = "visited most" if table.is_counted else "of the largest margins"
-    which = f"{n_all} cells" if n == n_all else f"the {n} {chosen} of {n_all} cells"
+    which = counted(n_all, "cell") if n == n_all else f"the {n} {chosen} of {n_all} cells"
     untouched = table.n_cells - n_all
     left_out = f" ({untouched} more were never visited)" if untouched else ""
     name = table.env_id or "an environment without a name"

@@ -131,6 +131,11 @@ def plain(decision: Any) -> str:
     return number(decision) if isinstance(decision, float) else str(decision)
 
 
+def counted(n: int, word: str) -> str:
+    """So many of something: "1 cell", "2 cells"."""
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
 def decided(decision: Any, probabilities: Array | None = None) -> str:
     """A decision as the end of a line; nothing for a partition."""
     if decision is None:

@@ -12,6 +12,7 @@ from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import polish
 from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.models import load_model
+from oda_rl.inspect.text import counted
 from sb3_zoo import SB3_CLASSES, find_class
 
 # What `oda_rl.agents.distill.distill` and `shrink` take as it is
@@ -83,7 +84,8 @@ class StudentOptions:
         judge = Judge(str(student.env_id), self.episodes, self.seed + 1)
         return (
             f"Return over {self.episodes} other episodes: teacher {judge(teacher):.1f}, student "
-            f"{judge(student):.1f}, with {student.n_cells} cells and {student.n_parameters} numbers."
+            f"{judge(student):.1f}, with {counted(student.n_cells, 'cell')} and "
+            f"{counted(student.n_parameters, 'number')}."
         )
 
 

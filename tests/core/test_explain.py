@@ -22,6 +22,7 @@ from oda_rl.explain import (
     to_pandas,
     tree_text,
 )
+from oda_rl.inspect.text import counted
 
 matplotlib.use("Agg")
 IRIS = load_iris()
@@ -235,3 +236,7 @@ def test_pictures_show_every_cell(classifier, regressor, clusterer):
     image = plot_path(classifier, IRIS.data[0], image_shape=(2, 2))
     assert len(image.get_images()) == 1 + len(explain(classifier, IRIS.data[0]).steps)
     plt.close("all")
+
+
+def test_one_of_something_is_told_as_one():
+    assert [counted(n, "cell") for n in (0, 1, 1_200)] == ["0 cells", "1 cell", "1,200 cells"]
