@@ -124,6 +124,10 @@ class OnlineAlgorithm(Saving):
                 f"{type(self).__name__} has no attribute {name!r} to set; its hyperparameters are "
                 f"{', '.join(one.name for one in fields(self.config))}."
             )
+        found = getattr(type(self), name, None)
+        if isinstance(found, property) and found.fset is None:
+            meaning = (found.__doc__ or "").strip().splitlines()[0]
+            raise AttributeError(f"{name} of {type(self).__name__} cannot be set: {meaning}")
         super().__setattr__(name, value)
 
     @classmethod

@@ -20,9 +20,12 @@ class CodebookPolicy:
 
     def __repr__(self) -> str:
         kind, learner = type(self).__name__, self.learner
+        spaces = " ".join(
+            f"{self.observation_space} -> {self.action_space}".split()
+        )  # bounds have lines
         return (
             f"{kind}({type(learner).__name__}, n_cells={learner.n_cells}, "
-            f"n_parameters={learner.n_parameters}, {self.observation_space} -> {self.action_space})"
+            f"n_parameters={learner.n_parameters}, {spaces})"
         )
 
     def predict(

@@ -8,6 +8,7 @@ in the middle of one loses that rung alone.
 import io
 import os
 import socket
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -20,9 +21,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import psutil
-from optuna import Study, Trial
+from optuna import Study, Trial, storages
 from optuna.importance import get_param_importances
+from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 import oda_rl.agents
 from benchmarks.plans import Plan, make_model
@@ -32,6 +35,8 @@ from common.workers import Workers
 
 OWNER = "process"
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
+# Times that a storage is opened before its error is believed
+OPENINGS = 10
 Models = list[bytes]
 
 
@@ -138,11 +143,18 @@ def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterato
                 go_on(trial, options, rung + 1, models)
 
 
-def open_storage(url: str) -> str:
-    """The storage of a study; the folder of a file of SQLite is made."""
+def open_storage(url: str) -> BaseStorage:
+    """The storage of a study; the folder of a file of SQLite is made.
+
+    Of commands that begin at once on a new storage one makes its tables; the others try again.
+    """
     if url.startswith("sqlite:///"):
         Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    return url
+    for _ in range(OPENINGS - 1):
+        with suppress(IntegrityError, OperationalError):
+            return storages.get_storage(url)
+        time.sleep(0.5)
+    return storages.get_storage(url)
 
 
 def importances(study: Study) -> dict[str, float]:

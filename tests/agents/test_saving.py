@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from environments import IdentityEnv
+from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
 from stable_baselines3.common.env_util import make_vec_env
 
@@ -199,7 +200,10 @@ def test_attributes_of_sb3_can_be_read_and_set_by_callbacks():
         model.gamma = "high"
     with pytest.raises(ValueError, match="optimism cannot be changed once values are learned"):
         model.optimism = 2.0
-    with pytest.raises(AttributeError, match="exploration_rate"):
+    told = (
+        r"exploration_rate of \w+ cannot be set: .*; it follows the hyperparameters of the exploration"
+    )
+    with pytest.raises(AttributeError, match=told):
         model.exploration_rate = 0.5
 
 
@@ -210,6 +214,9 @@ def test_repr_is_one_line():
         "learning_rate=0.1, bins=2)"
     )
     assert "LinearLearner, n_cells=16" in repr(model.policy)
+    table = spaces.Box(0.0, np.arange(1.0, 5.0).reshape(2, 2), dtype=np.float64)
+    model.policy.observation_space = table
+    assert repr(model.policy).endswith("Box(0.0, [[1. 2.] [3. 4.]], (2, 2), float64) -> Discrete(2))")
 
 
 @pytest.mark.parametrize(

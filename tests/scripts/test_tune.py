@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 optuna = pytest.importorskip("optuna")
+OperationalError = pytest.importorskip("sqlalchemy").exc.OperationalError
 
 BRIEFLY = ("--env-id", "oda_rl/CartPole-v1", "--algorithm", "TwoTimescaleAC", "--n-jobs", 1)
 STEPS = ("--total-timesteps", 1200, "--rungs", 3, "--eval-episodes", 2, "--seeds", 100)
@@ -81,6 +82,23 @@ def test_a_trial_of_a_process_that_is_no_more_is_made_again(tuning):
     assert states == ["FAIL", "RUNNING", "WAITING"]
     again = study.ask()
     assert again.suggest_float("gamma", 0.9, 0.99) == study.trials[0].params["gamma"]
+
+
+def test_a_storage_that_others_are_making_is_opened_again(tuning, tmp_path, monkeypatch):
+    opened, real = [], optuna.storages.get_storage
+
+    def busy(url):
+        opened.append(url)
+        if len(opened) < 3:
+            raise OperationalError("CREATE TABLE", {}, Exception("table already exists"))
+        return real(url)
+
+    monkeypatch.setattr(optuna.storages, "get_storage", busy)
+    monkeypatch.setattr(tuning.time, "sleep", lambda _: None)
+    url = f"sqlite:///{tmp_path / 'db' / 'study.db'}"
+    storage = tuning.open_storage(url)
+    assert opened == [url] * 3
+    assert optuna.create_study(storage=storage).trials == []
 
 
 def test_what_does_not_get_better_is_pruned(tuning, task, monkeypatch):
