@@ -7,6 +7,7 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 def make_console() -> Console:
@@ -51,7 +52,8 @@ def to_markdown(
 ) -> str:
     """The same as Markdown, notes below."""
     rule = ["---"] * left + ["---:"] * (len(columns) - left)
-    lines = [[name.replace("\n", " ") for name in columns], rule, *rows]
+    plain_rows = ([Text.from_markup(cell).plain for cell in row] for row in rows)  # without colours
+    lines = [[name.replace("\n", " ") for name in columns], rule, *plain_rows]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     return table + "".join(f"\n{note}\n" for note in notes)
 

@@ -19,5 +19,6 @@ def test_the_table_of_kept_runs(run, tmp_path):
     # the mean of the middle half, the worst, and that 40 numbers are enough
     assert "| 4 | 30 | -100.5 | -150.0 | -103 with 40 |" in line
     assert "yes" in line
+    assert "[" not in line  # no markup of the terminal
     assert (tmp_path / "programs.png").stat().st_size > 10_000
     assert run("benchmark", "programs", "--env-ids", "Nowhere-v0")[0] == 1
