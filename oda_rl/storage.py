@@ -296,7 +296,10 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
         if "header.npy" in names and b'"format": "oda_rl"' in read_plain(archive, "header.npy"):
             raise _ForeignError(f"its format version is 1, of {EARLIER}; here it is {VERSION}")
         if SB3 in names:
-            raise _ForeignError("it is one of Stable-Baselines3, which holds pickles: see its `load`")
+            raise _ForeignError(
+                "it is one of Stable-Baselines3, which holds pickles: see its `load`, and "
+                "scripts/distill.py, which makes a table of its policy"
+            )
         arrays = all(name.endswith(".npy") for name in names)
         raise _ForeignError(f"it has no {HEADER}" + (", only arrays" if arrays and names else ""))
     try:
