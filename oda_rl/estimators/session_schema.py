@@ -42,7 +42,9 @@ def run_schema(n: str, payload: str, **others: Schema) -> Schema:
 
 
 def _classes_are_told(session: Any, sizes: Sizes) -> None:
-    """Something is known of the data, and every class has something in the codebook."""
+    """Something is known of the data, more may be known later, each class is in the codebook."""
+    due, measured = session["rescale_at"], session["n_measured"]
+    expect(due > measured, "rescale_at", f"is {due}", f"above n_measured, {measured}")
     known = session["moments"]["count"].sum() > 0.0 and session["mass"].sum() > 0.0
     expect(known, "moments/count", "is of no sample", "one at least")
     weights = session["book"]["weights"]

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from oda_rl import storage
+from oda_rl import ODAClassifier, storage
 from oda_rl._schema import anything
 
 STATE = {
@@ -313,6 +313,19 @@ def test_keys_that_would_make_a_dictionary_slow_are_refused(tmp_path):
     edited = {"class_weight": {"__pairs__": alike}}
     with pytest.raises(storage.ModelFileError, match="'class_weight' is a broken __pairs__"):
         load(with_header(path, lambda header: {**header, "state": edited}))
+
+
+def test_a_stream_that_would_never_go_on_is_refused(tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = ODAClassifier(6, random_state=0).partial_fit(X, X[:, 0] > 0.0)
+
+    def edit(header):
+        header["state"]["session"]["rescale_at"] = 7
+        return header
+
+    path = with_header(model.save(tmp_path / "model"), edit)
+    with pytest.raises(storage.ModelFileError, match=r"rescale_at' is 7; .* n_measured, 300"):
+        ODAClassifier.load(path)
 
 
 def test_a_header_cannot_expand_without_end(tmp_path):
