@@ -96,7 +96,7 @@ class WaveletPyramid(BaseMap):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
         self.shape_ = signal_shape(self.shape, self.channels, samples.shape[1])
-        if 2**self.level > max(self.shape_):
+        if self.level >= int(max(self.shape_)).bit_length():
             raise ValueError(
                 f"level={self.level} halves the resolution too often for signals of the shape "
                 f"{self.shape_} made of {samples.shape[1]} feature(s): at most "

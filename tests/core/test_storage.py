@@ -6,6 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from edited_files import rewritten, with_header
 
 from oda_rl import ODAClassifier, storage
 from oda_rl._schema import anything
@@ -26,27 +27,6 @@ def save(path):
 
 def load(path, kind="Thing", schema=anything):
     return storage.load(path, kind, schema)
-
-
-def rewritten(path, change):
-    """The file with its entries, a dict of bytes, changed."""
-    with zipfile.ZipFile(path) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    entries = change(entries) or entries
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in entries.items():
-            archive.writestr(name, content)
-    return path
-
-
-def with_header(path, change):
-    """The file with its header, as JSON makes it, changed."""
-
-    def edit(entries):
-        header = json.loads(entries["header.json"])
-        entries["header.json"] = json.dumps(change(header)).encode()
-
-    return rewritten(path, edit)
 
 
 def test_round_trip(tmp_path):

@@ -94,6 +94,7 @@ def test_a_wavelet_map_says_what_is_wrong(images):
         "mode must be one of": WaveletPyramid(mode="around"),
         "level must be at least 0, got -1": WaveletPyramid(level=-1),
         "level=7 halves the resolution too often": WaveletPyramid(level=7),
+        "level=1000000000000 halves": WaveletPyramid(level=10**12),
         r"shape=\(8, 9\) with 1 channel\(s\) makes 72 features, the data have 64": WaveletPyramid(
             (8, 9)
         ),

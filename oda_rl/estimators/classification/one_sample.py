@@ -16,6 +16,7 @@ ONE = np.ones(1)
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.estimator import ODAClassifier
     from oda_rl.estimators.classification.session import ClassSession
+    from oda_rl.estimators.session import Run
 
 
 def learn_one_sample(estimator: "ODAClassifier", X: Any, y: Any) -> bool:
@@ -61,22 +62,27 @@ def learn_one_sample(estimator: "ODAClassifier", X: Any, y: Any) -> bool:
     return True
 
 
+def _is_plain(session: "ClassSession", run: "Run") -> bool:
+    """Whether one more sample of a run's class changes nothing but densities."""
+    return (
+        run.annealer is not None
+        and not run.annealer.is_measuring
+        and session.settings.mode == "conditional"
+        and session.settings.fine_tune is None
+        and session.local is None
+        and session.n_measured + 1 < session.rescale_at
+    )
+
+
 def observe_one(session: "ClassSession", sample: Array, label: Labels, weight: Array) -> bool:
     """Learn from one sample (1, n_features), the number of its class (1,) and its weight (1,).
 
     Returns whether it was, which is so once its class has warmed up, where only densities are learned
     and features are not scaled anew. The codebook of all classes is brought up to date in place.
     """
-    settings, run = session.settings, session.runs[label.item()]
+    run = session.runs[label.item()]
     annealer = run.annealer
-    if (
-        annealer is None
-        or annealer.is_measuring
-        or settings.mode != "conditional"
-        or settings.fine_tune is not None
-        or session.local is not None
-        or session.n_measured + 1 >= session.rescale_at
-    ):
+    if annealer is None or not _is_plain(session, run):
         return False
     again = not annealer.done and run.rehearses
     run.start_clock()
@@ -85,11 +91,23 @@ def observe_one(session: "ClassSession", sample: Array, label: Labels, weight: A
         run.buffer_weight = np.concatenate([weight, run.buffer_weight])
     if session.live is None:
         session.fixed = None
-    book, live = session.book(), session.live
+    _learn(session, run, sample, label, weight, again)
+    session.n_seen += 1
+    session.n_measured += 1
+    run.stop_clock()
+    return True
+
+
+def _learn(
+    session: "ClassSession", run: "Run", sample: Array, label: Labels, weight: Array, again: bool
+) -> None:
+    """Learn one sample, and `again` some of before; end a temperature if it is time."""
+    book, live, annealer = session.book(), session.live, run.annealer
     assert live is not None
+    assert annealer is not None
     cells, moments, choice = annealer.codebook, session.moments, session.choice
     n_rows = 1 + REHEARSALS if again else 1
-    rows, row_weight = np.empty((n_rows, session.n_features)), np.empty(n_rows)
+    rows, row_weight = np.empty((n_rows, sample.shape[1])), np.empty(n_rows)
     used, annealer.n, annealer.distortion, has_ended, session.shared_width = learn_one(
         cells.divergence.kind,
         sample,
@@ -119,12 +137,8 @@ def observe_one(session: "ClassSession", sample: Array, label: Labels, weight: A
         book.weights,
         book.widths,
     )
-    session.n_seen += 1
-    session.n_measured += 1
     run.n_seen += 1
     annealer.n_samples_seen += used
     if has_ended:
         run.end_level(rows[used:], row_weight[used:])
         session.fixed = None
-    run.stop_clock()
-    return True

@@ -16,6 +16,18 @@ from oda_rl.estimators.tree.session import TreeSession, layers_schema, session_s
 from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
 
 
+def _units_schema(around: Any, sizes: Sizes) -> Schema:
+    sizes.setdefault("C", 1)
+    if around["estimator"][0] == "regressor":
+        return {"mean": "float[m]", "deviation": "float[m] in (0, inf)", "flat": may_be_flat}
+    sizes["m"] = 1
+    return None
+
+
+def _waiting_schema(around: Any, sizes: Sizes) -> Schema:
+    return maybe({"data": data_schema(around["estimator"][0]), "rng": GENERATOR})
+
+
 class StoredTree(TreeEstimator):
     """A `MultiResolutionODA` that is written to a file, and read."""
 
@@ -47,16 +59,6 @@ class StoredTree(TreeEstimator):
         def estimator(around: Any, sizes: Sizes) -> Schema:
             return (set(KINDS), declared(KINDS[around["estimator"][0]])["parameters"])
 
-        def units(around: Any, sizes: Sizes) -> Schema:
-            sizes.setdefault("C", 1)
-            if around["estimator"][0] == "regressor":
-                return {"mean": "float[m]", "deviation": "float[m] in (0, inf)", "flat": may_be_flat}
-            sizes["m"] = 1
-            return None
-
-        def waiting(around: Any, sizes: Sizes) -> Schema:
-            return maybe({"data": data_schema(around["estimator"][0]), "rng": GENERATOR})
-
         def settings(around: Any) -> TreeSettings:
             model = restored(cls, {**around, "form": {}}, estimator=_template_of(around))
             found: TreeSettings = model._settings(begin=True)
@@ -78,8 +80,8 @@ class StoredTree(TreeEstimator):
             "has_resolutions": "bool",
             "n_samples_seen": "count",
             "labels": maybe("count[samples]"),
-            "units": units,
-            "waiting": waiting,
+            "units": _units_schema,
+            "waiting": _waiting_schema,
             "session": session,
             "watch": watch,
         }
