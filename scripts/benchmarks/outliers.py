@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
 
 from common.arguments import Count, Positive
 from common.measuring import interquartile_mean
@@ -71,7 +72,7 @@ def run_once(args: Outliers, env_id: str, name: str, at: int, seed: int) -> floa
     """The mean return of the policy at the end."""
     env = Glitch(gym.make(env_id), *GLITCHES[name], at)
     model = getattr(agents, args.algorithm)(env=env, seed=seed).learn(args.total_timesteps)
-    judge = gym.make(env_id)
+    judge = Monitor(gym.make(env_id))
     judge.reset(seed=10_000 + seed)
     return float(np.mean(evaluate_policy(model, judge, args.episodes, deterministic=True)[0]))
 
