@@ -302,7 +302,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
         None,
         "Stepsize of the actor, in those of the critic; it moves by errors in units of their mean size. "
         "By default 1, and 0.5 if actions are continuous.",
-        "[0, inf]",
+        "[0, 1000]",
         group="The actor",
     )
 

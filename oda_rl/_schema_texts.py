@@ -99,6 +99,8 @@ def check_text(text: str, value: Any, sizes: Sizes, place: str) -> None:
         _check_form(text, form, value, sizes, place)
     elif type(value) not in TYPES[form.kind]:
         refuse(place, value, text)
+    elif form.kind == "float" and type(value) is int and abs(value) > 2**63:
+        refuse(place, value, text)  # compiled code has no such whole numbers
     if form.kind in NUMBERS and not isinstance(value, Told):
         _check_numbers(text, form, value, sizes, place)
     if form.name is not None:

@@ -188,7 +188,7 @@ class ProgramLearner:
             "known": known,
             "told": "text",
             "codevectors": "float[K, obs]",
-            "scale": "float[obs] in (0, inf]",
+            "scale": "float[obs] in [1e-60, inf]",
             "values": f"float[K, {n_values}]",
             "slopes": f"float[K, {n_values}, S]",
             "low": "float[obs] in [-inf, inf]",

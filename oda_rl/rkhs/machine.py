@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 CAPACITY = 64
 # Records are put together when they come in more pieces, and thinned out when there are more.
 MOST_CHUNKS, MOST_RECORDS = 1000, 50_000
+# No dictionary is as large, and compiled code has no larger numbers.
+MOST_POINTS = 2**62
 # Of a file: values that a hyperparameter can have, and how far an inverse may be off.
 MOST_VALUES, WORST_RESIDUAL = 100_000, 0.01
 
@@ -85,7 +87,7 @@ class KernelMachine:
             float(rules.move_probability),
             float(rules.slowing),
             int(rules.batch_size),
-            int(rules.max_points),
+            min(int(rules.max_points), MOST_POINTS),
             rules.transfer == "project",
         )
         self.counters = np.zeros(sgd.N_COUNTERS, dtype=np.int64)
