@@ -58,7 +58,7 @@ def choose_clusters(
     if len(first) == 0:
         return 1
     counts = np.array(sorted(first))
-    begin = np.array([first[k] for k in counts], dtype=np.float64)
+    begin = np.array([first[k] for k in counts])
     end = np.append(begin[1:], min(begin[-1], max(critical, 1e-300)))
     score = np.log(begin / end) * np.sqrt(np.log(counts))
     most = min(max_clusters, max(2, int(np.sqrt(n_samples / 2))))

@@ -14,6 +14,7 @@ from oda_rl.codebook.association import assign
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
 from oda_rl.density import box_around, histogram, log_density
 from oda_rl.estimators.base import Estimator
+from oda_rl.estimators.feature_scaling import UnitsMixin
 from oda_rl.estimators.parameters import FORM
 from oda_rl.estimators.targets import check_data
 
@@ -39,13 +40,14 @@ class PartitionJudge(NamedTuple):
         return self._asdict()
 
 
-class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):
+class CodebookEstimator(
+    UnitsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator
+):
     """A clusterer with `codevectors_`, `weights_`, `spreads_` and a parameter `divergence`."""
 
     codevectors_: Array
     weights_: Array
     spreads_: Array
-    scale_: Array | None = None
     inertia_: float
     max_codevectors: int
 
@@ -223,13 +225,6 @@ class CodebookEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
     def _cells(self, samples: Array) -> NDArray[np.int64]:
         return self._assign(samples)[0]
-
-    def _scaled(self, points: Array) -> Array:
-        """Samples or codevectors in the units in which divergences are taken."""
-        return points if self.scale_ is None else np.asarray(points / self.scale_)
-
-    def _unscaled(self, codevectors: Array) -> Array:
-        return codevectors if self.scale_ is None else np.asarray(codevectors * self.scale_)
 
     def _check_weighted(
         self, X: ArrayLike, sample_weight: ArrayLike | None, reset: bool

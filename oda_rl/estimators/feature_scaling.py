@@ -2,7 +2,7 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Affine maps of the features in which divergences are taken, learned from data or from a stream."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -224,6 +224,25 @@ def chosen_scale(given: ArrayLike | str | None, samples: Array, weight: Array) -
     if found is None:
         warn_of_scales(samples, RESCALE)
     return found
+
+
+class UnitsMixin:
+    """An estimator that takes features in units: X / `scale_`, or as they are if it is None."""
+
+    scale: Any
+    scale_: Array | None = None
+
+    def _scaled(self, points: Array) -> Array:
+        """Samples or codevectors in the units in which distances are taken."""
+        return points if self.scale_ is None else np.asarray(points / self.scale_)
+
+    def _unscaled(self, points: Array) -> Array:
+        return points if self.scale_ is None else np.asarray(points * self.scale_)
+
+    @property
+    def _given_scale(self) -> Any:
+        """The parameter if it is numbers; None if it is a rule, which asks for samples."""
+        return None if isinstance(self.scale, str) else self.scale
 
 
 def _neighbours_agree(samples: Array, labels: Labels) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, VARIANTS, check_variant, learn
-from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling, chosen_scale
+from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling, UnitsMixin, chosen_scale
 from oda_rl.estimators.parameters import SCALES, choice, declared
 from oda_rl.estimators.targets import Data, make_place
 
@@ -21,7 +21,7 @@ STATE = ("_location", "_labels", "_count", "n_samples_seen_", "scale_")
 
 
 @dataclass(eq=False, repr=False)
-class LVQ(CodebookClassifier):
+class LVQ(UnitsMixin, CodebookClassifier):
     """Learning vector quantization: codevectors with classes, K given, moved by one sample at a time.
 
     The nearest codevector decides. The result depends on where the codevectors start.
@@ -102,7 +102,6 @@ class LVQ(CodebookClassifier):
     random_state: Any = None
 
     n_samples_seen_: int = field(init=False)
-    scale_: Array | None = field(init=False)
     _location: Array = field(init=False)
     _labels: Labels = field(init=False)
 
@@ -121,8 +120,7 @@ class LVQ(CodebookClassifier):
         self._publish()
 
     def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
-        scale = None if isinstance(self.scale, str) else self.scale
-        data = self._begin(data, scale) if first else self._scaled(data)
+        data = self._begin(data, self._given_scale) if first else self._in_units(data)
         for place in [] if first else new:
             self._labels = make_place(self._labels, place)
         for t, c in enumerate(data.targets):
@@ -165,14 +163,13 @@ class LVQ(CodebookClassifier):
     def _is_random(self) -> bool:
         return isinstance(self.init, str)
 
-    def _scaled(self, data: Data) -> Data:
-        """Data in the units in which divergences are taken."""
-        return data if self.scale_ is None else data._replace(samples=data.samples / self.scale_)
+    def _in_units(self, data: Data) -> Data:
+        return data._replace(samples=self._scaled(data.samples))
 
     def _begin(self, data: Data, scale: ArrayLike | str | None) -> Data:
         """Given codevectors, or none; returns the data, scaled, numbered with the classes of both."""
         self.scale_ = chosen_scale(scale, data.samples, data.weight)
-        data = self._scaled(data)
+        data = self._in_units(data)
         d = data.samples.shape[1]
         self._location = np.empty((d, 0))
         self._labels = np.empty(0, dtype=np.int64)
@@ -188,7 +185,7 @@ class LVQ(CodebookClassifier):
         targets = self.classes_[data.targets]
         self.classes_ = np.unique(np.concatenate([self.classes_, labels]))
         for mu, c in zip(codevectors, np.searchsorted(self.classes_, labels), strict=True):
-            self._append(mu[None] if self.scale_ is None else mu[None] / self.scale_, int(c))
+            self._append(self._scaled(mu[None]), int(c))
         return data._replace(targets=np.searchsorted(self.classes_, targets).astype(np.int64))
 
     def _append(self, codevectors: Array, c: int) -> None:

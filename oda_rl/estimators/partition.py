@@ -307,7 +307,7 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self._run, self._levels_counted = Run(settings, n_features, rng), -1
         self._run.keep_identities()
         self._run.only_effective = self.bifurcation != "literal"
-        scale = None if isinstance(self.scale, str) else self.scale
+        scale = self._given_scale
         self._use_scale(None if scale is None else check_scale(scale, n_features))
 
     def _choose_scale(self, data: Data) -> None:

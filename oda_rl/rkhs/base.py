@@ -11,7 +11,7 @@ from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Either, Schema, Sizes
 from oda_rl._validation import LARGEST, SMALLEST_DEVIATION, check_size, check_weights
 from oda_rl.estimators.base import Stored
-from oda_rl.estimators.feature_scaling import chosen_scale
+from oda_rl.estimators.feature_scaling import UnitsMixin, chosen_scale
 from oda_rl.estimators.parameters import POSITIVE, SCALES, choice, declared
 from oda_rl.rkhs.functional_sgd import FIRST_STATE
 from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
@@ -20,7 +20,7 @@ from oda_rl.storage import PathOrFile
 
 
 @dataclass(eq=False, repr=False)
-class KernelSGD(Stored):
+class KernelSGD(UnitsMixin, Stored):
     """A function in a reproducing kernel Hilbert space that learns from samples.
 
     The fields are the parameters that `KernelSGDClassifier` explains.
@@ -49,7 +49,6 @@ class KernelSGD(Stored):
     random_state: Any = None
 
     losses: ClassVar[dict[str, int]]
-    scale_ = cast("Array | None", None)  # no parameter either
     # Whether targets are classes; what `_outputs_state` gives
     _by_classes: ClassVar[bool] = False
     _learned: ClassVar[str] = "dictionary_"
@@ -110,8 +109,7 @@ class KernelSGD(Stored):
         check_size(samples, "X")
         weight = self._weights_of(samples, sample_weight)
         if first:
-            given = None if isinstance(self.scale, str) else self.scale
-            self.scale_ = chosen_scale(given, samples, weight)
+            self.scale_ = chosen_scale(self._given_scale, samples, weight)
         n_outputs = self._extend(targets[:0], classes)
         for part in self._pieces(targets):
             n_outputs = self._extend(targets[part], None)
@@ -142,7 +140,7 @@ class KernelSGD(Stored):
                 f"the function has grown out of all bounds: stepsize={self.stepsize} must be lower, or "
                 "sample_weight; fit begins anew."
             )
-        self.dictionary_ = machine.points if self.scale_ is None else machine.points * self.scale_
+        self.dictionary_ = self._unscaled(machine.points)
         self.dual_coef_ = machine.weights
         self.n_points_ = machine.n_points
         self.bandwidth_ = machine.value_of("bandwidth")
@@ -150,10 +148,6 @@ class KernelSGD(Stored):
         self.regularization_ = machine.value_of("regularization")
         self.n_samples_seen_ = machine.n_samples_seen
         return self
-
-    def _scaled(self, samples: Array) -> Array:
-        """Samples in the units in which the kernel is taken."""
-        return samples if self.scale_ is None else np.asarray(samples / self.scale_)
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def test_a_single_cell_is_logistic_regression():
     local.fit(Data(X, y, np.ones(len(y))), 1, 1.0)
     z = local.run.scaling.standardise(local.ranks(X))
     twin = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(z, y)
-    np.testing.assert_allclose(np.exp(local.log_proba(X)), twin.predict_proba(z), atol=1e-4)
+    np.testing.assert_allclose(np.exp(local.view.log_proba(X)), twin.predict_proba(z), atol=1e-4)
 
 
 def test_logits_are_mixed_in_where_they_help():

@@ -42,14 +42,10 @@ class ClassJudge(NamedTuple):
     @classmethod
     def of(cls, session: "ClassSession") -> "ClassJudge":
         """That of a session which has warmed up, as it stands."""
-        found = session.book()
-        if session.live is None:
-            session.fixed = None
-            found = session.book()
-        assert session.live is not None
+        found, live = session.live_book()
         parts: Any = (part.copy(order="A") for part in found)
         book = ClassBook(*parts)
-        own = session.shared_width, session.live.single.copy()
+        own = session.shared_width, live.single.copy()
         view = None if session.local is None else session.local.view
         local = None if view is None else view.frozen()
         return cls(book, session.scaling, session.counts.copy(), *own, local)

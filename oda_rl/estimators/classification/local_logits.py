@@ -219,11 +219,6 @@ class LocalLogits:
         assert self.ranks is not None
         return LogitView(self.ranks, self.run.predictor, self.density, self.logits)
 
-    def log_proba(self, samples: Array) -> Array:
-        """Logarithms of the probabilities (n_samples, n_classes) that the logits give."""
-        assert self.view is not None
-        return self.view.log_proba(samples)
-
     # -- all samples at hand ---------------------------------------------------------------------
 
     def fit(self, data: Data, cells: int, penalty: float) -> None:

@@ -89,8 +89,6 @@ def observe_one(session: "ClassSession", sample: Array, label: Labels, weight: A
     if again and len(run.buffer) < REHEARSED:  # what is at the front makes space
         run.buffer = np.concatenate([sample, run.buffer])
         run.buffer_weight = np.concatenate([weight, run.buffer_weight])
-    if session.live is None:
-        session.fixed = None
     _learn(session, run, sample, label, weight, again)
     session.n_seen += 1
     session.n_measured += 1
@@ -102,8 +100,7 @@ def _learn(
     session: "ClassSession", run: "Run", sample: Array, label: Labels, weight: Array, again: bool
 ) -> None:
     """Learn one sample, and `again` some of before; end a temperature if it is time."""
-    book, live, annealer = session.book(), session.live, run.annealer
-    assert live is not None
+    (book, live), annealer = session.live_book(), run.annealer
     assert annealer is not None
     cells, moments, choice = annealer.codebook, session.moments, session.choice
     n_rows = 1 + REHEARSALS if again else 1

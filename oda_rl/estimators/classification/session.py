@@ -275,6 +275,14 @@ class ClassSession:
             self.fixed = book_of_session(self)
         return self.fixed
 
+    def live_book(self) -> tuple[ClassBook, LiveCells]:
+        """The same as it follows the cells behind it, and these."""
+        if self.live is None:  # a fit or a file has made the book
+            self.fixed = None
+        book = self.book()
+        assert self.live is not None
+        return book, self.live
+
     def __getstate__(self) -> dict[str, Any]:
         # The book has views of the live cells, which copies have not: they are made anew.
         return vars(self) | {"live": None}
