@@ -129,8 +129,10 @@ class TwoTimescaleLearner(ActingLearner):
         if self._storage and ratio != 1.0:
             sizes = self.sizes
             rates = slice(sizes.n_rows + sizes.n_actions, sizes.n_rows + 2 * sizes.n_actions)
-            self._storage.branches.payload[:, rates] *= ratio
-            self.numbers.figures[names.COMMON_RATE] *= ratio
+            held = self._storage.branches.payload[:, rates]
+            np.minimum(held * ratio, 1.0, out=held)  # those of the least rate may have been above it
+            common = self.numbers.figures[names.COMMON_RATE] * ratio
+            self.numbers.figures[names.COMMON_RATE] = min(common, 1.0)
 
     def command(self, env: int) -> Array:
         """What was chosen for environment `env`, as a compiled environment takes it, in its units."""

@@ -1,5 +1,6 @@
 """What a model file holds of a learner with a codebook (see `oda_rl._schema`)."""
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -58,6 +59,12 @@ def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
         expect(right, "living", "are not those that are alive", "each of them once")
 
 
+def _rows(fields: Mapping[str, tuple[int, str]], payload: Any) -> dict[str, Any]:
+    """The rows of a payload by the names of its fields."""
+    ends = np.cumsum([n for n, _ in fields.values()])
+    return dict(zip(fields, np.split(payload, ends[:-1]), strict=True))
+
+
 class _Room(NamedTuple):
     """What there is room for, and the schemas and rules that follow from it."""
 
@@ -94,6 +101,23 @@ class _Room(NamedTuple):
         k, n, room, most = sizes.get("K", 0), sizes["N"], self.arrays.capacity, self.arrays.max_cells
         expect(k <= room, "slow/codebook/weight", f"is of {k} cells", f"{room}, twice max_cells")
         expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")
+
+    def learns(self, state: Any, sizes: Sizes) -> None:
+        """Visits and stepsizes are such as learning leaves them, and only what anneals pauses."""
+        cells = state["slow"].get("codebook", state["slow"])
+        rows = _rows(self.arrays.payload, cells.get("payload", np.empty((0, 0))))
+        right = all(bool(np.all(rows[name] >= 0.0)) for name in ("visits", "rate", "density"))
+        right = right and bool(np.all(rows["rate"] <= 1.0))
+        right = right and 0.0 <= state["figures"][names.COMMON_RATE] <= 1.0
+        place = f"slow/{'' if self.n_states else 'codebook/'}payload"
+        expect(
+            right, place, "has visits or stepsizes that cannot be", "no less than 0, stepsizes up to 1"
+        )
+        done = int(state["counters"][names.LEVEL_DONE])
+        anneals = state["warm_up"]["is_known"] and not self.n_states
+        right = done == 0 or (anneals and done == names.FINISHED)
+        right = right or (anneals and done == names.VISITED and self.arrays.n_coordinates > 0)
+        expect(right, "counters", f"have the pause {done}", "0, or one that the agent makes")
 
     def leads(self, state: Any, sizes: Sizes) -> None:
         """What a pair of a table led to is a state, or the end."""
@@ -148,5 +172,5 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         "tally": f"count[{names.N_TALLY}]",
     }
     n_rows = sum(size for size, _ in arrays.payload.values())
-    whole = Rules(entries, room.fits, room.leads, room.remembers)
+    whole = Rules(entries, room.fits, room.learns, room.leads, room.remembers)
     return Sized(whole, n=arrays.n_features, labels=arrays.n_labels, P=n_rows)

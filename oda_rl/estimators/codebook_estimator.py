@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from oda_rl._schema import Rules, some
+from oda_rl._schema import Rules, Sizes, expect, some
 from oda_rl._types import Array
 from oda_rl._validation import RESCALE, numbers_of, warn_of_scales
 from oda_rl.codebook.association import assign
@@ -18,10 +18,16 @@ from oda_rl.estimators.feature_scaling import UnitsMixin
 from oda_rl.estimators.parameters import FORM
 from oda_rl.estimators.targets import check_data
 
+
+def _some_weight(weights: Array, sizes: Sizes) -> None:
+    """Not all cells are empty."""
+    expect(weights.sum() > 0.0, "", "sum to 0", "weights of which one is positive")
+
+
 # What `CodebookEstimator._get_state` calls "fitted".
 FITTED = {
     "codevectors_": Rules("float[K, d]", some),
-    "weights_": "float[K] in [0, inf)",
+    "weights_": Rules("float[K] in [0, inf)", _some_weight),
     "spreads_": "float[K, d] in [0, inf)",
     "labels_?": "int[samples] in [0, K)",
     "inertia_?": "float in [0, inf)",

@@ -159,9 +159,11 @@ def _answers(model: Any) -> list[Any]:
         places = {each: i for i, each in enumerate(model.classes_.tolist())}
         found = [places.get(each, -1) for each in found.tolist()]  # rejected samples have no class
     parts = [found]
-    for name in ("predict_proba", "transform", "decision_function", "score_samples"):
+    for name in ("predict_proba", "transform", "decision_function"):
         if hasattr(model, name):
             parts.append(getattr(model, name)(X[:50]))
+    if hasattr(model, "score_samples"):  # minus infinity in a cell without any weight
+        parts.append(np.maximum(model.score_samples(X[:50]), np.finfo(np.float64).min))
     return parts
 
 
