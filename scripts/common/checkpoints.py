@@ -1,6 +1,7 @@
 """Checkpoints of a training: model, callbacks and curves, whole or not at all, the last two of them."""
 
 import signal
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,6 +157,7 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
     """
 
     def __init__(self, folder: Path, begin: int | None, say: Callable[[str], None]) -> None:
+        threading.excepthook = _tell_others  # for good: the thread ends after its error is known
         self.writer = SummaryWriter(log_dir=str(folder), purge_step=begin)
         self._is_closed = False
         self._say = say
@@ -175,6 +177,12 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
         except OSError as error:
             self._is_closed = True
             self._say(f"TensorBoard is left out from here on: {error.strerror or error}.")
+
+
+def _tell_others(error: threading.ExceptHookArgs, hook: Any = threading.excepthook) -> None:
+    """Print the error of a thread, but for TensorBoard's: the next figure raises that again."""
+    if not type(error.thread).__module__.startswith("tensorboard."):
+        hook(error)
 
 
 @contextmanager

@@ -1,10 +1,12 @@
 """Trainings that are killed, stopped, or cannot write."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -99,6 +101,28 @@ def test_a_full_disk_costs_the_curves_and_not_the_model(made, run, tmp_path, mon
     assert "TensorBoard is left out from here on: No space left on device" in output
     assert "No checkpoint was written, No space left on device" in output
     assert len(list(tmp_path.rglob("model.npz"))) == 1
+
+
+def test_a_board_that_may_not_grow_is_left_out_with_one_line(module, tmp_path, monkeypatch):
+    threads, told = [], []
+    monkeypatch.setattr(threading, "excepthook", lambda error: threads.append(error.thread))
+    checkpoints = module("common.checkpoints")
+    monkeypatch.setattr(checkpoints._tell_others, "__defaults__", (threading.excepthook,))
+    board = checkpoints.SteadyTensorBoard(tmp_path, None, told.append)
+    board.writer.flush()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        board.write({"reward": 1.0}, {"reward": None}, 1)
+        board.write({"reward": 1.0}, {"reward": None}, 2)
+        board.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    other = threading.Thread(target=lambda: 1 / 0)
+    other.start()
+    other.join()
+    assert told == ["TensorBoard is left out from here on: File too large."]
+    assert threads == [other]
 
 
 def test_what_the_environment_raises_is_told_and_the_model_kept(made, run, tmp_path, monkeypatch):
