@@ -20,6 +20,7 @@ anew when one of them is replaced. It must never be copied along with them, pick
 file: an object that holds one leaves it out of `__getstate__`, and makes it again.
 """
 
+from functools import cache
 from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
@@ -60,25 +61,24 @@ def slots(group: Any) -> NDArray[np.int64]:
 
     Raises a TypeError if an array is not what its field says, or not C-contiguous.
     """
-    table = np.zeros((len(group), WIDTH), dtype=np.int64)
-    for row, name, array, declared in zip(
-        table, group._fields, group, _array_types(type(group)), strict=True
-    ):
-        dtype = np.dtype(str(declared.dtype).replace("boolean", "bool"))
-        if array.dtype != dtype or array.ndim != declared.ndim or not array.flags.c_contiguous:
+    numbers: list[int] = []
+    own: Any = type(group)
+    declared = _array_types(own), _dtypes(own)
+    for name, array, kind, dtype in zip(group._fields, group, *declared, strict=True):
+        if array.dtype != dtype or array.ndim != kind.ndim or not array.flags.c_contiguous:
             raise TypeError(
-                f"{type(group).__name__}.{name} must be a C-contiguous {declared.ndim}-dimensional "
+                f"{type(group).__name__}.{name} must be a C-contiguous {kind.ndim}-dimensional "
                 f"array of {dtype}, got {array.ndim} dimensions of {array.dtype}."
             )
-        row[0] = array.__array_interface__["data"][0]
-        row[1 : 1 + array.ndim] = array.shape
-    return table.ravel()
+        unused = (0,) * (WIDTH - 1 - array.ndim)
+        numbers += (array.__array_interface__["data"][0], *array.shape, *unused)
+    return np.array(numbers, dtype=np.int64)
 
 
 class _Group(types.Type):
     """A named tuple of a table, as numba knows it: a pointer to its slots."""
 
-    def __init__(self, group: type[Any]) -> None:
+    def __init__(self, group: Any) -> None:
         self.arrays = dict(zip(group._fields, _array_types(group), strict=True))
         super().__init__(name=f"{group.__module__}.{group.__name__}")
 
@@ -143,10 +143,17 @@ def make_opener(group: type[Any], first: int) -> Any:
     return opener
 
 
-def _array_types(group: type[Any]) -> list[Any]:
+@cache
+def _array_types(group: Any) -> list[Any]:
     hints = get_type_hints(group, include_extras=True)
     found = []
     for name in group._fields:
         dtype, n_dimensions = hints[name].__metadata__[0]
         found.append(types.Array(dtype, n_dimensions, "C"))
     return found
+
+
+@cache
+def _dtypes(group: Any) -> list[Any]:
+    """What NumPy calls the kinds of numbers in the arrays of a named tuple."""
+    return [np.dtype(str(kind.dtype).replace("boolean", "bool")) for kind in _array_types(group)]

@@ -1,13 +1,14 @@
 """Streams that change: when samples cost more than they did, learning begins anew from the latest."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from oda_rl._packed import packed, unpacked
 from oda_rl._schema import Schema, maybe
-from oda_rl._types import Array
+from oda_rl._types import Array, Labels
 from oda_rl.estimators.progress import tell
 from oda_rl.estimators.targets import Data, Latest, data_schema
 
@@ -22,6 +23,13 @@ CONFIDENCE = 1e-4
 AGAIN = (256, 512, 1024)
 # Samples that are kept to begin anew from.
 RECENT = 1024
+
+
+@lru_cache(maxsize=1)  # most windows of a long stream are of the same length
+def _cuts(n: int) -> tuple[Labels, Labels, Array]:
+    """Where to cut a window of n losses: numbers before and after, and half their harmonic means."""
+    cuts = np.arange(SHORTEST, n - SHORTEST + 1, STEP)
+    return cuts, n - cuts, 1.0 / (1.0 / cuts + 1.0 / (n - cuts))
 
 
 class DriftPoint(NamedTuple):
@@ -45,12 +53,12 @@ def find_cut(losses: Array) -> tuple[int, float, float]:
     with adaptive windowing", SIAM Data Mining 2007, section 3.2.)
     """
     n = len(losses)
-    cuts = np.arange(SHORTEST, n - SHORTEST + 1, STEP)
+    cuts, rest, harmonic = _cuts(n)
     if len(cuts) == 0:
         return 0, 0.0, 0.0
     total = np.cumsum(losses)
-    before, after = total[cuts - 1] / cuts, (total[-1] - total[cuts - 1]) / (n - cuts)
-    harmonic = 1.0 / (1.0 / cuts + 1.0 / (n - cuts))
+    left = total[cuts - 1]
+    before, after = left / cuts, (total[-1] - left) / rest
     sure = np.log(2.0 * n / CONFIDENCE)
     bound = np.sqrt(2.0 / harmonic * losses.var() * sure) + 2.0 / (3.0 * harmonic) * sure
     excess = np.abs(after - before) - bound

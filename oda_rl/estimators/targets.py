@@ -13,6 +13,9 @@ from oda_rl._types import Array, Labels
 from oda_rl._validation import LARGEST, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
+# What kernels read.
+FLOAT = np.dtype(np.float64)
+
 
 def data_schema(kind: str, n: str = "waiting") -> dict[str, str]:
     """What a file may hold of n `Data` with d features, of a classifier, regressor or clusterer."""
@@ -63,13 +66,13 @@ class Latest:
             own[self.held : stop] = new
         self.held = stop
 
-    def add_one(self, sample: Array, target: NDArray[Any], weight: Array) -> None:
-        """Take a single sample in: as `add`, without slices."""
+    def add_one(self, sample: Array, target: int, weight: float) -> None:
+        """Take a single sample (1, n_features) in, and a class: as `add`, without slices."""
         data, held = self._data, self.held
         if data is None or held == len(data.weight):
-            self.add(Data(sample, target, weight))
+            self.add(Data(sample, np.array([target]), np.array([weight])))
             return
-        data.samples[held], data.targets[held], data.weight[held] = sample[0], target[0], weight[0]
+        data.samples[held], data.targets[held], data.weight[held] = sample, target, weight
         self.held = held + 1
 
     def last(self, n: int) -> Any:
@@ -142,6 +145,8 @@ def check_samples(estimator: Any, divergence: Divergence, X: ArrayLike, *, reset
     features there must be. Raises a ValueError if X, which is never changed, is no matrix of finite
     numbers in the domain of the divergence, or has another number of features.
     """
+    if not reset and is_one_sample(estimator, divergence, X):
+        return X  # type: ignore[return-value]
     if not reset and _is_as_before(estimator, X):
         return _readable(np.asarray(X), divergence)
     # The divergence finds NaN itself, and scikit-learn's checks take longer than a small codebook.
@@ -198,12 +203,19 @@ def check_data(
     return data if used.all() else data.take(used)
 
 
-def is_one_sample(estimator: Any, divergence: Divergence, X: ArrayLike) -> bool:
+def is_one_sample(estimator: Any, divergence: Divergence, X: Any) -> bool:
     """Whether X is a single sample that needs no more checks: plain, and in the domain."""
-    if not (_is_as_before(estimator, X) and len(X) == 1):  # type: ignore[arg-type]
+    told = estimator.__dict__
+    if type(X) is not np.ndarray or X.shape != (1, told.get("n_features_in_")):
         return False
-    array = np.asarray(X)
-    return array.flags.writeable and divergence.contains(array)
+    flags = X.flags
+    return (
+        X.dtype == FLOAT
+        and flags.c_contiguous
+        and flags.writeable
+        and "feature_names_in_" not in told
+        and divergence.contains(X)
+    )
 
 
 def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:

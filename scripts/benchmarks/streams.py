@@ -12,11 +12,13 @@ from rich.console import Console
 
 from common.arguments import Count
 from common.tables import show_table
-from oda_rl import MultiResolutionODA, ODAClassifier
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.streaming import Stream
 
 # Samples before and after the concept of a stream changes, and how many of the last are a column.
 BEFORE, LAST = 5000, 2000
+# Parts of a stream of which the quickest counts where samples are timed one by one.
+BLOCKS = 10
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Streams:
     """Samples of a stream, at most."""
     seed: int = 0
     """Of the learners and of the streams that are made."""
+    only_single: bool = False
+    """Only what one sample costs as an array; needs no river."""
 
 
 class Result(NamedTuple):
@@ -124,8 +128,49 @@ def measure(model: Any, stream: Iterator[tuple[dict[str, Any], Any]], n: int) ->
     return Result(float(np.mean(right)), float(np.mean(right[-LAST:])), spent, len(pickle.dumps(model)))
 
 
+def microseconds(model: Any, rows: list[Any], targets: list[Any], predicted: bool) -> float:
+    """CPU time of a sample learned by itself, the least of blocks; `predicted` just before, or not."""
+    size, spent = len(rows) // BLOCKS, []
+    for start in range(0, size * BLOCKS, size):
+        begun = process_time()
+        for row, target in zip(rows[start : start + size], targets[start:], strict=False):
+            if predicted:
+                model.predict(row)
+            model.partial_fit(row, *target)
+        spent.append(1e6 * (process_time() - begun) / size)
+    return min(spent)
+
+
+def show_single(console: Console, seed: int) -> None:
+    """What a sample of eight features costs as an array, after `BEFORE` others."""
+    rng = np.random.default_rng(seed)
+    samples = rng.normal(size=(2 * BEFORE, 8))
+    classes = (samples[:, :4].sum(axis=1) > 0.0).astype(np.int64)
+    outputs = samples[:, 0] + np.sin(samples[:, 1])
+    kinds: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "ODAClassifier": (ODAClassifier(random_state=seed), (classes,)),
+        "  forgetting=None": (ODAClassifier(forgetting=None, random_state=seed), (classes,)),
+        "ODARegressor": (ODARegressor(random_state=seed), (outputs,)),
+        "ODAPartition": (ODAPartition(random_state=seed), ()),
+    }
+    shown = []
+    for name, (model, targets) in kinds.items():
+        model.partial_fit(samples[:BEFORE], *(target[:BEFORE] for target in targets))
+        rows = [samples[i : i + 1] for i in range(BEFORE, 2 * BEFORE)]
+        own = [tuple(target[i : i + 1] for target in targets) for i in range(BEFORE, 2 * BEFORE)]
+        half = len(rows) // 2
+        alone = microseconds(model, rows[:half], own[:half], predicted=False)
+        both = microseconds(model, rows[half:], own[half:], predicted=True)
+        shown.append([name, f"{model.n_codevectors_}", f"{alone:.1f}", f"{both:.1f}"])
+    title = f"Microseconds of CPU for one sample of 8 features as an array, after {BEFORE:,} others"
+    show_table(console, title, ("", "cells", "partial_fit", "predict and partial_fit"), shown)
+
+
 def run_streams(args: Streams, console: Console) -> int:
-    """The table of `benchmark.py streams`."""
+    """The tables of `benchmark.py streams`."""
+    if args.only_single:
+        show_single(console, args.seed)
+        return 0
     try:
         every, models = streams(args.seed), learners(args.seed)
     except ImportError:
@@ -151,6 +196,7 @@ def run_streams(args: Streams, console: Console) -> int:
     }
     for key, rows in shown.items():
         show_table(console, titles[key], ("stream", *chosen), rows)
+    show_single(console, args.seed)
     console.print(
         "ODA: ODAClassifier as it is, with local logits, without forgetting, and as a tree. HAT, ARF, "
         "softmax: river's adaptive Hoeffding tree, adaptive random forest and softmax regression."

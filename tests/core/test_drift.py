@@ -139,6 +139,21 @@ def test_one_sample_at_a_time_is_the_same_and_predictions_know_it():
     np.testing.assert_array_equal(single.predict(X), whole.predict(X))
 
 
+def test_what_is_prepared_for_one_sample_follows_new_classes_and_limits():
+    X, y = swapped(1500, 0)
+    y[800::5] = 2
+    whole, single = clone(CLASSIFIERS[0]), clone(CLASSIFIERS[0])
+    for rows in np.split(np.arange(1500), [700, 1100]):
+        for model in (whole, single):
+            model.max_codevectors += 10
+        whole.partial_fit(X[rows], y[rows])
+        for i in rows:
+            single.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert len(single._session.prepared) == 3
+    np.testing.assert_allclose(whole.codevectors_, single.codevectors_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(whole.predict_proba(X), single.predict_proba(X), atol=1e-6)
+
+
 def test_copies_and_pickles_go_on_one_sample_at_a_time():
     X, y = swapped(900, 0)
     model = clone(CLASSIFIERS[0]).partial_fit(X[:600], y[:600])

@@ -23,8 +23,7 @@ from oda_rl.codebook.association import (
     decay,
     smallest,
 )
-from oda_rl.codebook.learning import anneal
-from oda_rl.estimators.feature_scaling import add_moments, scale_samples
+from oda_rl.estimators.feature_scaling import scale_samples
 
 # A share below exp(-700) of the largest is 0 in a float64.
 NO_SHARE = 700.0
@@ -97,98 +96,6 @@ def weigh_cells(live, labels, mass, counts, least, own, factor, weights, widths)
     shared = class_widths(live.k, summed, mass, counts, features, least, live.single)
     mix_widths(shared, live.single, own, factor, widths)
     return shared
-
-
-@lean_kernel
-def rehearse(buffer, weight, first, golden, rows, row_weight):
-    """Fill the rows after the first with samples of the `buffer` (n, n_features), which takes that one.
-
-    Ages are evenly spread: parts of the integers from `first` on times `golden`.
-    """
-    last = len(buffer) - 1
-    for i in range(last):
-        weight[i] = weight[i + 1]
-        for j in range(buffer.shape[1]):
-            buffer[i, j] = buffer[i + 1, j]
-    weight[last] = row_weight[0]
-    for j in range(buffer.shape[1]):
-        buffer[last, j] = rows[0, j]
-    for r in range(1, len(rows)):
-        at = last - int(((first + r - 1) * golden) % 1.0 * len(buffer))
-        row_weight[r] = weight[at]
-        for j in range(buffer.shape[1]):
-            rows[r, j] = buffer[at, j]
-
-
-@kernel
-def learn_one(
-    kind,
-    sample,
-    shift,
-    matrix,
-    label,
-    sample_weight,
-    rehearsed,
-    rows,
-    row_weight,
-    moments,
-    mass,
-    counts,
-    pace,
-    n,
-    distortion,
-    n_cells,
-    cells,
-    reference,
-    spread,
-    phase,
-    live,
-    labels,
-    least,
-    own,
-    factor,
-    weights,
-    widths,
-):
-    """Learn from one sample of a class that anneals, and bring the book of all up to date.
-
-    The `sample` (1, n_features), its class `label` and its weight (1,) add to the `moments` of features
-    and to `mass` and `counts`. Scaled by `shift` and `matrix` it is the first of `rows` (n_rows,
-    n_features), with `row_weight` (n_rows,); the others are drawn as in `Run.observe` from `rehearsed`:
-    samples, weights, and the number of the first draw. Those make space for this one. Then `anneal` has
-    all rows, and last comes `weigh_cells` with what follows `phase`. Returns (rows used, n, distortion,
-    whether a temperature or a check has ended, the width of all classes).
-    """
-    c = label[0]
-    add_moments(sample, label, sample_weight, *moments)
-    counts[c] += 1.0
-    mass[c] += sample_weight[0]
-    none, models = np.zeros(len(rows), dtype=np.int64), None
-    scale_samples(sample, shift, matrix, rows)
-    row_weight[0] = sample_weight[0]
-    if len(rows) > 1:
-        rehearse(*rehearsed, rows, row_weight)
-    used, n, distortion, finished = anneal(
-        rows,
-        none,
-        row_weight,
-        kind,
-        pace,
-        n,
-        distortion,
-        n_cells,
-        cells,
-        reference,
-        spread,
-        models,
-        phase,
-    )
-    place = live.location, live.shares, live.spreads
-    live.distortion[c] = put_cells(
-        kind, cells.location, cells.weight, spread, live.first[c], live.k[c], *place
-    )
-    shared = weigh_cells(live, labels, mass, counts, least, own, factor, weights, widths)
-    return used, n, distortion, finished, shared
 
 
 @kernel

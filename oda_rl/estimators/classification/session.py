@@ -38,6 +38,7 @@ class ClassSession:
         self.choice = Choice(factor=1.0 if settings.shared else WIDTHS[0][1])
         self.n_tried, self.trial_losses = 0, np.zeros(len(WIDTHS))
         self.live: LiveCells | None = None  # behind `fixed`, unless a fit or a file has made that
+        self.prepared: dict[int, Any] = {}  # tables of addresses, by number of class
         self.shared_width = 1.0
         self.following = Following()
         self.n_seen = 0
@@ -285,7 +286,7 @@ class ClassSession:
 
     def __getstate__(self) -> dict[str, Any]:
         # The book has views of the live cells, which copies have not: they are made anew.
-        return vars(self) | {"live": None}
+        return vars(self) | {"live": None, "prepared": {}}
 
     # -- storing ---------------------------------------------------------------------------------
 

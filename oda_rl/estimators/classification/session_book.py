@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oda_rl._types import Array, Labels
+from oda_rl._structs import Float1, Float2, Int1
+from oda_rl._types import Array
 from oda_rl.estimators.classification.book import RELATIVE_WIDTH, ClassBook, with_votes
 from oda_rl.estimators.classification.kernels import put_cells, weigh_cells
 from oda_rl.estimators.session import Run
@@ -24,13 +25,13 @@ class LiveCells(NamedTuple):
     them, and would have a width of `single[c]` by itself.
     """
 
-    location: Array
-    shares: Array
-    spreads: Array
-    k: Labels
-    first: Labels
-    distortion: Array
-    single: Array
+    location: Float2
+    shares: Float1
+    spreads: Float2
+    k: Int1
+    first: Int1
+    distortion: Float1
+    single: Float1
 
 
 def book_of_session(session: "ClassSession") -> ClassBook:
