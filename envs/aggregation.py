@@ -39,10 +39,11 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         Observations that are looked at before a new codebook begins; until then there is one state, 0.
         They tell the scale of coordinates without finite bounds; of others it is half their range. A
         partition with a `scale` of its own keeps it.
-    encoding : {"number", "one_hot", "codevector", "association"}, default="number"
+    encoding : {"number", "one_hot", "codevector", "association", "features"}, default="number"
         How a state is shown: by its number; as a vector of `max_states` zeros and a one; as the
-        codevector of its cell, in the units of the observations; or as the association probabilities
-        (eq. 6) of all cells, at their numbers.
+        codevector of its cell, in the units of the observations; as the association probabilities
+        (eq. 6) of all cells, at their numbers; or as `features` for a network, which are these
+        probabilities divided by their root mean square.
     softness : float, default=4.0
         The associations are those at so many times the temperature of the partition; 0 gives all to the
         nearest cell.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from oda_rl.envs.aggregator import Aggregator
 
-Encoding = Literal["number", "one_hot", "codevector", "association"]
+Encoding = Literal["number", "one_hot", "codevector", "association", "features"]
 
 
 class StateEncoder:
@@ -24,12 +24,13 @@ class StateEncoder:
             raise ValueError(f"softness must be a number in [0, inf), got {softness!r}.")
         self._aggregator = aggregator
         self._encoding = encoding
-        self._softness = softness if encoding == "association" else 0.0
+        self._softness = softness if encoding in ("association", "features") else 0.0
         self.space: spaces.Space = spaces.Discrete(aggregator.max_states)
         if encoding == "codevector":
             self.space = spaces.Box(-np.inf, np.inf, aggregator.space.shape, np.float32)
         elif encoding != "number":
-            self.space = spaces.Box(0.0, 1.0, (aggregator.max_states,), np.float32)
+            largest = np.sqrt(aggregator.max_states) if encoding == "features" else 1.0
+            self.space = spaces.Box(0.0, largest, (aggregator.max_states,), np.float32)
 
     def encode(self, observation: Any) -> Any:
         """The state of one observation, which is learned from."""
@@ -49,4 +50,7 @@ class StateEncoder:
             found[:] = points[shares.argmax(axis=1)].reshape(found.shape)
         else:
             np.add.at(found.T, ids, shares.T)
+        if self._encoding == "features":  # a network cannot tell small shares apart
+            most = self.space.high  # type: ignore[attr-defined]
+            np.minimum(found * (most[0] / np.linalg.norm(found, axis=1, keepdims=True)), most, out=found)
         return found

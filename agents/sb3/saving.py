@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Mapping
+from copy import copy, deepcopy
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,11 +15,15 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
 from oda_rl.agents.actions import describe_space, restore_space
+from oda_rl.agents.hyperparameters import override
 from oda_rl.agents.sb3.readable import Readable
 from oda_rl.agents.schema import model_schema
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.compiled_run import CompiledRun
+
+# What `get_parameters` tells
+PARAMETERS = ("action_space", "hyperparameters", "learner", "observation_space", "one_hot")
 
 
 class Saving(Readable):
@@ -26,9 +31,11 @@ class Saving(Readable):
 
     actions: Any
     next_actions: list[int]
+    _begin: Any
     _make_env: Any
     env_id: str | None
     one_hot: bool
+    observations: Any
     run: "CompiledRun | None"
     stored_envs: list[dict[str, Any]]
 
@@ -120,6 +127,66 @@ class Saving(Readable):
         self.stored_envs = []
         if stored and restore_all(self.env, stored) and force_reset is None:  # type: ignore[arg-type]
             self._last_obs = last_obs
+
+    def get_parameters(self) -> dict[str, Any]:
+        """All that has been learned, and of which spaces by which hyperparameters; copies.
+
+        Without the episodes under way and the environments, which a file holds besides.
+        """
+        return {
+            "action_space": describe_space(self.action_space),
+            "hyperparameters": self.config.to_dict(),
+            "learner": deepcopy(self.learner.get_state(under_way=False)),
+            "observation_space": describe_space(self.observation_space),
+            "one_hot": self.one_hot,
+        }
+
+    def set_parameters(
+        self, load_path_or_dict: Any, exact_match: bool = True, device: Any = "cpu"
+    ) -> None:
+        """Take over what another agent of this class has learned, in place of what was learned here.
+
+        Environments, steps counted and logs stay. Episodes under way go on, the first action of which is
+        chosen anew.
+
+        Parameters
+        ----------
+        load_path_or_dict : mapping, str, path or binary file
+            What `get_parameters` returned, or a model file.
+        exact_match, device
+            For the interface's sake.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the parameters are of other spaces, or of hyperparameters with which this agent cannot go
+            on; then nothing is changed.
+        """
+        given = load_path_or_dict
+        if not isinstance(given, Mapping):
+            given = type(self).load(given).get_parameters()
+        if sorted(given) != list(PARAMETERS):
+            raise ValueError(f"parameters must have the keys {list(PARAMETERS)}, got {sorted(given)}.")
+        for name in ("action_space", "observation_space"):
+            own, found = getattr(self, name), restore_space(given[name])
+            if own != found:
+                raise ValueError(f"the parameters are of the {name} {found}; {own} is expected.")
+        theirs = override(self.config, given["hyperparameters"], type(self).__name__)
+        self.config.check_change(theirs, learned=True)
+        other: Any = copy(self)
+        other.one_hot = given["one_hot"]
+        other._build()
+        try:
+            other.learner.set_state(deepcopy(given["learner"]))
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the parameters do not fit this agent: {error}") from error
+        for name in ("one_hot", "observations", "learner", "next_actions"):
+            setattr(self, name, getattr(other, name))
+        vars(self.policy).update(vars(other.policy))
+        if self._last_obs is not None:
+            self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
         self.sync_env()

@@ -75,7 +75,6 @@ def run_single(
     With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
     """
     env = envs.envs[0]
-    action = model.next_actions[0]
     encode, batch = model.observations.encode, model.observations.batch
     callback.on_rollout_start()
     missed, due = 0, calls_until_due(callback, model.num_timesteps)
@@ -83,7 +82,7 @@ def run_single(
     while go_on and not model.stopping and model.num_timesteps < total_timesteps:
         if only_scaling and model.learner.is_scaled:
             break
-        taken = model.decode(0, action)
+        taken = model.decode(0, model.next_actions[0])
         observation, reward, terminated, truncated, info = env.step(taken)
         ended = terminated or truncated
         model.num_timesteps += 1

@@ -17,14 +17,14 @@ def test_states_as_vectors(grown):
     """What the encodings show is what the partition tells of the same observations."""
     given = {"partition": grown, "learn": False}
     plain = gym.make("CartPole-v1")
-    kinds = ("number", "one_hot", "codevector", "association")
+    kinds = ("number", "one_hot", "codevector", "association", "features")
     envs = [StateAggregation(gym.make("CartPole-v1"), **given, encoding=kind) for kind in kinds]
     softer = grown.temperature_ * 4.0
     rng = np.random.default_rng(0)
     observation, _ = plain.reset(seed=1)
     shown = [env.reset(seed=1)[0] for env in envs]
     for _ in range(30):
-        number, one_hot, codevector, association = shown
+        number, one_hot, codevector, association, features = shown
         assert all(env.observation_space.contains(state) for env, state in zip(envs, shown, strict=True))
         assert one_hot.tolist() == [float(i == number) for i in range(len(one_hot))]
         np.testing.assert_allclose(codevector, envs[0].revert_observation(number), rtol=1e-6)
@@ -33,6 +33,8 @@ def test_states_as_vectors(grown):
         np.testing.assert_allclose(
             association[grown.cell_ids_], expected / expected.sum(), rtol=1e-4, atol=1e-6
         )
+        root_mean_square = np.sqrt(np.mean(association**2))
+        np.testing.assert_allclose(features, association / root_mean_square, rtol=1e-5)
         action = int(rng.integers(2))
         observation, _, ended, _, _ = plain.step(action)
         shown = [env.step(action)[0] for env in envs]
@@ -54,6 +56,16 @@ def test_vectors_of_a_codebook_that_grows():
         seen, *_ = envs.step(np.array([0, 1, 0]))
     assert seen.shape == envs.observation_space.shape == (3, 4)
     assert seen.dtype == np.float32
+
+
+def test_features_of_any_softness_have_one_size():
+    """Of a single cell as well as of all, and within the space."""
+    for softness in (0.0, 0.5, 4.0, 1e6):
+        env = StateAggregation(Replay(points()), max_states=16, encoding="features", softness=softness)
+        states = wander(env, 2900)
+        assert all(env.observation_space.contains(state) for state in states)
+        np.testing.assert_allclose(np.mean(np.square(states), axis=1), 1.0, rtol=1e-5)
+        assert states[0].tolist() == [4.0] + [0.0] * 15
 
 
 def test_an_encoding_that_is_not_there():
