@@ -13,7 +13,7 @@ import numpy as np
 from oda_rl.envs.dynamics import get_elapsed_steps, tells_all
 from oda_rl.envs.wrapper_chain import find_monitor, go_on_counting, only_looked_at
 
-# All that the next steps of these depend on.
+# All that the next steps of these depend on; older versions of Gymnasium lack some.
 _CONTROL, _TOY = "gymnasium.envs.classic_control.", "gymnasium.envs.toy_text."
 STATES = {
     f"{_CONTROL}cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
@@ -114,13 +114,14 @@ def _get_state(inner: Any) -> Any:
     names = STATES.get(kind_of(inner), ())
     if not names or inner.__dict__.get(names[0]) is None:
         return None
-    return {name: _plain(getattr(inner, name)) for name in names}
+    return {name: _plain(getattr(inner, name)) for name in names if hasattr(inner, name)}
 
 
 def _set_state(inner: Any, state: Any) -> None:
     if isinstance(state, dict):
         _check_numbers(inner, state)
-        vars(inner).update({name: _plain(state[name]) for name in STATES[kind_of(inner)]})
+        names = [name for name in STATES[kind_of(inner)] if hasattr(inner, name)]
+        vars(inner).update({name: _plain(state[name]) for name in names})
     else:
         inner.set_state(state)
 

@@ -41,14 +41,28 @@ class ProgressBar(ProgressBarCallback):
 
         left = self.locals["total_timesteps"] - self.model.num_timesteps
         self.pbar = tqdm(total=left, options=self.options)
+        self._next = 0.0
+
+    def count(self, steps: int) -> None:
+        """Let the bar be further by some steps when it is drawn next."""
+        self.pbar.n += steps
+        now = time.monotonic()
+        if now >= self._next:
+            self.pbar.display()
+            self._next = now + 1.0 / BAR_RATE
+
+    def _on_step(self) -> bool:
+        self.count(self.model.n_envs)
+        return True
 
 
-def with_progress_bar(callback: MaybeCallback) -> CallbackList:
+def with_progress_bar(callback: MaybeCallback) -> BaseCallback:
     """A callback, a list of them or a function, and a progress bar."""
-    own = CallbackList(callback) if isinstance(callback, list) else callback
-    if not isinstance(own, BaseCallback):
-        own = ConvertCallback(own)
-    return CallbackList([own, ProgressBar()])
+    if callback is None:
+        return ProgressBar()
+    own = callback if isinstance(callback, list) else [callback]
+    made = [one if isinstance(one, BaseCallback) else ConvertCallback(one) for one in own]
+    return CallbackList([*made, ProgressBar()])
 
 
 def calls_until_due(
@@ -83,7 +97,9 @@ def calls_until_due(
 def count_calls(callback: BaseCallback, n: int, n_envs: int = 1) -> None:
     """Let a callback, and the children of a list, count `n` calls that were not made."""
     callback.n_calls += n
-    if isinstance(callback, ProgressBarCallback):
+    if isinstance(callback, ProgressBar):
+        callback.count(n * n_envs)
+    elif isinstance(callback, ProgressBarCallback):
         callback.pbar.update(n * n_envs)
     if isinstance(callback, CallbackList):
         for child in callback.callbacks:

@@ -18,7 +18,7 @@ import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.sb3 import callback_schedule
-from oda_rl.agents.sb3.callback_schedule import ProgressBar
+from oda_rl.agents.sb3.callback_schedule import ProgressBar, count_calls, with_progress_bar
 
 
 class Witness(BaseCallback):
@@ -134,6 +134,21 @@ def test_a_progress_bar_counts_all_steps_in_few_calls(env, monkeypatch):
     assert CountingBar.called < model._episode_num + 200
     model.learn(500, callback=lambda *_: counted.append(1) or True, progress_bar=True, callback_every=1)
     assert (CountingBar.shown, len(counted)) == (500, 500)
+
+
+def test_a_progress_bar_is_drawn_once_a_second(monkeypatch):
+    """However short the episodes are, at whose ends all callbacks are called; by the clock here."""
+    model, ticks, drawn = make_model(), iter(range(10**6)), []
+    monkeypatch.setattr(callback_schedule.time, "monotonic", lambda: next(ticks) / 100)
+    bar = with_progress_bar(None)
+    model.learn(20, callback=bar)
+    bar.pbar.display = lambda: drawn.append(bar.pbar.n)
+    first = bar.pbar.n
+    for _ in range(1000):
+        count_calls(bar, 7)
+        bar.on_step()
+    assert bar.pbar.n == first + 8000
+    assert 18 <= len(drawn) <= 21
 
 
 @pytest.mark.parametrize(

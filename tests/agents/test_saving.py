@@ -33,7 +33,7 @@ CASES = [
     (TwoTimescaleAC, SMALL, "oda_rl/Acrobot-v1", 1, 120),
     (TwoTimescaleAC, TREE, "oda_rl/CartPole-v1", 3, 1700),
     (TwoTimescaleQ, SMALL, "MountainCarContinuous-v0", 1, 1500),
-    *((TwoTimescaleQ, {}, env_id, 1, 703) for env_id in ("FrozenLake-v1", "Taxi-v4", "CliffWalking-v1")),
+    *((TwoTimescaleQ, {}, env_id, 1, 703) for env_id in ("FrozenLake-v1", "Taxi", "CliffWalking")),
     (UniformGridQ, {}, "Blackjack-v1", 2, 700),
     (UniformGridQ, {}, "oda_rl/CartPole-v1", 1, 700),
     (agents.SOMQ, {"n_cells": 30}, "Acrobot-v1", 1, 1200),
