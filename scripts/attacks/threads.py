@@ -16,7 +16,8 @@ ACTIONS = 100_000
 LEARN_STEPS = 4000
 NAMES = [
     *("TwoTimescaleQ", "TwoTimescaleQ, tree", "TwoTimescaleQ, continuous", "TwoTimescaleQ, table"),
-    *("TwoTimescaleAC", "TwoTimescaleQ, per action", "UniformGridQ", "SOMQ", "TileCodingSarsa"),
+    *("TwoTimescaleAC", "TwoTimescaleAC, tree", "TwoTimescaleAC, continuous", "TwoTimescaleAC, table"),
+    *("TwoTimescaleQ, per action", "UniformGridQ", "SOMQ", "TileCodingSarsa"),
     *("FourierSarsa", "KernelQ"),
 ]
 assert set(NAMES) <= set(MAKERS)
