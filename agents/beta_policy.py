@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 
 from oda_rl._jit import inline_kernel, lean_kernel
 
-# f(h) is s + SQUARE s^2, s at least LEAST.
+# f(h) is s + SQUARE s^2, s at least LEAST and at most MOST: products of parameters stay numbers.
 SQUARE = 0.05
-LEAST = 1e-6
+LEAST, MOST = 1e-6, 1e9
 # y keeps this distance from 0 and 1, where log p has no gradient.
 EDGE = 1e-6
 
 
 def excesses(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
     """What the parameters of the distribution are above 1, f(h)."""
-    s = np.maximum(np.logaddexp(0.0, preferences), LEAST)
+    s = np.clip(np.logaddexp(0.0, preferences), LEAST, MOST)
     found: NDArray[np.float64] = s + SQUARE * s * s
     return found
 
@@ -69,7 +69,7 @@ def deviations(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
 def shape_of(preference):
     """The parameter of a preference, and its derivative."""
     small = math.exp(-abs(preference))
-    s = max(max(preference, 0.0) + math.log1p(small), LEAST)
+    s = min(max(max(preference, 0.0) + math.log1p(small), LEAST), MOST)
     slope = (1.0 if preference >= 0.0 else small) / (1.0 + small)
     return 1.0 + s + SQUARE * s * s, slope * (1.0 + 2.0 * SQUARE * s)
 
@@ -115,7 +115,8 @@ def draw_beta(a, b, draw):
         v = beta * math.log(first / (1.0 - first))
         w = least * math.exp(min(v, 700.0))
         r = gamma * v - math.log(4.0)
-        if r + total * math.log(total / (most + w)) >= math.log(first * first * second):
+        # Without a number there is none that would be accepted.
+        if not r + total * math.log(total / (most + w)) < math.log(first * first * second):
             return w / (most + w) if a <= b else most / (most + w)
 
 

@@ -15,6 +15,8 @@ RESCALE = "rescale the features, as with sklearn.preprocessing.StandardScaler"
 LARGEST = 1e75
 # A feature that varies by less counts as constant: others, counted in it, would become too large.
 SMALLEST_DEVIATION = 1e-60
+# The same for one that varies by no more than this part of its size.
+CONSTANT = 1e-12
 # Weights are within these; lighter samples count as absent.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e30
 

@@ -7,14 +7,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes as ArraySizes
 from oda_rl.agents.schema import rows_schema, scale_schema, shared_schema
 from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 
-# Figures that begin at minus infinity
-ENDLESS = (names.BEST_ENDING, *range(names.REWARDS, names.RECURRING_REWARD + 1))
+# Between what the running figures are; others may be any number, and begin at minus infinity.
+SIZE = (0.0, LARGEST_ERROR)
+FIGURES = {
+    names.NEXT_SLOW: (0.0, np.inf),
+    names.TD_ERROR: SIZE,
+    names.DISTORTION: SIZE,
+    names.COMMON_RATE: (0.0, 1.0),
+    names.AVERAGE_REWARD: (-LARGEST_ERROR, LARGEST_ERROR),
+    names.MEAN_ERROR: SIZE,
+    names.MEAN_ERROR_WEIGHT: (0.0, 1.0),
+    names.LARGEST_ERROR: SIZE,
+    names.ACTOR_UNIT: SIZE,
+}
 
 # What `SlowTimescale.get_state` gives, but for the planes; those; and what the traces owe.
 SLOW = {
@@ -88,11 +100,11 @@ class _Room(NamedTuple):
         known, phase = state["warm_up"]["is_known"], int(state["counters"][names.PHASE])
         right = (phase == names.GROWING and not self.n_states) or (known and phase == names.LEARNING)
         expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up or for a table")
-        endless = (*ENDLESS, *((names.NEXT_SLOW,) if self.n_states else ()))
-        never = not self.n_states or state["figures"][names.NEXT_SLOW] == np.inf
-        expect(never, "figures", "have an update of a table's cells", "none")
-        finite = np.isfinite(np.delete(state["figures"], endless)).all()
-        expect(finite, "figures", "have infinity", "finite numbers")
+        never = (state["figures"][names.NEXT_SLOW] == np.inf) == (self.n_states > 0)
+        expect(never, "figures", "have another time of an update", "that, or for a table no time")
+        for place, (low, high) in FIGURES.items():
+            right = low <= state["figures"][place] <= high
+            expect(right, "figures", f"have {state['figures'][place]} at {place}", f"{low} to {high}")
         cells = state["slow"].get("codebook", state["slow"])
         for name in ("location", "axis", "payload"):
             largest = np.abs(cells.get(name, 0.0)).max(initial=0.0)
@@ -108,7 +120,6 @@ class _Room(NamedTuple):
         rows = _rows(self.arrays.payload, cells.get("payload", np.empty((0, 0))))
         right = all(bool(np.all(rows[name] >= 0.0)) for name in ("visits", "rate", "density"))
         right = right and bool(np.all(rows["rate"] <= 1.0))
-        right = right and 0.0 <= state["figures"][names.COMMON_RATE] <= 1.0
         place = f"slow/{'' if self.n_states else 'codebook/'}payload"
         expect(
             right, place, "has visits or stepsizes that cannot be", "no less than 0, stepsizes up to 1"

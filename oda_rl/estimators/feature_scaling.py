@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl._jit import lean_kernel
 from oda_rl._schema import Either, Rules, expect
 from oda_rl._types import Array, Labels
-from oda_rl._validation import RESCALE, SMALLEST_DEVIATION, check_scale, warn_of_scales
+from oda_rl._validation import CONSTANT, RESCALE, SMALLEST_DEVIATION, check_scale, warn_of_scales
 from oda_rl.codebook.divergences import Divergence
 
 SCALES = ("auto", "within", "standard", "minmax")
@@ -147,7 +147,7 @@ class Moments:
             shift = self.bounds[0]
         else:
             width = np.sqrt(total)
-        least = np.maximum(SMALLEST_DEVIATION, 1e-12 * np.abs(self.bounds).max(axis=0))
+        least = np.maximum(SMALLEST_DEVIATION, CONSTANT * np.abs(self.bounds).max(axis=0))
         width = np.where(width > least, width, 1.0)
         if positive or scale not in ("auto", "within"):
             shift = np.zeros_like(shift) if positive else shift
@@ -195,7 +195,7 @@ def scale_by(rule: str, samples: Array, weight: Array) -> Array | None:
     """
     mean = np.average(samples, axis=0, weights=weight)
     variance = np.average((samples - mean) ** 2, axis=0, weights=weight)
-    least = np.maximum(SMALLEST_DEVIATION, 1e-12 * np.abs(samples).max(axis=0))
+    least = np.maximum(SMALLEST_DEVIATION, CONSTANT * np.abs(samples).max(axis=0))
     deviation = np.sqrt(variance)
     varying = deviation > least
     if not varying.any():

@@ -118,7 +118,12 @@ def test_edits_are_noticed(module):
         ("TwoTimescaleQ, table", "learner/counters", 0),
         ("TwoTimescaleQ, table", "learner/counters", 1),
         ("TwoTimescaleAC, tree", "learner/slow/codebook/payload", 1e9),
+        ("TwoTimescaleAC, continuous", "learner/figures", 1.7e308),
         ("ODAPartition, stream", "fitted/weights_", 0.0),
+        ("ODARegressor, stream", "run/scaling/high", -np.inf),
+        ("ODARegressor, stream", "run/scaling/deviation", 1e-300),
+        ("ODARegressor, stream", "run/scaling/mean", 1e100),
+        ("Tree of outputs", "units/deviation", 1e-300),
         ("ODAPartition, stream", "run/buffer", 1e100),
         ("ODAPartition, stream", "fitted/scale_", 1e-300),
         ("Tree of outputs", "session/features/maps/0/fitted/map_/fitted/mean_", 1e100),
@@ -136,7 +141,7 @@ def test_numbers_that_lead_nowhere_are_refused(name, place, value, module):
         opened.at(around)[key] = value
     found = files._judge(kind, opened.written(), [])
     assert found.verdict == "refused", found
-    assert re.search("learner/|resolution|buffer|scale_|weights_", found.detail)
+    assert re.search("learner/|resolution|buffer|scale_|weights_|scaling|units", found.detail)
 
 
 def test_what_a_history_tells_takes_no_memory(module):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl._validation import SMALLEST_DEVIATION
+from oda_rl._validation import CONSTANT, SMALLEST_DEVIATION
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.regression.mixture import fit_mixture, nearest_distances, predict_all
 from oda_rl.estimators.session import Run
@@ -50,7 +50,7 @@ class Scaling(NamedTuple):
         mean = np.average(samples, axis=0, weights=weight)
         deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
         size = np.abs(samples).max(axis=0)
-        constant = deviation <= np.maximum(SMALLEST_DEVIATION, 1e-12 * size)
+        constant = deviation <= np.maximum(SMALLEST_DEVIATION, CONSTANT * size)
         metric = np.ones(samples.shape[1])
         # Several outputs count as much as one.
         n_outputs = samples.shape[1] - n_inputs

@@ -4,19 +4,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._schema import Schema, Sized
+from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
+from oda_rl._validation import CONSTANT, LARGEST, SMALLEST_DEVIATION
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import LocalModel
 from oda_rl.estimators.regression.pilot import Scaling
 
+
+def _is_of_data(scaling: Any, sizes: Sizes) -> None:
+    """Bounds and deviations are such as samples have."""
+    expect(np.all(scaling["low"] <= scaling["high"]), "low", "is above high", "bounds in order")
+    least = np.maximum(SMALLEST_DEVIATION, 0.5 * CONSTANT * np.abs(scaling["mean"]))
+    right = np.all(scaling["deviation"] >= least)
+    expect(right, "deviation", "is too small for the mean", f"{CONSTANT:g} of it, or more")
+
+
 # What a file may hold of a `Scaling` of d inputs and m outputs.
-UNITS = {
-    "mean": "float[d+m]",
-    "deviation": "float[d+m] in (0, inf)",
-    "metric": "float[d+m] in [0, inf)",
-    **dict.fromkeys(("low", "high"), "float[d+m] in [-inf, inf]"),
-}
+UNITS = Rules(
+    {
+        "mean": f"float[d+m] in [{-LARGEST}, {LARGEST}]",
+        "deviation": "float[d+m]",
+        "metric": "float[d+m] in [0, inf)",
+        "low": "float[d+m] in [-inf, inf)",
+        "high": "float[d+m] in (-inf, inf]",
+    },
+    _is_of_data,
+)
 
 
 class Predictor(NamedTuple):

@@ -7,6 +7,8 @@ import numpy as np
 
 from oda_rl import storage
 from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
+from oda_rl._validation import LARGEST
+from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.drift import Watch, watch_schema
 from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored, stored
 from oda_rl.estimators.targets import Data, OutputUnits, data_schema
@@ -19,7 +21,9 @@ from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
 def _units_schema(around: Any, sizes: Sizes) -> Schema:
     sizes.setdefault("C", 1)
     if around["estimator"][0] == "regressor":
-        return {"mean": "float[m]", "deviation": "float[m] in (0, inf)", "flat": may_be_flat}
+        least = f"[{SMALLEST_SQUARE**0.5}, inf)"
+        mean = f"float[m] in [{-LARGEST}, {LARGEST}]"
+        return {"mean": mean, "deviation": f"float[m] in {least}", "flat": may_be_flat}
     sizes["m"] = 1
     return None
 
