@@ -3,11 +3,9 @@
 import io
 
 import numpy as np
-from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
 from oda_rl import ODAClassifier
-from oda_rl.estimators.classification.local_logits import Ranks
 from oda_rl.estimators.targets import Data
 
 
@@ -18,24 +16,6 @@ def skewed(n=900, seed=0):
     logits = z[:, :3] * [2.0, 2.0, 2.0] + 0.5 * z[:, 3:]
     y = (logits + rng.gumbel(size=(n, 3))).argmax(axis=1)
     return np.exp(z * [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]), y
-
-
-def test_ranks_are_normal_scores():
-    """Between knots as interpolated, equal values half way between their first and last knot."""
-    rng = np.random.default_rng(0)
-    samples = np.column_stack([rng.exponential(size=150), rng.integers(0, 4, 150)])
-    scores = Ranks.of(samples)(samples)
-    assert np.abs(scores).max() <= 3.0
-    order = samples[:, 0].argsort()
-    place = np.linspace(0.0, 1.0, 150)
-    np.testing.assert_allclose(scores[order, 0], np.clip(norm.ppf(place), -3, 3), atol=0.06)
-    for value in range(4):
-        own = scores[samples[:, 1] == value, 1]
-        assert np.ptp(own) == 0.0
-    between = Ranks(np.array([[0.0], [1.0], [4.0]]))
-    np.testing.assert_allclose(
-        between(np.array([[-5.0], [0.5], [1.0], [2.5], [9.0]]))[:, 0], [-3, -1.5, 0, 1.5, 3]
-    )
 
 
 def test_probabilities_are_the_softmax_of_the_mixture_of_linear_logits():

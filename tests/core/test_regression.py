@@ -306,3 +306,46 @@ def test_a_stream_refuses_outputs_that_are_no_numbers():
         model.partial_fit(X, y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.partial_fit(X, y[:-1])
+
+
+def skewed(n, seed):
+    """A product of logarithms of inputs, and a sum of the inputs themselves."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(rng.normal(size=(n, 4)))
+    noise = 0.3 * rng.normal(size=n)
+    return X, np.log(X[:, 0]) * np.log(X[:, 1]) + noise, X[:, 0] - 2.0 * X[:, 1] + noise
+
+
+@pytest.mark.parametrize("local_model", TARGETS)
+def test_skewed_inputs_count_by_their_ranks_where_that_helps(local_model):
+    X, y, plain = skewed(2000, 100)
+    model = ODARegressor(local_model=local_model, random_state=0).fit(X[:1000], y[:1000])
+    assert model.score(X[1000:], y[1000:]) > 0.85
+    other = ODARegressor(local_model=local_model, random_state=0).fit(X[:1000], plain[:1000])
+    assert [len(one._run.scaling.knots) > 0 for one in (model, other)] == [True, False]
+
+
+def test_models_of_ranked_inputs_are_told_in_the_units_of_the_data():
+    X, y, _ = skewed(1000, 100)
+    model = ODARegressor(20, softness=0.0, random_state=0).fit(X, y)
+    inner = (model.codevectors_ < np.quantile(X, 0.9, axis=0)).all(axis=1)
+    at, step = model.codevectors_[inner], 0.02 * np.eye(4)
+    np.testing.assert_allclose(model.predict(at), model.values_[inner], atol=1e-6)
+    for j in range(4):
+        ahead, behind = at + step[j] * at, at - step[j] * at
+        told = (model.predict(ahead) - model.predict(behind)) / (ahead - behind)[:, j]
+        assert np.median(np.abs(told - model.coef_[inner, j])) < 0.3
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    again = ODARegressor.load(file)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    for one in (model, again):
+        one.partial_fit(X[:300], y[:300])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    model._run.scaling.knots[:] = model._run.scaling.knots[::-1].copy()
+    wrong = io.BytesIO()
+    model.save(wrong)
+    wrong.seek(0)
+    with pytest.raises(ValueError, match="knots"):
+        ODARegressor.load(wrong)

@@ -215,28 +215,3 @@ def losses_of_widths(
         log_joint(distance, label, weight, widths[i], features, joint)
         loss, wrong = loss_and_errors(joint, labels, sample_weight, least)
         out[i] = loss + error * wrong
-
-
-@kernel
-def normal_scores(samples, knots, scores, out):
-    """Fill `out` (n_samples, n_features) with the scores of the samples among the knots.
-
-    `knots` (n_knots, n_features) are quantiles, rising, with `scores` (n_knots,); between two it is
-    interpolated, and where several are equal it is half way between the first and the last of them.
-    """
-    last = knots.shape[0] - 1
-    for j in range(samples.shape[1]):
-        column = knots[:, j]
-        for t in range(samples.shape[0]):
-            x = samples[t, j]
-            low = np.searchsorted(column, x)
-            high = np.searchsorted(column, x, side="right") - 1
-            if low > last:
-                out[t, j] = scores[last]
-            elif high < 0:
-                out[t, j] = scores[0]
-            elif low <= high:
-                out[t, j] = 0.5 * (scores[low] + scores[high])
-            else:
-                part = (x - column[high]) / (column[low] - column[high])
-                out[t, j] = scores[high] + part * (scores[low] - scores[high])

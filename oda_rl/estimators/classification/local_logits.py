@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
-from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -14,8 +13,8 @@ from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
-from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.classification.book import log_probabilities
+from oda_rl.estimators.ranks import Ranks
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Scaling
@@ -25,8 +24,6 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 
-# Features are mapped to a normal by their ranks, of which so many are known, and clipped at LIMIT.
-KNOTS, LIMIT = 200, 3.0
 # Cells and inverse penalties of the logits that are tried, the simplest first.
 TRIALS = ((1, 1.0), (16, 1.0), (16, 10.0))
 # Samples of a fit that logits are learned from, at most; for a trial, fewer.
@@ -39,26 +36,6 @@ STREAM_SOFTNESS = 0.5
 ABSENT = -10.0
 
 Split = tuple[Labels, Labels]
-
-
-class Ranks(NamedTuple):
-    """The map of each feature to a normal by its ranks: `knots` (n_knots, n_features), quantiles."""
-
-    knots: Array
-
-    @classmethod
-    def of(cls, samples: Array) -> "Ranks":
-        """That of samples; knots are some of their values, so that equal values have equal scores."""
-        at = np.linspace(0.0, 1.0, min(KNOTS, max(2, len(samples))))
-        return cls(np.ascontiguousarray(np.quantile(samples, at, axis=0, method="inverted_cdf")))
-
-    def __call__(self, samples: Array) -> Array:
-        """Samples (n_samples, n_features) by their normal scores, from -LIMIT to LIMIT."""
-        with np.errstate(divide="ignore"):
-            scores = np.clip(norm.ppf(np.linspace(0.0, 1.0, len(self.knots))), -LIMIT, LIMIT)
-        out = np.empty_like(samples)
-        kernels.normal_scores(samples, self.knots, scores, out)
-        return out
 
 
 class LogitView(NamedTuple):

@@ -92,8 +92,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     values_ : ndarray of shape (n_codevectors,) or (n_codevectors, n_outputs)
         What the model of a cell predicts at its codevector, in the units of y.
     coef_ : ndarray of shape (n_codevectors, n_features) or (n_codevectors, n_outputs, n_features)
-        Slopes of the linear models in the units of y per X; zeros for constant ones. Not there with a
-        model of your own.
+        Slopes of the linear models in the units of y per X, at the codevectors; zeros for constant ones.
+        Not there with a model of your own.
     relevance_ : ndarray of shape (n_features,)
         What a standard deviation of each input counts in the distance; the largest is 1.
     softness_ : float
@@ -127,6 +127,9 @@ class ODARegressor(Forgetful, CodebookRegressor):
     models eq. 28 (with f(x) p, not x p). What a model has learned before counts as a few samples when a
     temperature begins, as cells then move; once the annealing is done nothing is forgotten. The
     association probabilities of predictions are those of eq. 6, without the weights of the cells.
+
+    Where inputs have long tails, `fit` also tries them mapped to a normal by their ranks, and keeps that
+    if cross-validation finds that it errs clearly less. Models are then linear in what inputs become.
 
     Predictions go no further beyond the outputs seen than a tenth of their range. Inputs further out
     than a quarter of the range of all but the outermost hundredth of the samples of `fit` count as

@@ -1,13 +1,14 @@
 """What a fit learns before the cells: scales, which inputs matter, and outputs without noise."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, SMALLEST_DEVIATION
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
+from oda_rl.estimators.ranks import Ranks
 from oda_rl.estimators.regression.mixture import fit_mixture, nearest_distances, predict_all
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -23,12 +24,14 @@ LEAST_RELEVANCE = 0.02
 BEYOND, OUTERMOST = 0.25, 0.005
 # How far predictions go beyond the outputs seen, as a part of their range.
 MARGIN = 0.1
+NO_KNOTS: Array = np.empty((0, 0))
 
 
 class Scaling(NamedTuple):
     """From the data's units to standardised ones, and on to those of the distance (`metric`).
 
     Inputs beyond `low` and `high` count as there; for outputs these are the least and largest seen.
+    With `knots` (n_knots, n_inputs) inputs are mapped to a normal by `Ranks` before all else.
     """
 
     mean: Array  # inputs and outputs
@@ -36,12 +39,23 @@ class Scaling(NamedTuple):
     metric: Array
     low: Array
     high: Array
+    knots: Array = NO_KNOTS
 
     @classmethod
     def of(
-        cls, samples: Array, weight: Array, n_inputs: int, output_weight: float, bounded: bool = False
+        cls,
+        samples: Array,
+        weight: Array,
+        n_inputs: int,
+        output_weight: float,
+        bounded: bool = False,
+        ranked: bool = False,
     ) -> "Scaling":
         """All inputs alike at first; `bounded` where the samples tell how far out inputs may lie."""
+        knots = Ranks.of(samples[:, :n_inputs]).knots if ranked else NO_KNOTS
+        if ranked:
+            inputs = Ranks(knots)(np.ascontiguousarray(samples[:, :n_inputs]))
+            samples = np.column_stack([inputs, samples[:, n_inputs:]])
         low, high = samples.min(axis=0), samples.max(axis=0)
         low[:n_inputs], high[:n_inputs] = -np.inf, np.inf
         if bounded:
@@ -55,12 +69,29 @@ class Scaling(NamedTuple):
         # Several outputs count as much as one.
         n_outputs = samples.shape[1] - n_inputs
         metric[n_inputs:] = output_weight / np.sqrt(n_outputs)
-        return cls(mean, np.where(constant, np.maximum(1.0, size), deviation), metric, low, high)
+        deviation = np.where(constant, np.maximum(1.0, size), deviation)
+        return cls(mean, deviation, metric, low, high, knots)
 
     def standardise(self, inputs: Array) -> Array:
         """Inputs in standardised units, no further out than the bounds."""
         d = inputs.shape[1]
+        if len(self.knots) > 0:
+            inputs = Ranks(self.knots)(np.ascontiguousarray(inputs))
         return (np.clip(inputs, self.low[:d], self.high[:d]) - self.mean[:d]) / self.deviation[:d]
+
+    def back(self, standard: Array) -> Array:
+        """Inputs in the data's units, of standardised ones."""
+        d = standard.shape[1]
+        found = standard * self.deviation[:d] + self.mean[:d]
+        return found if len(self.knots) == 0 else Ranks(self.knots).back(found)
+
+    def slopes(self, standard: Array) -> Array:
+        """How fast standardised inputs change with the data's, (n_samples, n_inputs)."""
+        d = standard.shape[1]
+        found = np.tile(1.0 / self.deviation[:d], (len(standard), 1))
+        if len(self.knots) > 0:
+            found *= Ranks(self.knots).slopes(standard * self.deviation[:d] + self.mean[:d])
+        return found
 
     def with_outputs(self, samples: Array, n_inputs: int) -> Array:
         """Inputs and outputs side by side in standardised units."""
@@ -72,6 +103,10 @@ class Scaling(NamedTuple):
         d = outputs.shape[1]
         self.low[-d:] = np.minimum(self.low[-d:], outputs.min(axis=0))
         self.high[-d:] = np.maximum(self.high[-d:], outputs.max(axis=0))
+
+    def get_state(self) -> dict[str, Any]:
+        """All of this for a model file, knots only where there are any."""
+        return {name: part for name, part in self._asdict().items() if name != "knots" or len(part) > 0}
 
     def outputs(self, standard: Array) -> Array:
         """Standardised predictions in the data's units, little beyond the outputs that were seen."""

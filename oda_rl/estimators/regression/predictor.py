@@ -7,6 +7,7 @@ import numpy as np
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, LARGEST, SMALLEST_DEVIATION
+from oda_rl.estimators.ranks import are_rising
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import LocalModel
 from oda_rl.estimators.regression.pilot import Scaling
@@ -28,6 +29,7 @@ UNITS = Rules(
         "metric": "float[d+m] in [0, inf)",
         "low": "float[d+m] in [-inf, inf)",
         "high": "float[d+m] in (-inf, inf]",
+        "knots?": Rules(f"float[ranked, d] in [{-LARGEST}, {LARGEST}]", are_rising),
     },
     _is_of_data,
 )
@@ -82,7 +84,7 @@ class Predictor(NamedTuple):
         """All of this but the kind of the models, for a model file."""
         k = self.n_cells
         cells = {"location": self.location[:, :k], "theta": self.theta[:, :k]}
-        return {"scaling": self.scaling._asdict(), **cells, "gate": self.gate}
+        return {"scaling": self.scaling.get_state(), **cells, "gate": self.gate}
 
     @classmethod
     def restored(cls, state: dict[str, Any], q: int, own: LocalModel | None) -> "Predictor":

@@ -10,6 +10,7 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.progress import begin_stage
+from oda_rl.estimators.ranks import have_tails
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
     RIDGE,
@@ -148,27 +149,33 @@ class RegressionRun(Run):
     def fit(self, samples: Array, weight: Array) -> Array:
         """Learn from all samples at hand, raw inputs and outputs; returns the final codevectors.
 
-        Where cross-validation says that cells do better without the relevances of the pilot, they go.
+        Where cross-validation says that cells do better without the relevances of the pilot, they go;
+        and where it says so, skewed inputs are mapped to a normal by their ranks.
         """
         self._clock = time.perf_counter()
         most = max(1, len(samples) // max(self.n_basis, SAMPLES_PER_CELL))
         self.settings = self.settings._replace(max_codevectors=min(most, self.settings.max_codevectors))
         codevectors, score = self._fit_once(samples, weight)
+        trials = []
         if np.isfinite(score) and self.models.pilot_rounds > 0 and self.n_inputs > 1:
-            plain = self.models._replace(pilot_rounds=0)
-            other = RegressionRun(self.settings, plain, self.n_inputs, self.n_outputs, self.rng)
+            trials.append((self.models._replace(pilot_rounds=0), False))
+        if np.isfinite(score) and have_tails(samples[:, : self.n_inputs]):
+            trials.append((self.models, True))
+        models = self.models
+        for own, ranked in trials:
+            other = RegressionRun(self.settings, own, self.n_inputs, self.n_outputs, self.rng)
             other._clock = self._clock
-            others, its_score = other._fit_once(samples, weight)
+            others, its_score = other._fit_once(samples, weight, ranked)
             if its_score < CLEARLY * score:
-                codevectors = others
-                vars(self).update(vars(other) | {"models": self.models})
+                codevectors, score = others, its_score
+                vars(self).update(vars(other) | {"models": models})
         self.stop_clock()
         return codevectors
 
-    def _fit_once(self, samples: Array, weight: Array) -> tuple[Array, float]:
+    def _fit_once(self, samples: Array, weight: Array, ranked: bool = False) -> tuple[Array, float]:
         """The final codevectors, and the cross-validation of the models, infinite without any."""
         d, score = self.n_inputs, np.inf
-        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, bounded=True)
+        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, True, ranked)
         standard = self.scaling.with_outputs(samples, d)
         followed = standard[:, d:]
         for i in range(self.models.pilot_rounds):
@@ -263,8 +270,7 @@ class RegressionRun(Run):
         """The inputs of codevectors."""
         assert self.scaling is not None
         d = self.n_inputs
-        standard = codevectors[:, :d] / self.scaling.metric[:d]
-        return standard * self.scaling.deviation[:d] + self.scaling.mean[:d]
+        return self.scaling.back(codevectors[:, :d] / self.scaling.metric[:d])
 
     def published(self) -> tuple[Array, Array, Array, Array | None]:
         """Codevectors, weights, values and slopes (or None) of the cells, in the data's units."""
@@ -288,7 +294,7 @@ class RegressionRun(Run):
         if self.linear:
             slopes[:] = theta[:, 1:].transpose(2, 0, 1)
         values = theta[:, 0].T + np.einsum("kmd,kd->km", slopes, points)
-        slopes *= deviation[d:, None] / deviation[:d]
+        slopes *= deviation[d:, None] * self.scaling.slopes(points)[:, None]
         return codevectors, weights, values * deviation[d:] + mean[d:], slopes
 
     def _mean_output(self) -> Array:
@@ -299,7 +305,7 @@ class RegressionRun(Run):
     def get_state(self) -> dict[str, Any]:
         """As for the partition, with the scaling and what the models need besides their cells."""
         return super().get_state() | {
-            "scaling": None if self.scaling is None else self.scaling._asdict(),
+            "scaling": None if self.scaling is None else self.scaling.get_state(),
             "softness": self.softness,
             "unexplained": self.unexplained,
             "figures": None if self.annealer is None else self.figures,
