@@ -2,6 +2,7 @@
 
 from oda_rl.resolutions.maps import FeatureMap, as_map
 from oda_rl.resolutions.projection import Projection, pca_pyramid, projection_pyramid
+from oda_rl.resolutions.ranked import RankMap
 from oda_rl.resolutions.scattering import Scattering, scattering_pyramid
 from oda_rl.resolutions.states import get_state, restore
 from oda_rl.resolutions.wavelets import WaveletPyramid, wavelet_pyramid
@@ -9,6 +10,7 @@ from oda_rl.resolutions.wavelets import WaveletPyramid, wavelet_pyramid
 __all__ = [
     "FeatureMap",
     "Projection",
+    "RankMap",
     "Scattering",
     "WaveletPyramid",
     "as_map",

@@ -1,9 +1,13 @@
-"""Features by their ranks: scores, the way back, slopes, and which features have tails."""
+"""Features by their ranks: scores, the way back, slopes, which features have tails, trees of such."""
+
+import io
 
 import numpy as np
+import pytest
 from scipy.stats import norm
 
-from oda_rl.estimators.ranks import LIMIT, Ranks, have_tails
+from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
+from oda_rl._ranks import LIMIT, Ranks, have_tails
 
 
 def test_ranks_are_normal_scores():
@@ -47,3 +51,30 @@ def test_which_features_have_tails():
         100.0 * usual[:, 0] * rare[:, 0],
     ):
         assert have_tails(np.column_stack([usual, long]))
+
+
+@pytest.mark.parametrize("template", [ODAClassifier(), ODARegressor()])
+def test_trees_rank_skewed_features_where_that_helps(template):
+    rng = np.random.default_rng(100)
+    X = np.exp(2.0 * rng.normal(size=(2000, 4)))
+    logs = np.log(X[:, 0]) + np.log(X[:, 1])
+    y = logs + 0.2 * rng.normal(size=2000)
+    if isinstance(template, ODAClassifier):
+        y = y > 0.0
+    model = MultiResolutionODA(template, random_state=0).fit(X[:1000], y[:1000])
+    raw = MultiResolutionODA(template, resolutions=[None], random_state=0).fit(X[:1000], y[:1000])
+    score, before = (one.score(X[1000:], y[1000:]) for one in (model, raw))
+    assert score > max(0.88, before + 0.05)
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    again = MultiResolutionODA.load(file)
+    assert again.resolutions is None
+    for one in (model, again):
+        one.partial_fit(X[1000:1300], y[1000:1300])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert (np.abs(model.codevectors_) <= X.max()).all()
+    if isinstance(template, ODARegressor):
+        plain = X[:, 0] - X[:, 1]  # which ranks would bend
+        linear = MultiResolutionODA(template, random_state=0).fit(X[:1000], plain[:1000])
+        assert linear.score(X[1000:], plain[1000:]) > 0.99

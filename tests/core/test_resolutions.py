@@ -19,6 +19,7 @@ from oda_rl._schema import anything
 from oda_rl.resolutions import (
     FeatureMap,
     Projection,
+    RankMap,
     Scattering,
     WaveletPyramid,
     as_map,
@@ -40,6 +41,7 @@ def labels():
     [
         Projection(),
         Projection(columns=[0]),
+        RankMap(),
         WaveletPyramid(),
         WaveletPyramid(kind="coefficients"),
         WaveletPyramid(kind="modulus"),

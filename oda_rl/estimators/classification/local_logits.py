@@ -9,12 +9,12 @@ from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from oda_rl._ranks import Ranks
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
 from oda_rl.estimators.classification.book import log_probabilities
-from oda_rl.estimators.ranks import Ranks
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Scaling

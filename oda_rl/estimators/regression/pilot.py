@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._ranks import Ranks
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, SMALLEST_DEVIATION
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
-from oda_rl.estimators.ranks import Ranks
 from oda_rl.estimators.regression.mixture import fit_mixture, nearest_distances, predict_all
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings

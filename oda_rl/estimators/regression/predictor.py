@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._ranks import are_rising
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, LARGEST, SMALLEST_DEVIATION
-from oda_rl.estimators.ranks import are_rising
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import LocalModel
 from oda_rl.estimators.regression.pilot import Scaling

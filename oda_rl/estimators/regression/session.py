@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._ranks import have_tails
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.progress import begin_stage
-from oda_rl.estimators.ranks import have_tails
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
     RIDGE,

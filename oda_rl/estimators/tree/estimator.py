@@ -46,7 +46,9 @@ class MultiResolutionODA(StreamTree):
         A feature map for each layer, coarse to fine; layers beyond the last have its. A map is a
         transformer of scikit-learn, a function of samples, None (the data as they are), columns, or a
         number of principal components; see `oda_rl.resolutions` for more, and for wavelets and
-        scattering. Each layer reads its own resolution only.
+        scattering. Each layer reads its own resolution only. Without a list all read the data as they
+        are; classes and outputs of features with long tails their `RankMap`, where a tree of two thirds
+        of the samples then errs clearly less on the others.
     max_children : int, default=8
         Children of a cell, at most (or one per class in it, where that is more).
     min_support : int, default=10

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._ranks import KNOTS, have_tails
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Labels
 from oda_rl.estimators.targets import Data, data_schema
@@ -15,6 +16,9 @@ from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
+
+# Features are ranked where the error on samples left out is then less than this part.
+CLEARLY = 0.9
 
 
 class Refinement(NamedTuple):
@@ -68,6 +72,13 @@ def session_schema(settings: TreeSettings) -> Schema:
     return Rules(entries, candidates_are_leaves)
 
 
+def _may_be_ranked(settings: TreeSettings, data: Data) -> bool:
+    """Whether features have long tails, and enough samples to tell of what use their ranks are."""
+    squared = settings.annealing.divergence.name == "squared_euclidean"
+    scaled = squared and settings.scale is not None and settings.kind != "clusterer"
+    return scaled and len(data.weight) >= KNOTS and have_tails(data.samples)
+
+
 class TreeSession(Growth):
     """A `Growth` with a candidate split in every leaf that may grow."""
 
@@ -92,8 +103,36 @@ class TreeSession(Growth):
         n_classes: int,
         rng: np.random.Generator,
     ) -> "TreeSession":
-        """A tree without cells, with `resolutions` fitted to samples."""
+        """A tree without cells, with `resolutions` fitted to samples.
+
+        Without any, features with long tails are mapped to a normal by their ranks where a tree of some
+        of the samples then errs clearly less on the others.
+        """
         maps = maps_of(resolutions, len(settings.layers))
+        if resolutions is None and _may_be_ranked(settings, data):
+            from oda_rl.resolutions import RankMap
+
+            order, losses = rng.permutation(len(data.weight)), []
+            test, train = (data.take(part) for part in np.split(order, [len(order) // 3]))
+            trials = maps, maps_of([RankMap()], len(settings.layers))
+            for trial in trials:
+                one = cls._with(trial, settings, train, n_classes, np.random.default_rng(len(order)))
+                one.fit(settings.layers, train)
+                predicted = one.task.predict(one.tree, test.samples)
+                losses.append(float(one.task.sample_losses(predicted, test).sum()))
+            maps = trials[losses[1] < CLEARLY * losses[0]]
+        return cls._with(maps, settings, data, n_classes, rng)
+
+    @classmethod
+    def _with(
+        cls,
+        maps: list[Any],
+        settings: TreeSettings,
+        data: Data,
+        n_classes: int,
+        rng: np.random.Generator,
+    ) -> "TreeSession":
+        """A tree without cells, with fresh `maps` fitted to samples."""
         none = np.zeros(len(data.weight), dtype=np.int64)
         labels = data.targets if settings.kind == "classifier" else none
         examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence

@@ -51,9 +51,9 @@ class Ranks(NamedTuple):
     knots: Array
 
     @classmethod
-    def of(cls, samples: Array) -> "Ranks":
+    def of(cls, samples: Array, n_knots: int | None = None) -> "Ranks":
         """That of samples; knots are some of their values, so that equal values have equal scores."""
-        at = np.linspace(0.0, 1.0, min(KNOTS, max(2, len(samples))))
+        at = np.linspace(0.0, 1.0, n_knots or min(KNOTS, max(2, len(samples))))
         return cls(np.ascontiguousarray(np.quantile(samples, at, axis=0, method="inverted_cdf")))
 
     @property
