@@ -6,11 +6,8 @@ from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import gymnasium as gym
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.env_util import is_wrapped
-from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
 from oda_rl._validation import whole_number
@@ -20,12 +17,11 @@ from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.one_hot import NotOneHotError, OneHotCodec
 from oda_rl.agents.sb3.callback_schedule import with_progress_bar
 from oda_rl.agents.sb3.frame_stack import find_bounds
-from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
+from oda_rl.agents.sb3.gymnasium_vector import as_sb3_takes_it
 from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import CodebookPolicy
 from oda_rl.agents.sb3.saving import Saving
 from oda_rl.envs.spaces import check_discrete_action_space
-from oda_rl.envs.wrapper_chain import latest_episodes
 
 if TYPE_CHECKING:
     from oda_rl.agents.learner import Learner
@@ -94,6 +90,7 @@ class OnlineAlgorithm(Saving):
             )
         if not isinstance(config, self.config_class | None):
             raise TypeError(f"config must be a {self.config_class.__name__}, got {config!r}.")
+        seed = seed if seed is None else whole_number("seed", seed, 0)
         config = override(config or self.config_class(), hyperparameters, type(self).__name__)
         if env is not None:
             env = self._make_env(env)
@@ -289,12 +286,7 @@ class OnlineAlgorithm(Saving):
 
     @classmethod
     def _make_env(cls, env: GymEnv | str) -> GymEnv:
-        # SB3 would ask for pictures, which some environments pay for at every step
-        made = gym.make(env) if isinstance(env, str) else env
-        if isinstance(made, gym.vector.VectorEnv):
-            made = GymnasiumVecEnv(made)
-        elif isinstance(made, gym.Env) and not is_wrapped(made, Monitor):
-            made = latest_episodes(Monitor(made))
+        made = as_sb3_takes_it(env)
         cls._check_action_space(made.action_space)
         ObservationCodec(made.observation_space)
         return made

@@ -1,4 +1,4 @@
-"""Vector environments of Gymnasium as those of Stable-Baselines3."""
+"""Environments of Gymnasium, single and vectors, as Stable-Baselines3 takes them."""
 
 import time
 from collections.abc import Sequence
@@ -8,9 +8,14 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
+from stable_baselines3.common.env_util import is_wrapped
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
+from oda_rl.envs.wrapper_chain import latest_episodes
+
+KINDS = "the id of an environment, a gymnasium.Env, a gymnasium.vector.VectorEnv or an SB3 VecEnv"
 # In the info of an environment: its next observation begins an episode; this observation does.
 WAITS, BEGINS = "oda_rl.waits", "oda_rl.begins"
 
@@ -141,3 +146,19 @@ def _info_of(info: dict[str, Any], i: int) -> dict[str, Any]:
         if known is not None and known[i]:
             found[key] = _info_of(values, i) if isinstance(values, dict) else values[i]
     return found
+
+
+def as_sb3_takes_it(env: Any) -> Any:
+    """An environment that is given by its id, itself or as a vector: in a Monitor, or as a `VecEnv`.
+
+    Raises a TypeError for anything else.
+    """
+    # SB3 would ask for pictures, which some environments pay for at every step
+    made = gym.make(env) if isinstance(env, str) else env
+    if isinstance(made, gym.vector.VectorEnv):
+        return GymnasiumVecEnv(made)
+    if isinstance(made, gym.Env):
+        return made if is_wrapped(made, Monitor) else latest_episodes(Monitor(made))
+    if not isinstance(made, VecEnv):
+        raise TypeError(f"env must be {KINDS}, got {made!r}.")
+    return made

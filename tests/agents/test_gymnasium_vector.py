@@ -63,3 +63,9 @@ def test_an_unknown_mode_is_refused():
     envs.metadata = {}
     with pytest.raises(ValueError, match="does not tell its autoreset mode"):
         TwoTimescaleQ(env=envs)
+
+
+@pytest.mark.parametrize("env", [3, gym.Env, gym.spec("CartPole-v1"), ["CartPole-v1"]])
+def test_what_is_no_environment_is_refused(env):
+    with pytest.raises(TypeError, match=r"env must be the id of an environment, .* got"):
+        TwoTimescaleQ(env=env)

@@ -235,6 +235,13 @@ def test_counts_are_checked_by_name(arguments, message):
         UniformGridQ(env="oda_rl/CartPole-v1").learn(**arguments)
 
 
+@pytest.mark.parametrize("seed", ["4", -1, 0.5, float("nan"), [1]])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(ValueError, match="seed must be a whole number, at least 0, got"):
+        UniformGridQ(env="CartPole-v1", seed=seed)
+    assert UniformGridQ(env="CartPole-v1", seed=np.int64(4)).seed == 4
+
+
 def test_counts_may_be_whole_floats():
     model = UniformGridQ(env="oda_rl/CartPole-v1", seed=0)
     model.learn(1e3, planned_timesteps=3e3, log_interval=2.0)
