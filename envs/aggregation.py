@@ -43,10 +43,10 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         How a state is shown: by its number; as a vector of `max_states` zeros and a one; as the
         codevector of its cell, in the units of the observations; as the association probabilities
         (eq. 6) of all cells, at their numbers; or as `features` for a network, which are these
-        probabilities divided by their root mean square.
-    softness : float, default=4.0
+        probabilities as a vector of length 1.
+    softness : float, optional
         The associations are those at so many times the temperature of the partition; 0 gives all to the
-        nearest cell.
+        nearest cell. By default 4, for `features` 16.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         max_states: int | None = None,
         warmup_steps: int = 1000,
         encoding: Encoding = "number",
-        softness: float = 4.0,
+        softness: float | None = None,
     ) -> None:
         RecordConstructorArgs.__init__(
             self,
@@ -230,7 +230,7 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
         max_states: int | None = None,
         warmup_steps: int = 1000,
         encoding: Encoding = "number",
-        softness: float = 4.0,
+        softness: float | None = None,
     ) -> None:
         RecordConstructorArgs.__init__(
             self,

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from oda_rl.envs.aggregator import Aggregator
 
+# Temperatures at which associations are found: wider ones are nearly linear in the observation, from
+# which a network learns more, if it can tell them apart
+SOFTNESS = {"association": 4.0, "features": 16.0}
 Encoding = Literal["number", "one_hot", "codevector", "association", "features"]
 
 
@@ -17,20 +20,20 @@ class StateEncoder:
     `space` is that of one state.
     """
 
-    def __init__(self, aggregator: Aggregator, encoding: Encoding, softness: float) -> None:
+    def __init__(self, aggregator: Aggregator, encoding: Encoding, softness: float | None) -> None:
         if encoding not in get_args(Encoding):
             raise ValueError(f"encoding must be one of {get_args(Encoding)}, got {encoding!r}.")
-        if not 0.0 <= softness < np.inf:
+        if softness is not None and not 0.0 <= softness < np.inf:
             raise ValueError(f"softness must be a number in [0, inf), got {softness!r}.")
         self._aggregator = aggregator
         self._encoding = encoding
-        self._softness = softness if encoding in ("association", "features") else 0.0
+        usual = SOFTNESS.get(encoding, 0.0)
+        self._softness = usual if softness is None or not usual else softness
         self.space: spaces.Space = spaces.Discrete(aggregator.max_states)
         if encoding == "codevector":
             self.space = spaces.Box(-np.inf, np.inf, aggregator.space.shape, np.float32)
         elif encoding != "number":
-            largest = np.sqrt(aggregator.max_states) if encoding == "features" else 1.0
-            self.space = spaces.Box(0.0, largest, (aggregator.max_states,), np.float32)
+            self.space = spaces.Box(0.0, 1.0, (aggregator.max_states,), np.float32)
 
     def encode(self, observation: Any) -> Any:
         """The state of one observation, which is learned from."""
@@ -51,6 +54,5 @@ class StateEncoder:
         else:
             np.add.at(found.T, ids, shares.T)
         if self._encoding == "features":  # a network cannot tell small shares apart
-            most = self.space.high  # type: ignore[attr-defined]
-            np.minimum(found * (most[0] / np.linalg.norm(found, axis=1, keepdims=True)), most, out=found)
+            found = np.minimum(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32(1.0))
         return found

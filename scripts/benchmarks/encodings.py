@@ -17,7 +17,7 @@ from common.arguments import Count, Positive
 from common.tables import show_table
 from common.workers import Where
 from oda_rl.envs import StateAggregation
-from oda_rl.envs.encoding import Encoding
+from oda_rl.envs.encoding import SOFTNESS, Encoding
 from sb3_zoo import find_zoo_options
 
 NOTHING = "observations themselves"
@@ -25,7 +25,7 @@ NOTHING = "observations themselves"
 
 @dataclass
 class Encodings:
-    """Train SB3's agents on observations, and on the states of a partition, shown in four ways.
+    """Train SB3's agents on observations, and on the states of a partition, however they are shown.
 
     The partition grows under random actions, and stays as it is. SB3's agents have RL Zoo's
     hyperparameters for the environment. Its constant learning rate of DQN on CartPole leaves to chance
@@ -46,8 +46,8 @@ class Encodings:
     """Cells of the partition."""
     grow_steps: Positive = 50_000
     """Steps under random actions by which it grows."""
-    softness: float = 4.0
-    """Of the associations, in temperatures."""
+    softness: float | None = None
+    """Of the associations, in temperatures; none: the wrapper's own."""
     falling_rate: bool = True
     """Learning rates fall linearly to 0; off: as RL Zoo has them."""
     log_dir: Path = Path("logs/encodings")
@@ -84,8 +84,10 @@ def make_aggregated(env_id: str, cells: Path, **options: Any) -> gym.Env:
 
 def register(args: Encodings, cells: Path, encoding: Encoding) -> str:
     """The id of the environment, its states shown in this way; whatever else has been under that id."""
-    env_id = f"encodings/{encoding}-{args.softness:g}-{cells.stem}-v0"
-    make = partial(make_aggregated, args.env_id, cells, encoding=encoding, softness=args.softness)
+    usual = SOFTNESS.get(encoding, 0.0)
+    softness = usual if args.softness is None else args.softness
+    env_id = f"encodings/{encoding}-{softness:g}-{cells.stem}-v0"
+    make = partial(make_aggregated, args.env_id, cells, encoding=encoding, softness=softness)
     gym.registry.pop(env_id, None)
     gym.register(env_id, make)
     return env_id

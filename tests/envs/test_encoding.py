@@ -19,7 +19,7 @@ def test_states_as_vectors(grown):
     plain = gym.make("CartPole-v1")
     kinds = ("number", "one_hot", "codevector", "association", "features")
     envs = [StateAggregation(gym.make("CartPole-v1"), **given, encoding=kind) for kind in kinds]
-    softer = grown.temperature_ * 4.0
+    softer, widest = grown.temperature_ * 4.0, grown.temperature_ * 16.0
     rng = np.random.default_rng(0)
     observation, _ = plain.reset(seed=1)
     shown = [env.reset(seed=1)[0] for env in envs]
@@ -33,8 +33,9 @@ def test_states_as_vectors(grown):
         np.testing.assert_allclose(
             association[grown.cell_ids_], expected / expected.sum(), rtol=1e-4, atol=1e-6
         )
-        root_mean_square = np.sqrt(np.mean(association**2))
-        np.testing.assert_allclose(features, association / root_mean_square, rtol=1e-5)
+        expected = np.exp(-(away - away.min()) / widest)
+        expected /= np.sqrt((expected**2).sum())
+        np.testing.assert_allclose(features[grown.cell_ids_], expected, rtol=1e-4, atol=1e-6)
         action = int(rng.integers(2))
         observation, _, ended, _, _ = plain.step(action)
         shown = [env.step(action)[0] for env in envs]
@@ -58,14 +59,14 @@ def test_vectors_of_a_codebook_that_grows():
     assert seen.dtype == np.float32
 
 
-def test_features_of_any_softness_have_one_size():
+def test_features_of_any_softness_have_one_length():
     """Of a single cell as well as of all, and within the space."""
     for softness in (0.0, 0.5, 4.0, 1e6):
         env = StateAggregation(Replay(points()), max_states=16, encoding="features", softness=softness)
         states = wander(env, 2900)
         assert all(env.observation_space.contains(state) for state in states)
-        np.testing.assert_allclose(np.mean(np.square(states), axis=1), 1.0, rtol=1e-5)
-        assert states[0].tolist() == [4.0] + [0.0] * 15
+        np.testing.assert_allclose(np.linalg.norm(states, axis=1), 1.0, rtol=1e-5)
+        assert states[0].tolist() == [1.0] + [0.0] * 15
 
 
 def test_an_encoding_that_is_not_there():
