@@ -159,8 +159,11 @@ def test_copies_and_pickles_go_on_one_sample_at_a_time():
     model = clone(CLASSIFIERS[0]).partial_fit(X[:600], y[:600])
     for i in range(600, 640):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
-    model.predict(X)
+    size = len(pickle.dumps(model))
+    assert len(model.codevectors_) == len(model.predict(X)[: model.n_codevectors_])
+    assert len(pickle.dumps(model)) == size  # nothing that can be told anew
     others = [pickle.loads(pickle.dumps(model)), deepcopy(model)]
+    np.testing.assert_array_equal(others[0].codevectors_, model.codevectors_)
     for i in range(640, 900):
         for one in (model, *others):
             one.partial_fit(X[i : i + 1], y[i : i + 1])

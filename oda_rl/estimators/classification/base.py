@@ -28,6 +28,13 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     _numbered: NDArray[Any]  # classes, and their numbers
     _number_of: dict[Any, int]
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if getattr(state.get("_session"), "live", None) is not None:
+            for name in self._told:  # are made anew from what the session has learned
+                state.pop(name, None)
+        return state
+
     # -- learning --------------------------------------------------------------------------------
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:

@@ -12,7 +12,7 @@ from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
 from oda_rl.estimators.classification.judging import WIDTHS
 from oda_rl.estimators.classification.local_logits import LocalLogits
-from oda_rl.estimators.classification.session_book import LiveCells, book_of_session
+from oda_rl.estimators.classification.session_book import LiveCells, book_of_session, move
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run
@@ -201,7 +201,7 @@ class ClassSession:
             self._learn(waiting)
         elif self.settings.scale is not None:
             for run in self.runs:
-                _move(run, old, self.scaling)
+                move(run, old, self.scaling)
 
     # -- a fit -----------------------------------------------------------------------------------
 
@@ -285,8 +285,9 @@ class ClassSession:
         return book, self.live
 
     def __getstate__(self) -> dict[str, Any]:
-        # The book has views of the live cells, which copies have not: they are made anew.
-        return vars(self) | {"live": None, "prepared": {}}
+        # The book of live cells has views of them, which copies have not: both are made anew.
+        fixed = None if self.live is not None else self.fixed
+        return vars(self) | {"live": None, "fixed": fixed, "prepared": {}}
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -333,22 +334,3 @@ class ClassSession:
         joint = self.book().log_joint(distance)
         view = None if self.local is None else self.local.view
         return joint if view is None else view.mixed(joint, samples)
-
-
-def _move(run: Run, old: Scaling, new: Scaling) -> None:
-    """Express what a run has learned in other scaled features; it stays where it is in the data."""
-    step = old.inverse @ new.matrix
-    run.path = [(d, s, new(old.back(points)), *soft) for d, s, points, *soft in run.path]
-    if len(run.buffer) > 0:
-        run.buffer = new(old.back(run.buffer))
-    if run.annealer is None:
-        return
-    book = run.annealer.codebook
-    k = len(book)
-    book.location[:, :k] = new(old.back(book.location[:, :k].T)).T
-    run.annealer.reference = book.location.copy()
-    length = np.maximum(book.critical_temperatures, 1e-300)
-    axis = step.T @ book.axis[:, :k]
-    # The axis is an eigenvector times its eigenvalue, a variance.
-    book.axis[:, :k] = axis * (np.linalg.norm(axis, axis=0) / length)
-    book["spread"][:] = (step.T**2) @ book["spread"]

@@ -8,6 +8,7 @@ from oda_rl._structs import Float1, Float2, Int1
 from oda_rl._types import Array
 from oda_rl.estimators.classification.book import RELATIVE_WIDTH, ClassBook, with_votes
 from oda_rl.estimators.classification.kernels import put_cells, weigh_cells
+from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.session import Run
 
 if TYPE_CHECKING:
@@ -99,3 +100,22 @@ def _cells(run: Run) -> Cells:
         return none, np.empty(0), none, 0
     found = (np.ascontiguousarray(part.T) for part in run.codebook())
     return *found, 1  # type: ignore[return-value]
+
+
+def move(run: Run, old: Scaling, new: Scaling) -> None:
+    """Express what a run has learned in other scaled features; it stays where it is in the data."""
+    step = old.inverse @ new.matrix
+    run.path = [(d, s, new(old.back(points)), *soft) for d, s, points, *soft in run.path]
+    if len(run.buffer) > 0:
+        run.buffer = new(old.back(run.buffer))
+    if run.annealer is None:
+        return
+    book = run.annealer.codebook
+    k = len(book)
+    book.location[:, :k] = new(old.back(book.location[:, :k].T)).T
+    run.annealer.reference = book.location.copy()
+    length = np.maximum(book.critical_temperatures, 1e-300)
+    axis = step.T @ book.axis[:, :k]
+    # The axis is an eigenvector times its eigenvalue, a variance.
+    book.axis[:, :k] = axis * (np.linalg.norm(axis, axis=0) / length)
+    book["spread"][:] = (step.T**2) @ book["spread"]
