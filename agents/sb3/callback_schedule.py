@@ -27,6 +27,8 @@ ALWAYS, NEVER = 0, 10**18
 EVERY_CALLS: dict[type, str] = {CheckpointCallback: "save_freq", EvalCallback: "eval_freq"}
 # How often a progress bar is drawn, in a second: that costs as much as hundreds of steps
 BAR_RATE = 1
+# How often it is told how far the training is: rich finds the speed from that
+TOLD_RATE = 10
 
 
 class ProgressBar(ProgressBarCallback):
@@ -44,12 +46,12 @@ class ProgressBar(ProgressBarCallback):
         self._next = 0.0
 
     def count(self, steps: int) -> None:
-        """Let the bar be further by some steps when it is drawn next."""
+        """Let the bar be further by some steps."""
         self.pbar.n += steps
         now = time.monotonic()
         if now >= self._next:
             self.pbar.display()
-            self._next = now + 1.0 / BAR_RATE
+            self._next = now + 1.0 / TOLD_RATE
 
     def _on_step(self) -> bool:
         self.count(self.model.n_envs)
