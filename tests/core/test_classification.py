@@ -248,15 +248,12 @@ def test_final_cells_may_be_those_of_another_temperature(tmp_path):
 
 
 def test_a_stream_finds_how_wide_classes_are():
-    gained = []
     for seed in range(3):
         X = np.random.default_rng(seed).uniform(size=(3000, 10))
         y = X[:, :5].sum(axis=1) > 2.5
         never, model = (ODAClassifier(forgetting=f, random_state=0) for f in (None, "adwin"))
         scores = [m.partial_fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) for m in (never, model)]
-        gained.append(scores[1] - scores[0])
-    assert np.median(gained) > 0.01
-    assert min(gained) >= 0.0
+        assert scores[1] > scores[0] + 0.01
     file = io.BytesIO()
     model.save(file)
     file.seek(0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from oda_rl._schema import Schema, Sizes, maybe
 from oda_rl._types import Array, Labels
-from oda_rl.estimators.classification.book import ERROR, FLOOR, ClassBook, book_schema
+from oda_rl.estimators.classification.book import FLOOR, ClassBook, book_schema
 from oda_rl.estimators.classification.kernels import losses_of_widths, mix_widths
 from oda_rl.estimators.classification.local_logits import LogitView
 from oda_rl.estimators.drift import watch_schema
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # many of the latest decide.
 WIDTHS = ((0.0, 2.0), (0.0, 1.0), (0.0, 4.0), (0.0, 8.0), (1.0, 2.0))
 REMEMBERED = 1000
+# What an error counts there: more than in a fit, as the losses are those of cells that were fewer then.
+WRONG = 10.0
 # A class is known after so many of its samples.
 KNOWN = 20
 
@@ -118,7 +120,7 @@ def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, d
     for (own, factor), row in zip(WIDTHS, widths, strict=True):
         mix_widths(judge.shared, judge.single, own, factor, row)
     cells = distance, judge.book.labels, judge.book.weights, widths, float(session.n_features)
-    losses_of_widths(*cells, data.targets, data.weight, FLOOR, ERROR, losses)
+    losses_of_widths(*cells, data.targets, data.weight, FLOOR, WRONG, losses)
     n = len(distance)
     session.n_tried += n
     rate = n / max(n, min(session.n_tried, REMEMBERED))
