@@ -7,7 +7,7 @@ import numpy as np
 
 from oda_rl._ranks import KNOTS, have_tails
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
-from oda_rl._types import Labels
+from oda_rl._types import Array, Labels
 from oda_rl.estimators.targets import Data, data_schema
 from oda_rl.estimators.tree.candidates import CANDIDATE, Candidate
 from oda_rl.estimators.tree.cells import CELLS, Cell
@@ -17,8 +17,9 @@ from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
 
-# Features are ranked where the error on samples left out is then less than this part.
-CLEARLY = 0.9
+# Features are ranked where the error on samples left out is then less than this part, and is so by so
+# many standard errors.
+CLEARLY, SURE = 0.9, 2.0
 
 
 class Refinement(NamedTuple):
@@ -79,6 +80,13 @@ def _may_be_ranked(settings: TreeSettings, data: Data) -> bool:
     return scaled and len(data.weight) >= KNOTS and have_tails(data.samples)
 
 
+def _is_better(before: Array, after: Array) -> bool:
+    """Whether losses of the same samples are clearly less `after` than `before`."""
+    gained = before - after
+    sure = gained.mean() > SURE * gained.std() / np.sqrt(len(gained))
+    return bool(sure and after.mean() < CLEARLY * before.mean())
+
+
 class TreeSession(Growth):
     """A `Growth` with a candidate split in every leaf that may grow."""
 
@@ -112,15 +120,17 @@ class TreeSession(Growth):
         if resolutions is None and _may_be_ranked(settings, data):
             from oda_rl.resolutions import RankMap
 
-            order, losses = rng.permutation(len(data.weight)), []
+            n, losses = len(data.weight), []
+            order = np.random.default_rng(n).permutation(n)  # the tree grows as it would have without
             test, train = (data.take(part) for part in np.split(order, [len(order) // 3]))
             trials = maps, maps_of([RankMap()], len(settings.layers))
             for trial in trials:
-                one = cls._with(trial, settings, train, n_classes, np.random.default_rng(len(order)))
+                one = cls._with(trial, settings, train, n_classes, np.random.default_rng(n))
                 one.fit(settings.layers, train)
                 predicted = one.task.predict(one.tree, test.samples)
-                losses.append(float(one.task.sample_losses(predicted, test).sum()))
-            maps = trials[losses[1] < CLEARLY * losses[0]]
+                found = one.task.sample_losses(predicted, test)
+                losses.append(found / (1.0 + found))  # no single sample decides
+            maps = trials[_is_better(*losses)]
         return cls._with(maps, settings, data, n_classes, rng)
 
     @classmethod
