@@ -27,7 +27,7 @@ class RankMap(BaseMap):
     --------
     >>> import numpy as np
     >>> X = np.exp(np.linspace(-5.0, 5.0, 1001))[:, None]
-    >>> RankMap().fit(X).transform([[0.0], [1.0], [1e9]]).round(1).ravel()
+    >>> RankMap().fit(X).transform([[0.0], [1.0], [1e9]]).ravel().round(1) + 0.0
     array([-3.,  0.,  3.])
     """
 
