@@ -102,9 +102,9 @@ class _Room(NamedTuple):
         expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up or for a table")
         never = (state["figures"][names.NEXT_SLOW] == np.inf) == (self.n_states > 0)
         expect(never, "figures", "have another time of an update", "that, or for a table no time")
-        for place, (low, high) in FIGURES.items():
-            right = low <= state["figures"][place] <= high
-            expect(right, "figures", f"have {state['figures'][place]} at {place}", f"{low} to {high}")
+        for figure, (low, high) in FIGURES.items():
+            right = low <= state["figures"][figure] <= high
+            expect(right, "figures", f"have {state['figures'][figure]} at {figure}", f"{low} to {high}")
         cells = state["slow"].get("codebook", state["slow"])
         for name in ("location", "axis", "payload"):
             largest = np.abs(cells.get(name, 0.0)).max(initial=0.0)
