@@ -82,7 +82,7 @@ class Annealer(StoredAnnealer):
     at_level_end : callable or None
         Called when the cells of a temperature stand, before any split; True ends the annealing.
     settle : callable or None
-        Takes the cells to their equilibrium at a temperature that is finished, or is to be split at.
+        Takes the cells to their equilibrium at a temperature that ends or begins; whether it could.
     phase : ndarray of shape (2,)
         Averages at the present temperature: the expected distortion (eq. 2), and the logarithm of the
         sum in eq. 13.
@@ -149,7 +149,7 @@ class Annealer(StoredAnnealer):
             raise ValueError("codebook must have at least one cell to start from.")
         self.temperature = t_max
         self.at_level_end: Callable[[], bool] | None = None
-        self.settle: Callable[[float], None] | None = None
+        self.settle: Callable[[float], bool] | None = None
         self.identities: Identities | None = None
         self.rng = np.random.default_rng(self.seed)
         self.done, self.remembered = False, 0.0
@@ -254,9 +254,9 @@ class Annealer(StoredAnnealer):
     def end_level(self) -> None:
         """Finish the present temperature: merge, prune, cool, split.
 
-        To be called by whoever runs the learning rule in a loop of their own.
+        To be called by whoever runs the learning rule in a loop of their own. Temperatures at which the
+        equilibrium is known are finished, too.
         """
-        book = self.codebook
         if self.done:
             moves = self._relocate()
             self.n_splits += moves
@@ -264,6 +264,12 @@ class Annealer(StoredAnnealer):
             self._number_cells()
             (self._begin_level if moves > 0 else self._begin_check)()
             return
+        while self._end_level():
+            pass
+
+    def _end_level(self) -> bool:
+        """Finish the present temperature; returns whether the cells stand at the next one already."""
+        book = self.codebook
         merges = self._pairs.resolve(book, self.stepsize.time(self.n), self.temperature)
         if self.settle is not None:
             self.settle(self.temperature)
@@ -279,11 +285,10 @@ class Annealer(StoredAnnealer):
         self.done = stop or full or cooled < self.t_min
         k, seen = len(book), self.n_samples_seen
         self._number_cells()
-        met = () if self.done else self._split(cooled)
+        met, standing = ((), False) if self.done else self._split(cooled)
         splits = len(book) - k
-        self.history.append(
-            Level(self.temperature, k, self.distortion, seen, splits, merges, pruned, met)
-        )
+        record = self.temperature, k, self.distortion, seen, splits, merges, pruned, met
+        self.history.append(Level(*record))
         self.n_splits += splits
         if self.done:
             (self._begin_level if self.harden else self._begin_check)()
@@ -292,6 +297,7 @@ class Annealer(StoredAnnealer):
             self._begin_level()
             if self.bifurcation == "perturb":
                 self._pairs.begin(book, self.stepsize.time(self.n))
+        return standing and splits == 0
 
     def _relocate(self) -> int:
         """Move cells that serve little to where they are missing; returns how many."""
@@ -307,19 +313,18 @@ class Annealer(StoredAnnealer):
         if self._pairs.waiting:
             self._pairs.begin(self.codebook, self.stepsize.time(self.n))
 
-    def _split(self, cooled: float) -> tuple[float, ...]:
-        """Split cells for the temperature that comes; returns the critical temperatures now passed."""
+    def _split(self, cooled: float) -> tuple[tuple[float, ...], bool]:
+        """Split cells for `cooled`; critical temperatures passed, and whether cells stood before."""
         book = self.codebook
         if self.bifurcation == "critical":
-            if self.settle is not None:
-                self.settle(cooled)
+            standing = self.settle is not None and self.settle(cooled)
             met = book.split_critical(cooled, self.max_codevectors, self.perturbation)
             self._number_cells()
-            return tuple(float(value) for value in met)
+            return tuple(float(value) for value in met), standing
         critical = book.critical_temperatures
         judged = self.bifurcation == "perturb"
         bifurcations.double(book, self.temperature, self.perturbation, self.rng, judged)
-        return tuple(float(value) for value in np.sort(critical[critical > cooled])[::-1])
+        return tuple(float(value) for value in np.sort(critical[critical > cooled])[::-1]), False
 
     def _number_cells(self) -> None:
         # Twins that a perturbation has made are not numbered before they have separated.

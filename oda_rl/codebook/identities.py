@@ -74,6 +74,8 @@ class Identities:
     def update(self, book: Codebook) -> None:
         """Give numbers to the cells that have split off since, and take back those of cells gone."""
         row = book["identity"][0]
+        if sorted(row.tolist()) == self._living:
+            return
         kept = set(row[row >= 0].astype(int).tolist())
         gone = [number for number in self._living if number not in kept]
         newborn = []

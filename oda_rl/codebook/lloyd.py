@@ -217,7 +217,7 @@ class Quench:
         self._samples = samples - self._shift if self._centred else samples
         self._weight = sample_weight
         self._divergence = divergence
-        self._rng = rng
+        self.rng = rng
         self._max_trials = max_trials
         n = len(samples)
         self._cells = np.zeros(n, dtype=np.int64), np.empty(n), np.empty(n)
@@ -267,7 +267,7 @@ class Quench:
         cells = tuple(array.copy() for array in self._cells)
         while chances > 0 and trials > 0:
             trial = location.copy()
-            draws = self._rng.random(n_moves)
+            draws = self.rng.random(n_moves)
             if not relocate(self._samples, self._weight, *cells, k, trial, n_moves, draws):
                 break
             found, spent = self._turn(trial, TRIAL_TOLERANCE, TRIAL_TURNS)

@@ -25,10 +25,10 @@ from oda_rl.codebook.association import BLOCK, EXACT, curvature, decay, divergen
 from oda_rl.codebook.learning import MIN_LOCATION, MIN_WEIGHT
 
 # Critical temperatures have settled when a turn changes none of them by more than this part of T.
-AXIS_TOLERANCE = 1e-4
+AXIS_TOLERANCE = 1e-3
 # A cell is on its side of the temperature when it is so many times its last change away from it; where
 # all are, nothing will split or merge, and codevectors need to stand only as still as this part of T.
-PATIENCE, STILL = 100.0, 1e-5
+PATIENCE, STILL = 100.0, 1e-4
 # Every third turn goes at most so many times as far as the two before it.
 LONGEST_STRIDE = 8.0
 

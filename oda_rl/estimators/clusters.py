@@ -9,16 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl._types import Array
 from oda_rl.codebook.association import SQUARED_EUCLIDEAN, all_associations
 from oda_rl.codebook.schedule import PathPoint
+from oda_rl.estimators.hard_path import KEPT_NUMBERS
 from oda_rl.estimators.shapes import Shapes, find_shapes
-
-# Clusters are looked for where somebody asks for them; samples of so many numbers are kept until then.
-KEPT_NUMBERS = 1_000_000
 
 
 class _Asked(NamedTuple):
-    """What clusters are found by: the path, samples and their weights, in the units of the path."""
+    """What clusters are found by beside the path: samples and their weights, in its units."""
 
-    history: Sequence[PathPoint]
     samples: Array
     weight: Array
 
@@ -212,13 +209,15 @@ class ClustersMixin:
 
     def __getstate__(self) -> Any:
         self._tell()  # no samples in a pickle
+        if hasattr(self, "_run"):
+            _ = self._run.path
         return super().__getstate__()
 
     def _tell(self) -> None:
         """Find the clusters that have been left until somebody asks for them."""
         asked = self._asked
         if asked is not None:
-            self._shapes = find_shapes(*asked)
+            self._shapes = find_shapes(self._run.history, *asked)
             self._set_clusters(asked.samples)
             self._asked = None
 
@@ -229,10 +228,10 @@ class ClustersMixin:
         if self._divergence.kind != SQUARED_EUCLIDEAN:
             self._set_clusters(samples)
         elif samples.size > KEPT_NUMBERS:
-            self._asked = _Asked(self._run.history, samples, weight)
+            self._asked = _Asked(samples, weight)
             self._tell()
         else:
-            self._asked = _Asked(self._run.history, samples.copy(), weight.copy())
+            self._asked = _Asked(samples.copy(), weight.copy())
 
     def _set_clusters(self, samples: Array) -> None:
         shapes, n = self._shapes, len(samples)

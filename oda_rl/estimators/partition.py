@@ -66,8 +66,8 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         a standard deviation, in a stream of the first `n_warmup` samples. `"auto"`: the same where few
         features have nearly all of the variance, and deviations differ ten times or more; else None.
     finish : bool, default=True
-        Whether codebooks are taken to temperature zero, K fixed: by `fit` at the end and for all records
-        of `history_`, by `partial_fit` with the samples that come when the annealing is done.
+        Whether codebooks are taken to temperature zero, K fixed: by `fit` at the end, in `history_`
+        where it is asked for, by `partial_fit` with the samples that come when the annealing is done.
     target_distortion : float or None, default=None
         Annealing stops when the distortion is as low as this.
     max_samples : int or None, default=None

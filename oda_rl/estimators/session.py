@@ -38,7 +38,8 @@ class Run:
         self.settings = settings
         self.rng = rng
         self.annealer: Annealer | None = None
-        self.path: list[tuple[Any, ...]] = []
+        self._path: list[tuple[Any, ...]] = []
+        self._hard: HardPath | None = None  # while its codebooks have not been asked for
         self.seconds = 0.0
         self.n_seen = 0
         self.n_dropped = 0
@@ -50,6 +51,18 @@ class Run:
         self.buffer = np.empty((0, n_features))
         self.buffer_weight = np.empty(0)
         self._clock = time.perf_counter()
+
+    @property
+    def path(self) -> list[tuple[Any, ...]]:
+        """Of each finished temperature what `remember` has kept."""
+        if self._hard is not None:
+            self._path = self._hard.complete(self._path)
+            self._hard = None
+        return self._path
+
+    @path.setter
+    def path(self, records: list[tuple[Any, ...]]) -> None:
+        self._path, self._hard = records, None
 
     @property
     def history(self) -> list[PathPoint]:
@@ -100,6 +113,7 @@ class Run:
         self.anneal(samples, None, weight, path.end_level)
         annealer.settle = None
         codevectors = path.final()
+        self._hard = path if path.waits else None
         if annealer.done and self.settings.finish:
             annealer.codebook.location[:, : len(codevectors)] = codevectors.T
         if self.identities is not None:  # what came out of whom matters from here on
@@ -264,7 +278,7 @@ class Run:
         seen = self.annealer.n_samples_seen
         tell(f"T = {self.annealer.temperature:.3g}, K = {len(codevectors)}, {seen:,} samples")
         expected = float(self.annealer.phase[0])
-        self.path.append((distortion, seconds, codevectors, expected, self.annealer.entropy))
+        self._path.append((distortion, seconds, codevectors, expected, self.annealer.entropy))
 
     def _present(
         self,

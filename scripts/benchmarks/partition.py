@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
+from benchmarks.clusters import data_set
 from common.arguments import Positive
 from common.measuring import repeated_seconds, timed
 from common.tables import make_table, show_table
@@ -55,6 +58,8 @@ print(first, resident(), model.n_samples_seen_, model.n_codevectors_)
 """
 
 
+# Sets whose fits are timed, and to how many codevectors.
+FITTED, FIT_K = ("blobs 6", "blobs 20", "iris", "wine", "wbcd", "digits"), (8, 20, 30)
 # Samples of the streams that are compared with fits.
 ONLINE_SAMPLES = 50_000
 
@@ -73,6 +78,8 @@ class Partition:
     """Fits per data set."""
     threads: Positive = 1
     """Threads of k-means and BLAS; the annealer always has one."""
+    only_fits: bool = False
+    """Nothing but how long fits take."""
     stream: int = 10_000_000
     """Samples to stream for the resident memory."""
 
@@ -124,6 +131,32 @@ def k_means(samples: Array, counts: set[int]) -> dict[int, float]:
     return {k: model.inertia_ / len(samples) for k, model in models.items()}
 
 
+def path_of(partition: ODAPartition, samples: Array) -> ODAPartition:
+    """A fit with its path, whose codebooks are taken to temperature zero when they are asked for."""
+    len(partition.fit(samples).history_)
+    return partition
+
+
+def show_fits(args: Partition, console: Console) -> None:
+    """Milliseconds of the processor that a fit takes, and one with its path: the least of several."""
+    rows = []
+    sets = {name: data_set(name, 0)[0] for name in FITTED}
+    for name in ("gaussians", "adult"):
+        if name in args.datasets:
+            sets[name] = scaled(name, args.data_dir)
+    for name, samples in sets.items():
+        cells = [name, f"{len(samples):,}", str(samples.shape[1])]
+        for k in FIT_K:
+            model = ODAPartition(k, random_state=0)
+            for call in (model.fit, partial(path_of, model)):
+                times = repeated_seconds(call, samples, repeats=7, clock=time.process_time)
+                cells.append(f"{1e3 * min(times):.1f}")
+        rows.append(cells)
+    columns = [title for k in FIT_K for title in (f"K = {k}", "with path")]
+    title = "fit, and with all codebooks of the path at temperature zero; milliseconds of the processor"
+    show_table(console, title, ("data", "samples", "features", *columns), rows)
+
+
 def show_path(args: Partition, console: Console) -> None:
     """Distortion at every temperature over that of k-means at the same K, and the time of both."""
     table = make_table(
@@ -138,7 +171,7 @@ def show_path(args: Partition, console: Console) -> None:
         seconds, reference = 0.0, 0.0
         for seed in range(args.seeds):
             partition = ODAPartition(args.max_codevectors, random_state=seed)
-            model, spent = timed(partition.fit, samples)
+            model, spent = timed(path_of, partition, samples)
             seconds += spent
             reached = {point.n_codevectors for point in model.history_}
             best, spent = timed(k_means, samples, reached)
@@ -264,6 +297,9 @@ def show_start_and_memory(args: Partition, console: Console) -> None:
 def run_partition(args: Partition, console: Console) -> None:
     """The tables of `benchmark.py partition`."""
     with threadpool_limits(args.threads):
+        show_fits(args, console)
+        if args.only_fits:
+            return
         show_update_cost(console)
         show_path(args, console)
         show_online(args, console)
