@@ -1,0 +1,323 @@
+"""Values that are sums over the layers of a tree: Algorithms 5 and 6 of M for an agent that learns Q.
+
+A codebook of regions, and in each of them a codebook of its own, annealed by itself with the
+observations that fall into the region. Watkins' Q(lambda) on the nearest cells.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from sklearn.decomposition import PCA
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+
+import oda_rl.envs
+from benchmarks.training import EVALUATION_SEED
+from common.arguments import Count, Positive
+from common.tables import show_table
+from common.workers import Where, open_workers
+from oda_rl import agents
+from oda_rl._types import Array
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.book import Codebook
+from oda_rl.codebook.divergences import get_divergence
+from oda_rl.codebook.schedule import Cooling, first_and_last_temperature
+
+# Observations under random actions, which tell the units; and what a codebook waits for.
+WARM_UP, FIRST = 2_000, 100
+# Only each so manieth observation moves cells: the slow timescale.
+EVERY = 2
+# A trace below this is forgotten.
+FAINT = 1e-3
+
+
+@dataclass
+class Layers(Where):
+    """Compare values of the leaves of a tree with sums over its layers, beside our agent."""
+
+    env_ids: tuple[str, ...] = ("oda_rl/Acrobot-v1", "LunarLander-v3")
+    """Environments."""
+    total_timesteps: tuple[Positive, ...] = (100_000, 300_000)
+    """Environment steps of each."""
+    seeds: tuple[Count, ...] = (0, 1, 2, 3, 4)
+    """Seeds of each."""
+    cases: tuple[str, ...] = ()
+    """Rows; all if none is named."""
+    step: float | None = None
+    """Stepsize of values in place of that of each row."""
+    episodes: Positive = 20
+    """Greedy episodes that each policy is judged by."""
+
+
+class Kind(NamedTuple):
+    """How values are made of a tree, and how quickly they are learned."""
+
+    step: float
+    """Of the error of a value, the part that is learned from one observation."""
+    cells: tuple[int, int] = (8, 16)
+    """Regions, and cells of each at most; 0 for no second layer."""
+    sums: bool = False
+    """Whether both layers have values, which add up; else those of the leaves count alone."""
+    coarse: bool = False
+    """Whether the regions divide up two principal components."""
+    linear: bool = False
+    """Whether values are linear functions of the observation in a cell, else numbers."""
+
+
+# Stepsizes are the best of .05, .1, .2 and .4 after 60,000 steps of Acrobot, seeds 100 to 102
+KINDS = {
+    "one layer of 128 cells": Kind(0.2, (128, 0)),
+    "the leaves": Kind(0.4),
+    "sums over two layers": Kind(0.1, sums=True),
+    "sums, the first of two components": Kind(0.1, sums=True, coarse=True),
+    "one layer, linear": Kind(0.2, (128, 0), linear=True),
+    "the leaves, linear": Kind(0.2, linear=True),
+    "sums over two layers, linear": Kind(0.2, sums=True, linear=True),
+}
+OURS = "TwoTimescaleQ"
+
+
+class Region:
+    """A codebook that anneals by itself, with values and their traces in its cells."""
+
+    def __init__(self, n_values: int, most: int, rng: np.random.Generator, begun: Array | None) -> None:
+        self.n_values, self.most, self.rng, self.begun = n_values, most, rng, begun
+        self.book: Codebook | None = None
+        self.rows: list[Array] = []
+
+    def observe(self, point: Array) -> None:
+        """Learn where observations are; the first ones wait until there are enough."""
+        self.rows.append(point)
+        if self.book is None and len(self.rows) == FIRST:
+            self._begin(np.array(self.rows))
+        if self.book is not None and len(self.rows) >= FIRST // 5:
+            self.annealer.observe(np.array(self.rows))
+            self.rows = []
+
+    def _begin(self, points: Array) -> None:
+        critical, mean, axis, _ = get_divergence("squared_euclidean").moments(points, np.ones(FIRST))
+        payload = {"theta": (self.n_values, "mean"), "trace": (self.n_values, "mean")}
+        self.book = Codebook(len(mean), payload, capacity=2 * self.most)
+        self.book.axis[:, self.book.add(mean)] = axis
+        if self.begun is not None:
+            self.book["theta"][:, 0] = self.begun
+        hot, cold = first_and_last_temperature("auto", "auto", critical)
+        self.annealer = Annealer(
+            *(self.book, hot, cold, Cooling(0.8)),
+            max_codevectors=self.most,
+            check_every=25,
+            max_samples=50,
+            min_samples=100,
+            seed=self.rng,
+        )
+
+    def nearest(self, point: Array) -> int:
+        """The cell of an observation."""
+        assert self.book is not None
+        away = self.book.location[:, : self.book.n_cells] - point[:, None]
+        return int(np.einsum("ij,ij->j", away, away).argmin())
+
+
+class TreeQ:
+    """The learner: regions, a codebook in each, and Q(lambda) over the cells of an observation."""
+
+    def __init__(self, env: gym.Env, kind: Kind, seed: int, gamma: float = 0.99, lambda_: float = 0.9):
+        self.env, self.kind, self.gamma, self.decay = env, kind, gamma, gamma * lambda_
+        self.rng = np.random.default_rng(seed)
+        self.n_actions = int(env.action_space.n)  # type: ignore[attr-defined]
+        self.observation = env.reset(seed=seed)[0]
+        seen = np.array([self._step(int(self.rng.integers(self.n_actions)))[0] for _ in range(WARM_UP)])
+        self.mean, self.scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-6)
+        scaled = (seen - self.mean) / self.scale
+        self.directions = PCA(2).fit(scaled).components_ if kind.coarse else None
+        self.n_basis = 1 + seen.shape[1] if kind.linear else 1
+        self.root = self._region(kind.cells[0], None)
+        for point in scaled[:FIRST]:
+            self.root.observe(self._coarse(point))
+        self.regions: list[Region] = []
+        self.live: set[Region] = set()
+        self.epsilon = 0.0
+
+    def _region(self, most: int, begun: Array | None) -> Region:
+        return Region(self.n_actions * self.n_basis, most, self.rng, begun)
+
+    def _step(self, action: int) -> tuple[Array, float, bool, bool]:
+        observation, reward, terminated, truncated, _ = self.env.step(action)
+        ended = terminated or truncated
+        self.observation = self.env.reset()[0] if ended else observation
+        return observation, float(reward), terminated, ended
+
+    def _coarse(self, point: Array) -> Array:
+        return point if self.directions is None else self.directions @ point
+
+    def _active(self, point: Array) -> list[tuple[Region, int]]:
+        """The cells that have the value of an observation."""
+        found = self.root.nearest(self._coarse(point))
+        inner = self.regions[found] if self.regions else None
+        if inner is None or inner.book is None:
+            return [(self.root, found)]
+        leaf = (inner, inner.nearest(point))
+        return [(self.root, found), leaf] if self.kind.sums else [leaf]
+
+    def _basis(self, point: Array) -> Array:
+        return np.append(1.0, point) if self.kind.linear else np.ones(1)
+
+    def values(self, active: list[tuple[Region, int]], basis: Array) -> Array:
+        """Of every action: the sum over the layers."""
+        total = np.zeros(self.n_actions)
+        for region, cell in active:
+            assert region.book is not None
+            total += region.book["theta"][:, cell].reshape(self.n_actions, -1) @ basis
+        return total
+
+    def _scaled(self, observation: Array) -> Array:
+        return np.clip((observation - self.mean) / self.scale, -10.0, 10.0)
+
+    def predict(self, observation: Array, *_: Any, **__: Any) -> tuple[Any, None]:
+        """Greedy actions of a row of observations, as SB3 asks for them."""
+        points = [self._scaled(one) for one in observation]
+        chosen = [self.values(self._active(x), self._basis(x)).argmax() for x in points]
+        return np.array(chosen), None
+
+    def learn(self, steps: int, first_epsilon: float, last_epsilon: float) -> None:
+        """So many steps; the share of random actions falls linearly."""
+        point = self._scaled(self.observation)
+        active, basis = self._active(point), self._basis(point)
+        values = self.values(active, basis)
+        for i in range(steps):
+            epsilon = first_epsilon + i / steps * (last_epsilon - first_epsilon)
+            action = int(values.argmax())
+            if self.rng.random() < epsilon:
+                action = int(self.rng.integers(self.n_actions))
+                if values[action] < values.max():
+                    self._forget()  # Watkins: what follows is not the greedy policy's
+            self._mark(active, basis, action)
+            before = values[action]
+            observation, reward, terminated, ended = self._step(action)
+            after = self._scaled(observation)
+            active, basis = self._active(after), self._basis(after)
+            values = self.values(active, basis)
+            goal = reward + (0.0 if terminated else self.gamma * values.max())
+            self._pay(goal - before)
+            if ended:
+                self._forget()
+                after = self._scaled(self.observation)
+            if i % EVERY == 0:
+                self._move(after)
+            if i % EVERY == 0 or ended:
+                active, basis = self._active(after), self._basis(after)
+            values = self.values(active, basis)
+
+    def _mark(self, active: list[tuple[Region, int]], basis: Array, action: int) -> None:
+        """Add to the traces of the cells; a step of all layers together corrects a value by `step`."""
+        rows = slice(action * self.n_basis, (action + 1) * self.n_basis)
+        share = basis / (len(active) * (basis @ basis))
+        for region, cell in active:
+            assert region.book is not None
+            if self.kind.linear:
+                region.book["trace"][rows, cell] += share
+            else:
+                region.book["trace"][:, cell] = 0.0
+                region.book["trace"][rows, cell] = share
+            self.live.add(region)
+
+    def _pay(self, error: float) -> None:
+        for region in list(self.live):
+            assert region.book is not None
+            trace = region.book["trace"]
+            region.book["theta"][:] += self.kind.step * error * trace
+            trace *= self.decay
+            if np.abs(trace).max() < FAINT:
+                trace[:] = 0.0
+                self.live.discard(region)
+
+    def _forget(self) -> None:
+        for region in self.live:
+            assert region.book is not None
+            region.book["trace"][:] = 0.0
+        self.live.clear()
+
+    def _move(self, point: Array) -> None:
+        """The slow timescale: the regions until they are done, and then what is in them."""
+        root = self.root
+        assert root.book is not None
+        if not root.annealer.done:
+            root.observe(self._coarse(point))
+            return
+        if self.kind.cells[1] == 0:
+            return
+        if not self.regions:
+            theta = np.zeros_like(root.book["theta"]) if self.kind.sums else root.book["theta"]
+            self.regions = [self._region(self.kind.cells[1], begun.copy()) for begun in theta.T]
+        self.regions[root.nearest(self._coarse(point))].observe(point)
+
+
+def judge(model: Any, env_id: str, episodes: int, seed: int) -> float:
+    """The mean of greedy returns."""
+    env = Monitor(gym.make(env_id))
+    env.reset(seed=EVALUATION_SEED * (seed + 1))
+    return float(np.mean(evaluate_policy(model, env, episodes, deterministic=True)[0]))
+
+
+def run_once(
+    kind: Kind | None, env_id: str, steps: int, episodes: int, seed: int
+) -> tuple[float, float, int]:
+    """Returns after 40 % of the steps and in the end, and cells."""
+    assert oda_rl.envs  # here, as a worker has the function alone: registers the environments
+    look: Callable[[Any], float] = partial(judge, env_id=env_id, episodes=episodes, seed=seed)
+    early, env = 2 * steps // 5, gym.make(env_id)
+    if kind is None:
+        model = getattr(agents, OURS)(env=env, seed=seed).learn(early)
+        first = look(model)
+        model.learn(steps - early, reset_num_timesteps=False)
+        return first, look(model), model.n_cells
+    learner = TreeQ(env, kind, seed)
+    learner.learn(early, 0.2, 0.1)
+    first = look(learner)
+    learner.learn(steps - early, 0.1, 0.02)
+    books = [region.book for region in (learner.root, *learner.regions)]
+    return first, look(learner), sum(book.n_cells for book in books if book is not None)
+
+
+def chosen(args: Layers) -> dict[str, Kind | None]:
+    """The rows that were asked for."""
+    known: dict[str, Kind | None] = {**KINDS, OURS: None}
+    if args.step is not None:
+        known = {name: kind and kind._replace(step=args.step) for name, kind in known.items()}
+    return {name: kind for name, kind in known.items() if not args.cases or name in args.cases}
+
+
+def run_layers(args: Layers, console: Console) -> None:
+    """The tables of `benchmark.py layers`."""
+    kinds = chosen(args)
+    told = dict(zip(args.env_ids, args.total_timesteps, strict=True))
+    work = {
+        (env_id, name, seed): partial(run_once, kind, env_id, steps, args.episodes, seed)
+        for env_id, steps in told.items()
+        for name, kind in kinds.items()
+        for seed in args.seeds
+    }
+    found: dict[tuple[str, str], list[tuple[float, float, int]]] = {}
+    with open_workers(args, len(work)) as workers:
+        for (env_id, name, _), future in track(
+            workers.results(work), "runs", len(work), console=console, transient=True
+        ):
+            found.setdefault((env_id, name), []).append(future.result())
+    for env_id, steps in told.items():
+        rows = [to_row(name, found[env_id, name]) for name in kinds]
+        early = f"after {2 * steps // 5:,}"
+        columns = ("values", "cells", f"{early}: mean", "worst", f"after {steps:,}: mean", "worst")
+        show_table(console, f"{env_id}, {len(args.seeds)} seeds: greedy returns", columns, rows)
+
+
+def to_row(name: str, runs: Sequence[tuple[float, float, int]]) -> list[str]:
+    """What the table says of the runs of one row."""
+    early, late, cells = np.array(runs).T
+    returns = [f"{value:.1f}" for one in (early, late) for value in (one.mean(), one.min())]
+    return [name, f"{np.median(cells):.0f}", *returns]
