@@ -45,6 +45,7 @@ from common.pictures import (
 from common.tables import to_markdown
 from oda_rl import ODAPartition, datasets
 from oda_rl._types import Array
+from oda_rl.estimators.session import REHEARSALS
 from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
 
 TITLES = {"gaussians": "Gaussians", "wbcd": "WBCD", "pima": "Pima", "adult": "Adult"}
@@ -57,7 +58,10 @@ LAST_PASSES, MAX_PASSES = 20, 1000
 
 @dataclass
 class Args:
-    """Reproduce the papers' figures on clustering."""
+    """Reproduce the papers' figures on clustering.
+
+    The defaults are the papers' sizes: 1,500 samples of the Gaussians, all that there are of the others.
+    """
 
     data_dir: Path | None = None
     """Folder with pima*.csv and adult*.csv (header, last column `label`); OpenML if not given."""
@@ -97,10 +101,13 @@ def run_stream(samples: Array, args: Args) -> list[Step]:
             last.append(Step(model.n_codevectors_, value, model.n_samples_seen_, seconds))
         if after > LAST_PASSES:
             break
+    path = model.history_
+    # While it is annealed, a stream presents samples again: they count each time, as a path has them
+    again = path[-1].n_samples_seen * REHEARSALS // (1 + REHEARSALS)
     return [
         Step(p.n_codevectors, distortion(samples, p.codevectors), p.n_samples_seen, p.seconds)
-        for p in model.history_
-    ] + last
+        for p in path
+    ] + [step._replace(samples=step.samples + again) for step in last]
 
 
 def run_fit(samples: Array, args: Args) -> tuple[list[Step], float]:

@@ -43,7 +43,10 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {"1-D": datasets.curve, "2-D": 
 
 @dataclass
 class Args:
-    """Reproduce the papers' figures on regression."""
+    """Reproduce the papers' figures on regression.
+
+    The papers do not tell how many samples they have: there are no sizes of theirs.
+    """
 
     out: Path = Path("logs/regression")
     """Where pictures and table are written."""

@@ -46,7 +46,10 @@ WANTED = 99.8
 
 @dataclass
 class Args:
-    """Reproduce the papers' figures on trees."""
+    """Reproduce the papers' figures on trees.
+
+    The papers do not tell how many samples they have: there are no sizes of theirs.
+    """
 
     out: Path = Path("logs/trees")
     """Where pictures and table are written."""
