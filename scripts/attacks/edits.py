@@ -101,7 +101,12 @@ def edit(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
 
 
 def _overwrite(array: Array, rng: np.random.Generator, everywhere: bool) -> tuple[Array, str]:
-    value = NUMBERS[rng.integers(len(NUMBERS))]
+    return _with_value(array, NUMBERS[rng.integers(len(NUMBERS))], rng, everywhere)
+
+
+def _with_value(
+    array: Array, value: float, rng: np.random.Generator, everywhere: bool
+) -> tuple[Array, str]:
     if array.dtype.kind not in "bif" or not array.size:
         return array, "as it was"
     if array.dtype.kind == "i":  # among them whole numbers that no array holds
@@ -227,6 +232,39 @@ def _is_array(value: Any) -> bool:
 
 def _has_array(value: Any) -> bool:
     return '"__array__"' in json.dumps(value)
+
+
+# What every number of a file is set to in turn
+EXTREMES = (0, -1, 62, 1e-300, 1e9, 1e100, 1e150, 1.7e308)
+
+
+def places_of(content: bytes) -> list[str]:
+    """The arrays of a file, and its numbers that stand by themselves; the first two of long lists."""
+    opened = Opened(content)
+    alone = [
+        place[1:]
+        for node, key, place in opened.leaves()
+        if isinstance(node[key], int | float) and not isinstance(node[key], bool)
+    ]
+    found = [name for name, array in opened.arrays.items() if array.dtype.kind in "if"] + alone
+    return [place for place in found if not any(part not in "01" for part in _digits(place))]
+
+
+def _digits(place: str) -> list[str]:
+    return [part for part in place.split("/") if part.isdigit()]
+
+
+def set_number(content: bytes, place: str, value: float, rng: np.random.Generator) -> tuple[bytes, str]:
+    """The file with a number, all of an array or one of it at random, set to a value."""
+    opened = Opened(content)
+    if place in opened.arrays:
+        array = opened.arrays[place]
+        opened.arrays[place], told = _with_value(array, value, rng, bool(rng.random() < 0.5))
+        return opened.written(), f"{place}: {told}"
+    for node, key, own in opened.leaves():
+        if own[1:] == place:
+            node[key] = value
+    return opened.written(), f"{place} = {value}"
 
 
 def flip(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:

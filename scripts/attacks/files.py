@@ -7,7 +7,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from attacks.edits import cut, edit, flip
+from attacks.edits import EXTREMES, cut, edit, flip, places_of, set_number
 from attacks.models import MAKERS, model_bytes, use
 from attacks.trials import GOOD, Attack, Begin, Found, Memory, Verdict, describe
 from oda_rl.agents.learner import BadTransitionError
@@ -16,6 +16,8 @@ from oda_rl.storage import ModelFileError
 # What the honest file takes, times this, is too much; smaller amounts are noise.
 MOST_MEMORY, NOISE = 1.2, 16 * 2**20
 MEMORY_USED = Memory()
+# A prime: by steps of so many the turns of all files are mixed, and each comes once.
+STRIDE = 1_000_003
 Change = Callable[[bytes, np.random.Generator], tuple[bytes, str]]
 
 
@@ -37,6 +39,27 @@ def attack(
 ) -> Found:
     """One trial: the model file of the number's turn, changed, read and used."""
     name = names[number % len(names)]
+    return _change_one(change, name, rng, begin)
+
+
+def attack_numbers(names: list[str], number: int, rng: np.random.Generator, begin: Begin) -> Found:
+    """One trial: of all numbers in all files, and of what each is set to, the one whose turn it is."""
+    turns = _numbers_of(tuple(names))
+    name, place, value = turns[number * STRIDE % len(turns)]
+    return _change_one(lambda content, own: set_number(content, place, value, own), name, rng, begin)
+
+
+@cache
+def _numbers_of(names: tuple[str, ...]) -> list[tuple[str, str, float]]:
+    return [
+        (name, place, value)
+        for name in names
+        for place in places_of(model_bytes(name)[1])
+        for value in EXTREMES
+    ]
+
+
+def _change_one(change: Change, name: str, rng: np.random.Generator, begin: Begin) -> Found:
     kind, content = model_bytes(name)
     answers, usual = honest(name)
     changed, what = change(content, rng)
@@ -95,6 +118,7 @@ def prepare() -> None:
 
 ATTACKS: dict[str, Attack] = {
     "edited files": partial(attack, edit, chosen),
+    "every number": partial(attack_numbers, chosen),
     "flipped bits": partial(attack, flip, chosen),
     "cut files": partial(attack, cut, chosen),
 }

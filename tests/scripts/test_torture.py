@@ -19,7 +19,7 @@ from oda_rl.codebook.association import smallest
 QUICK = ["ODAPartition, waiting", "ODAClassifier, stream", "Tree, waiting", "UniformGridQ", "KernelQ"]
 
 
-@pytest.mark.parametrize("attack", ["edited files", "flipped bits", "cut files"])
+@pytest.mark.parametrize("attack", ["edited files", "every number", "flipped bits", "cut files"])
 def test_small_models_withstand(run, attack):
     code, told = run("torture", "--only", attack, "--trials", 150, "--models", *QUICK)
     assert code == 0, told
