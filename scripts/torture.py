@@ -12,10 +12,12 @@ import sys
 import time
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import tyro
 from rich.console import Console
+from rich.progress import Progress
 
 from attacks import commands, environments, files, kills, numbers, resumes, soak, states, threads
 from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
@@ -50,24 +52,29 @@ class Args:
     """Beginnings of the names of the models to attack; all if not given."""
 
 
-def run_attack(name: str, args: Args, seconds: float) -> list[Outcome]:
-    """Trials of one attack until the time, or their number, is over."""
+def run_attack(name: str, args: Args, seconds: float, console: Console) -> list[Outcome]:
+    """Trials of one attack until the time, or their number, is over, with a line of how far it is."""
+    # Without a thread of its own: children are forked meanwhile.
+    progress = Progress(console=console, transient=True, auto_refresh=False)
+    with progress:
+        task = progress.add_task(name, total=args.trials)
+        return list(_trials(name, args, seconds, lambda: progress.update(task, advance=1, refresh=True)))
+
+
+def _trials(name: str, args: Args, seconds: float, tell: Callable[[], None]) -> Iterator[Outcome]:
     attack, seed = ATTACKS[name], [args.seed, zlib.crc32(name.encode())]
     forbidden = FORBIDDEN if name in files.ATTACKS else ()
-    found: list[Outcome] = []
-    end, number = time.monotonic() + seconds, args.number or 0
-    while True:
-        most = 1 if args.number is not None else BATCH
-        if args.trials is not None and args.number is None:
-            most = min(BATCH, args.trials - len(found))
+    end, done = time.monotonic() + seconds, 0
+    number, trials = (args.number or 0), (1 if args.number is not None else args.trials)
+    while done < trials if trials is not None else time.monotonic() < end:
+        most = BATCH if trials is None else min(BATCH, trials - done)
         for outcome in run_trials(attack, range(number, number + most), seed, forbidden):
-            found.append(outcome)
-            if args.trials is None and time.monotonic() >= end:
-                break
+            tell()
+            done += 1
+            yield outcome
+            if trials is None and time.monotonic() >= end:
+                return
         number += most
-        done = len(found) >= args.trials if args.trials is not None else time.monotonic() >= end
-        if done or args.number is not None:
-            return found
 
 
 def show(console: Console, name: str, found: list[Outcome]) -> int:
@@ -111,7 +118,7 @@ def main(args: Args) -> int:
             module.prepare()
     bad = 0
     for name in names:
-        bad += show(console, name, run_attack(name, args, 60.0 * args.minutes / len(names)))
+        bad += show(console, name, run_attack(name, args, 60.0 * args.minutes / len(names), console))
     console.print("nothing went wrong" if bad == 0 else f"{bad} trials went wrong")
     return int(bad > 0)
 
