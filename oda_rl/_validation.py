@@ -13,6 +13,7 @@ UNLIKE, N_COMPARED = 1e6, 1000
 RESCALE = "rescale the features, as with sklearn.preprocessing.StandardScaler"
 # No number of the data may be larger: products of variances are still finite.
 LARGEST = 1e75
+OF_DATA = f"[{-LARGEST}, {LARGEST}]"  # as a schema has it
 # A feature that varies by less counts as constant: others, counted in it, would become too large.
 SMALLEST_DEVIATION = 1e-60
 # The same for one that varies by no more than this part of its size.

@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl._jit import lean_kernel
 from oda_rl._schema import Either, Rules, expect
 from oda_rl._types import Array, Labels
-from oda_rl._validation import CONSTANT, RESCALE, SMALLEST_DEVIATION, check_scale, warn_of_scales
+from oda_rl._validation import (
+    CONSTANT,
+    OF_DATA,
+    RESCALE,
+    SMALLEST_DEVIATION,
+    check_scale,
+    warn_of_scales,
+)
 from oda_rl.codebook.divergences import Divergence
 
 SCALES = ("auto", "within", "standard", "minmax")
@@ -30,7 +37,11 @@ DOMINATED, UNLIKE = 0.1, 10.0
 SCALING = Either(
     {"shift": "float[0]", "matrix": "float[0, 0]", "inverse": "float[0, 0]"},
     Rules(
-        {"shift": "float[d]", "matrix": "float[d, d]", "inverse": "float[d, d]"},
+        {
+            "shift": "float[d]",
+            "matrix": "float[d, d]",
+            "inverse": f"float[d, d] in {OF_DATA}",
+        },
         lambda scaling, sizes: _keeps_samples_small(scaling["shift"], np.abs(scaling["matrix"])),
     ),
 )

@@ -7,7 +7,7 @@ import numpy as np
 from oda_rl._ranks import are_rising
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
-from oda_rl._validation import CONSTANT, LARGEST, SMALLEST_DEVIATION
+from oda_rl._validation import CONSTANT, OF_DATA, SMALLEST_DEVIATION
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import LocalModel
 from oda_rl.estimators.regression.pilot import Scaling
@@ -24,7 +24,7 @@ def _is_of_data(scaling: Any, sizes: Sizes) -> None:
 # What a file may hold of a `Scaling` of d inputs and m outputs.
 UNITS = Rules(
     {
-        "mean": f"float[d+m] in [{-LARGEST}, {LARGEST}]",
+        "mean": f"float[d+m] in {OF_DATA}",
         "deviation": "float[d+m]",
         "metric": "float[d+m] in [0, inf)",
         "low": "float[d+m] in [-inf, inf)",

@@ -7,7 +7,7 @@ import numpy as np
 
 from oda_rl import storage
 from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
-from oda_rl._validation import LARGEST
+from oda_rl._validation import OF_DATA
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.drift import Watch, watch_schema
 from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored, stored
@@ -22,7 +22,7 @@ def _units_schema(around: Any, sizes: Sizes) -> Schema:
     sizes.setdefault("C", 1)
     if around["estimator"][0] == "regressor":
         least = f"[{SMALLEST_SQUARE**0.5}, inf)"
-        mean = f"float[m] in [{-LARGEST}, {LARGEST}]"
+        mean = f"float[m] in {OF_DATA}"
         return {"mean": mean, "deviation": f"float[m] in {least}", "flat": may_be_flat}
     sizes["m"] = 1
     return None
