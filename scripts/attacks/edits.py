@@ -138,7 +138,10 @@ def _reshape(array: Array, rng: np.random.Generator) -> tuple[Array, str]:
 
 def _convert(array: Array, rng: np.random.Generator) -> tuple[Array, str]:
     dtype = DTYPES[rng.integers(len(DTYPES))]
-    return array.astype(dtype), f"dtype {dtype}"
+    try:
+        return array.astype(dtype), f"dtype {dtype}"
+    except ValueError:  # a text that is no number
+        return array, "as it was"
 
 
 def _shuffle(array: Array, rng: np.random.Generator) -> tuple[Array, str]:

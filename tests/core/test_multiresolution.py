@@ -259,6 +259,7 @@ def test_refining_needs_a_cell_and_samples_in_it():
     ("options", "message"),
     [
         ({"layers": 0}, "layers must be at least 1"),
+        ({"layers": 1001}, "layers must be at most 1000"),
         ({"layers": []}, "layers must be a number of layers or a list"),
         ({"layers": [{"depth": 3}]}, "a layer has"),
         ({"layers": [{"t_min": -1.0}]}, "t_min"),

@@ -128,6 +128,7 @@ def test_edits_are_noticed(module):
         ("ODAPartition, stream", "fitted/scale_", 1e-300),
         ("Tree of outputs", "session/features/maps/0/fitted/map_/fitted/mean_", 1e100),
         ("Tree, waiting", "parameters/resolutions", 0),
+        ("Tree, waiting", "parameters/layers", 2**31),
     ],
 )
 def test_numbers_that_lead_nowhere_are_refused(name, place, value, module):
@@ -141,7 +142,7 @@ def test_numbers_that_lead_nowhere_are_refused(name, place, value, module):
         opened.at(around)[key] = value
     found = files._judge(kind, opened.written(), [])
     assert found.verdict == "refused", found
-    assert re.search("learner/|resolution|buffer|scale_|weights_|scaling|units", found.detail)
+    assert re.search("learner/|resolution|buffer|scale_|weights_|scaling|units|layers", found.detail)
 
 
 def test_what_a_history_tells_takes_no_memory(module):

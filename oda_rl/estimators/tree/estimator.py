@@ -39,7 +39,7 @@ class MultiResolutionODA(StreamTree):
         not read, since `max_children` and the others stand below; parameters that mean nothing in a
         tree, such as `fine_tune`, must be as they are by default.
     layers : int or list of dict or Layer, default=3
-        How many layers there are below the root; or the limits of each, a dict with any of
+        How many layers there are below the root, up to 1000; or the limits of each, a dict with any of
         `max_codevectors`, `t_min`, `max_samples`, `min_support`, `min_improvement` (see `Layer`). What a
         layer leaves open is as follows below, or as in the estimator.
     resolutions : list or None, default=None

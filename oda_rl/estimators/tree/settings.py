@@ -145,10 +145,16 @@ def kind_of(estimator: Any) -> str:
     raise TypeError(f"estimator must be one of {names}, got {estimator!r}.")
 
 
+# A tree ends where its cells have too few samples, long before.
+MOST_LAYERS = 1000
+
+
 def layers_of(given: int | Sequence[Any], usual: Layer) -> list[Layer]:
     """The layers that a parameter `layers` stands for, each complete."""
     if isinstance(given, int) and not isinstance(given, bool):
         check_at_least(1, layers=given)
+        if given > MOST_LAYERS:
+            raise ValueError(f"layers must be at most {MOST_LAYERS}, got {given}.")
         return [usual] * given
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or len(given) == 0:
         raise ValueError(
