@@ -29,7 +29,7 @@ UNITS = Rules(
         "metric": "float[d+m] in [0, inf)",
         "low": "float[d+m] in [-inf, inf)",
         "high": "float[d+m] in (-inf, inf]",
-        "knots?": Rules(f"float[ranked, d] in [{-LARGEST}, {LARGEST}]", are_rising),
+        "knots?": Rules(f"float[ranked, d] in {OF_DATA}", are_rising),
     },
     _is_of_data,
 )
