@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 
+from oda_rl._validation import LARGEST
+
 T = TypeVar("T")
 # Whole numbers, at most: counters, and what is reckoned from them, stay far from 2^63
 MOST = 2**48
@@ -135,12 +137,14 @@ def override(config: Any, given: Mapping[str, Any], owner: str) -> Any:
 
 
 def _inside(within: str) -> Callable[[float], bool]:
-    """Whether a number lies in an interval; NaN never does."""
+    """Whether a number lies in an interval; NaN never does, nor beyond `LARGEST`, but for infinity."""
     if not within:
         return lambda number: number == number
     low, high = (float(end) for end in within[1:-1].split(","))
     from_low, to_high = within[0] == "[", within[-1] == "]"
-    return lambda x: low < x < high or (from_low and x == low) or (to_high and x == high)
+    ends = ((low,) if from_low else ()) + ((high,) if to_high else ())
+    least, most = max(low, -LARGEST), min(high, LARGEST)
+    return lambda x: (low < x < high and least <= x <= most) or x in ends
 
 
 def _convert(kind: Any, value: Any, inside: Callable[[float], bool], may_be_empty: bool) -> Any:

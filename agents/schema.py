@@ -15,6 +15,7 @@ from oda_rl.agents.actions import ActionCodec, restore_space
 from oda_rl.agents.observations import MOST_FEATURES, ObservationCodec
 from oda_rl.agents.one_hot import OneHotCodec
 from oda_rl.agents.random_blocks import BLOCK
+from oda_rl.envs.spaces import LARGEST
 
 # Numbered actions, and environments, that a file may claim.
 MOST_ACTIONS, MOST_ENVS = 2**17, 2**12
@@ -100,11 +101,10 @@ def _is_range(state: Any) -> bool:
 def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
     def fits(state: Any, sizes: Sizes) -> None:
         """Observations wait as long as they are fewer than wanted; later, all of the last half do."""
-        known, n = state["is_known"], len(state["seen"])
-        right = n in (0, steps) if known else n < steps and bool(np.isfinite(state["seen"]).all())
-        expect(
-            right, "seen", f"has {n} observations, or infinite ones", f"finite ones, less than {steps}"
-        )
+        known, n, most = state["is_known"], len(state["seen"]), np.abs(state["seen"]).max(initial=0.0)
+        right = n in (0, steps) if known else n < steps and most <= LARGEST
+        accepted = f"less than {steps}, up to {LARGEST:g}"
+        expect(right, "seen", f"has {n} observations, up to {most:g}", accepted)
         expect(not known or is_sound(state), next(iter(learned)), "is no lower end", "a range")
 
     return Rules({"is_known": "bool", "seen": "float[seen, obs] in [-inf, inf]", **learned}, fits)

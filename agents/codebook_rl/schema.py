@@ -150,6 +150,8 @@ class _Room(NamedTuple):
         right = np.all(n_found <= min(sizes["F"], near))
         expect(right, "memory/n_found", "is beyond those found", "as many as were found")
         expect(np.all(only < places), "memory/only", "is beyond those found", "a cell of them, or -1")
+        right = np.all((n_found == 0) | (state["memory"]["norm"] > 0.0))
+        expect(right, "memory/norm", "is 0 though cells were found", "a number above 0")
 
 
 def _ledger(around: Any, sizes: Sizes) -> Schema:

@@ -120,6 +120,9 @@ def test_edits_are_noticed(module):
         ("TwoTimescaleAC, tree", "learner/slow/codebook/payload", 1e9),
         ("TwoTimescaleAC, continuous", "learner/figures", 1.7e308),
         ("ODAPartition, stream", "fitted/weights_", 0.0),
+        ("TwoTimescaleQ, tree", "learner/memory/norm", 0.0),
+        ("TwoTimescaleQ, warming up", "learner/warm_up/seen", 1e150),
+        ("TwoTimescaleQ, table", "hyperparameters/slow_a", 1.7e308),
         ("ODARegressor, stream", "run/scaling/high", -np.inf),
         ("ODARegressor, stream", "run/scaling/deviation", 1e-300),
         ("ODARegressor, stream", "run/scaling/mean", 1e100),
@@ -142,7 +145,9 @@ def test_numbers_that_lead_nowhere_are_refused(name, place, value, module):
         opened.at(around)[key] = value
     found = files._judge(kind, opened.written(), [])
     assert found.verdict == "refused", found
-    assert re.search("learner/|resolution|buffer|scale_|weights_|scaling|units|layers", found.detail)
+    assert re.search(
+        "learner/|resolution|buffer|scale_|weights_|scaling|units|layers|slow_a", found.detail
+    )
 
 
 def test_what_a_history_tells_takes_no_memory(module):
