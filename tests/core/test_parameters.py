@@ -89,3 +89,15 @@ def test_what_has_shaped_a_model_stays(cls, tmp_path):
         model.set_params(**{name: before}).partial_fit(positive, Y)
         model.set_params(**{name: value}).fit(positive, Y)
         assert clone(model).get_params().keys() == model.get_params().keys()
+
+
+def test_cells_of_a_tree_predict_by_the_rule_they_grew_by(tmp_path):
+    model = oda_rl.MultiResolutionODA(oda_rl.ODAClassifier(), layers=1, random_state=0).fit(X, Y)
+    before = model.predict_proba(X)
+    model.set_params(estimator__rule="nearest")
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    with pytest.raises(ValueError, match="estimator__rule must stay 'bayes'"):
+        model.save(tmp_path / "model")
+    model.set_params(estimator__rule="bayes").save(tmp_path / "model")
+    again = oda_rl.MultiResolutionODA.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.predict_proba(X), before)
