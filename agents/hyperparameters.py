@@ -87,6 +87,8 @@ class Config:
                 found = _convert(one.type, value, _inside(within), one.default == ())
             except (TypeError, ValueError, OverflowError):
                 accepted = _accepted(one.type, within)
+                if isinstance(value, int | float) and MOST < abs(value) < float("inf"):
+                    accepted += f", up to {LARGEST:g}, a whole one up to 2^48"
                 raise ValueError(f"{one.name} must be {accepted}, got {value!r}.") from None
             object.__setattr__(self, one.name, found)
         self._check_together()

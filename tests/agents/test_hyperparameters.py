@@ -54,6 +54,8 @@ def test_numbers_of_other_kinds_are_taken_as_what_they_are():
         (TwoTimescaleConfig, {"gamma": True}, "gamma must be .* got True"),
         (TwoTimescaleConfig, {"learning_rate": "fast"}, "learning_rate must be a number.*'fast'"),
         (TwoTimescaleConfig, {"hold": 0}, r"hold must be a whole number in \[1, inf\), got 0"),
+        (TwoTimescaleConfig, {"slow_a": 1e80}, r"slow_a must be a number in \[1, inf\), up to 1e\+75"),
+        (TwoTimescaleConfig, {"hold": 2**50}, r"hold must be .*, a whole one up to 2\^48, got"),
         (TwoTimescaleConfig, {"max_cells": 10.5}, "max_cells must be a whole number .* got 10.5"),
         (TwoTimescaleConfig, {"growth_steps": float("inf")}, "growth_steps must be a whole number"),
         (TwoTimescaleConfig, {"samples_per_cell": 1e100}, "samples_per_cell must be .* got 1e\\+100"),
