@@ -169,7 +169,7 @@ def test_is_an_sb3_algorithm():
     assert isinstance(model, BaseAlgorithm)
     assert model.get_env().num_envs == 1
     assert model.get_vec_normalize_env() is None
-    assert model.get_parameters() == {}
+    assert set(model.get_parameters()) >= {"learner", "hyperparameters"}
     assert model.predict(np.zeros(4))[0] in (0, 1), "before it has learned"
     assert TwoTimescaleQ("CodebookPolicy", "CartPole-v1").n_envs == 1, "the policy comes first"
     with pytest.raises(ValueError, match="env="):
