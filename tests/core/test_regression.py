@@ -346,6 +346,5 @@ def test_models_of_ranked_inputs_are_told_in_the_units_of_the_data():
     model._run.scaling.knots[:] = model._run.scaling.knots[::-1].copy()
     wrong = io.BytesIO()
     model.save(wrong)
-    wrong.seek(0)
     with pytest.raises(ValueError, match="knots"):
-        ODARegressor.load(wrong)
+        ODARegressor.load(io.BytesIO(wrong.getvalue()))
