@@ -14,6 +14,12 @@ SOFTNESS = {"association": 4.0, "features": 16.0}
 Encoding = Literal["number", "one_hot", "codevector", "association", "features"]
 
 
+def find_softness(encoding: Encoding, given: float | None) -> float:
+    """The softness of an encoding, its own if none is given; 0 where it shows no associations."""
+    usual = SOFTNESS.get(encoding, 0.0)
+    return usual if given is None or not usual else given
+
+
 class StateEncoder:
     """Observations in, states out, as an `encoding` shows them; parameters as for `StateAggregation`.
 
@@ -27,8 +33,7 @@ class StateEncoder:
             raise ValueError(f"softness must be a number in [0, inf), got {softness!r}.")
         self._aggregator = aggregator
         self._encoding = encoding
-        usual = SOFTNESS.get(encoding, 0.0)
-        self._softness = usual if softness is None or not usual else softness
+        self._softness = find_softness(encoding, softness)
         self.space: spaces.Space = spaces.Discrete(aggregator.max_states)
         if encoding == "codevector":
             self.space = spaces.Box(-np.inf, np.inf, aggregator.space.shape, np.float32)

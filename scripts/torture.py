@@ -55,8 +55,7 @@ class Args:
 def run_attack(name: str, args: Args, seconds: float, console: Console) -> list[Outcome]:
     """Trials of one attack until the time, or their number, is over, with a line of how far it is."""
     # Without a thread of its own: children are forked meanwhile.
-    progress = Progress(console=console, transient=True, auto_refresh=False)
-    with progress:
+    with Progress(console=console, transient=True, auto_refresh=False) as progress:
         task = progress.add_task(name, total=args.trials)
         return list(_trials(name, args, seconds, lambda: progress.update(task, advance=1, refresh=True)))
 

@@ -1,6 +1,5 @@
 """What a model file holds of a learner with a codebook (see `oda_rl._schema`)."""
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -71,12 +70,6 @@ def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
         expect(right, "living", "are not those that are alive", "each of them once")
 
 
-def _rows(fields: Mapping[str, tuple[int, str]], payload: Any) -> dict[str, Any]:
-    """The rows of a payload by the names of its fields."""
-    ends = np.cumsum([n for n, _ in fields.values()])
-    return dict(zip(fields, np.split(payload, ends[:-1]), strict=True))
-
-
 class _Room(NamedTuple):
     """What there is room for, and the schemas and rules that follow from it."""
 
@@ -95,6 +88,18 @@ class _Room(NamedTuple):
             return SLOW | {"tree": Rules(TREE, _is_a_tree) if known else {}}
         return {}
 
+    def _cells(self, state: Any) -> tuple[str, Any]:
+        """The place of the cells, and they themselves; without entries before there are any."""
+        place = "slow" if self.n_states else "slow/codebook"
+        return place, state["slow"].get("codebook", state["slow"])
+
+    def _rows(self, state: Any) -> tuple[str, dict[str, Any]]:
+        """The place of the payload of the cells, and its rows by the names of its fields."""
+        (place, cells), fields = self._cells(state), self.arrays.payload
+        ends = np.cumsum([n for n, _ in fields.values()])
+        parts = np.split(cells.get("payload", np.empty((0, 0))), ends[:-1])
+        return f"{place}/payload", dict(zip(fields, parts, strict=True))
+
     def fits(self, state: Any, sizes: Sizes) -> None:
         """The codebook is no larger than there is room for, and finite."""
         known, phase = state["warm_up"]["is_known"], int(state["counters"][names.PHASE])
@@ -105,25 +110,22 @@ class _Room(NamedTuple):
         for figure, (low, high) in FIGURES.items():
             right = low <= state["figures"][figure] <= high
             expect(right, "figures", f"have {state['figures'][figure]} at {figure}", f"{low} to {high}")
-        cells = state["slow"].get("codebook", state["slow"])
+        place, cells = self._cells(state)
         for name in ("location", "axis", "payload"):
             largest = np.abs(cells.get(name, 0.0)).max(initial=0.0)
-            place = f"slow/{'' if self.n_states else 'codebook/'}{name}"
-            expect(largest <= names.NOWHERE, place, f"has {largest:.2g}", f"up to {names.NOWHERE:g}")
+            accepted = f"up to {names.NOWHERE:g}"
+            expect(largest <= names.NOWHERE, f"{place}/{name}", f"has {largest:.2g}", accepted)
         k, n, room, most = sizes.get("K", 0), sizes["N"], self.arrays.capacity, self.arrays.max_cells
         expect(k <= room, "slow/codebook/weight", f"is of {k} cells", f"{room}, twice max_cells")
         expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")
 
     def learns(self, state: Any, sizes: Sizes) -> None:
         """Visits and stepsizes are such as learning leaves them, and only what anneals pauses."""
-        cells = state["slow"].get("codebook", state["slow"])
-        rows = _rows(self.arrays.payload, cells.get("payload", np.empty((0, 0))))
+        place, rows = self._rows(state)
         right = all(bool(np.all(rows[name] >= 0.0)) for name in ("visits", "rate", "density"))
         right = right and bool(np.all(rows["rate"] <= 1.0))
-        place = f"slow/{'' if self.n_states else 'codebook/'}payload"
-        expect(
-            right, place, "has visits or stepsizes that cannot be", "no less than 0, stepsizes up to 1"
-        )
+        accepted = "no less than 0, stepsizes up to 1"
+        expect(right, place, "has visits or stepsizes that cannot be", accepted)
         done = int(state["counters"][names.LEVEL_DONE])
         anneals = state["warm_up"]["is_known"] and not self.n_states
         right = done == 0 or (anneals and done == names.FINISHED)
@@ -132,13 +134,10 @@ class _Room(NamedTuple):
 
     def leads(self, state: Any, sizes: Sizes) -> None:
         """What a pair of a table led to is a state, or the end."""
-        n = self.arrays.n_actions
-        behind = 2 * n + 1  # rewards, whether they varied, and the density
-        led_to = state["slow"]["payload"][-behind - n : -behind] if self.arrays.n_recent else np.empty(0)
+        place, rows = self._rows(state)
+        led_to = rows.get("next", np.empty(0))
         right = bool(np.all((led_to >= -1) & (led_to < self.n_states) & (led_to % 1 == 0)))
-        expect(
-            right, "slow/payload", "leads to no state", f"states from 0 to {self.n_states - 1}, or -1"
-        )
+        expect(right, place, "leads to no state", f"states from 0 to {self.n_states - 1}, or -1")
 
     def remembers(self, state: Any, sizes: Sizes) -> None:
         """What is remembered of the last step is among the cells."""

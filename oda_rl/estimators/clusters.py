@@ -209,8 +209,6 @@ class ClustersMixin:
 
     def __getstate__(self) -> Any:
         self._tell()  # no samples in a pickle
-        if hasattr(self, "_run"):
-            _ = self._run.path
         return super().__getstate__()
 
     def _tell(self) -> None:

@@ -55,14 +55,22 @@ class Run:
     @property
     def path(self) -> list[tuple[Any, ...]]:
         """Of each finished temperature what `remember` has kept."""
-        if self._hard is not None:
-            self._path = self._hard.complete(self._path)
-            self._hard = None
+        self._complete()
         return self._path
 
     @path.setter
     def path(self, records: list[tuple[Any, ...]]) -> None:
         self._path, self._hard = records, None
+
+    def _complete(self) -> None:
+        """Take the codebooks of the path to temperature zero, if they have waited."""
+        if self._hard is not None:
+            self._path = self._hard.complete(self._path)
+            self._hard = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._complete()  # no samples in a pickle
+        return vars(self)
 
     @property
     def history(self) -> list[PathPoint]:

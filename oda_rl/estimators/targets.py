@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from oda_rl._packed import packed, unpacked
 from oda_rl._types import Array, Labels
-from oda_rl._validation import LARGEST, check_size, check_weights
+from oda_rl._validation import OF_DATA, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
 # What kernels read.
@@ -20,7 +20,7 @@ FLOAT = np.dtype(np.float64)
 def data_schema(kind: str, n: str = "waiting") -> dict[str, str]:
     """What a file may hold of n `Data` with d features, of a classifier, regressor or clusterer."""
     return {
-        "samples": f"float[{n}, d] in [-{LARGEST}, {LARGEST}]",
+        "samples": f"float[{n}, d] in {OF_DATA}",
         "targets": f"float[{n}, m]" if kind == "regressor" else f"int[{n}] in [0, C)",
         "weight": f"float[{n}] in [0, inf)",
     }

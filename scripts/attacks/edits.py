@@ -250,11 +250,7 @@ def places_of(content: bytes) -> list[str]:
         if isinstance(node[key], int | float) and not isinstance(node[key], bool)
     ]
     found = [name for name, array in opened.arrays.items() if array.dtype.kind in "if"] + alone
-    return [place for place in found if not any(part not in "01" for part in _digits(place))]
-
-
-def _digits(place: str) -> list[str]:
-    return [part for part in place.split("/") if part.isdigit()]
+    return [p for p in found if all(part in ("0", "1") for part in p.split("/") if part.isdigit())]
 
 
 def set_number(content: bytes, place: str, value: float, rng: np.random.Generator) -> tuple[bytes, str]:

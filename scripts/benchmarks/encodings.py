@@ -17,7 +17,7 @@ from common.arguments import Count, Positive
 from common.tables import show_table
 from common.workers import Where
 from oda_rl.envs import StateAggregation
-from oda_rl.envs.encoding import SOFTNESS, Encoding
+from oda_rl.envs.encoding import Encoding, find_softness
 from sb3_zoo import find_zoo_options
 
 NOTHING = "observations themselves"
@@ -84,8 +84,7 @@ def make_aggregated(env_id: str, cells: Path, **options: Any) -> gym.Env:
 
 def register(args: Encodings, cells: Path, encoding: Encoding) -> str:
     """The id of the environment, its states shown in this way; whatever else has been under that id."""
-    usual = SOFTNESS.get(encoding, 0.0)
-    softness = usual if args.softness is None else args.softness
+    softness = find_softness(encoding, args.softness)
     env_id = f"encodings/{encoding}-{softness:g}-{cells.stem}-v0"
     make = partial(make_aggregated, args.env_id, cells, encoding=encoding, softness=softness)
     gym.registry.pop(env_id, None)

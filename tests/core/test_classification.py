@@ -1,10 +1,10 @@
 """The classifier: what it promises of fits, streams, files, rules, modes and rejected samples."""
 
-import io
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from model_files import reloaded
 from sklearn.datasets import load_iris, make_moons
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
@@ -82,10 +82,7 @@ def test_a_file_goes_on_where_it_was(mode, streamed):
         model.partial_fit(X[:250], names[:250])
     else:
         model.fit(X, names)
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    read = ODAClassifier.load(file)
+    read = reloaded(model)
     np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
     assert len(read.history_) == len(model.history_)
     for m in (model, read):
@@ -254,9 +251,6 @@ def test_a_stream_finds_how_wide_classes_are():
         never, model = (ODAClassifier(forgetting=f, random_state=0) for f in (None, "adwin"))
         scores = [m.partial_fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) for m in (never, model)]
         assert scores[1] > scores[0] + 0.01
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    again = ODAClassifier.load(file).partial_fit(X[2000:2500], y[2000:2500])
+    again = reloaded(model).partial_fit(X[2000:2500], y[2000:2500])
     model.partial_fit(X[2000:2500], y[2000:2500])
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))

@@ -1,10 +1,10 @@
 """The number of clusters, and which they are."""
 
-import io
 import pickle
 
 import numpy as np
 import pytest
+from model_files import reloaded
 from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
@@ -50,10 +50,7 @@ def test_finds_blobs(k):
     assert model.n_clusters_ == k
     assert adjusted_rand_score(labels, model.labels_) > 0.95
     np.testing.assert_array_equal(model.predict_clusters(samples), model.labels_)
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    read = ODAPartition.load(file)
+    read = reloaded(model)
     assert read.n_clusters_ == k
     np.testing.assert_array_equal(read.predict_clusters(samples), model.labels_)
 

@@ -1,11 +1,11 @@
 """Streams that change: the detector, what estimators and trees do where it finds a change, files."""
 
-import io
 import pickle
 from copy import deepcopy
 
 import numpy as np
 import pytest
+from model_files import reloaded
 from sklearn.base import clone
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
@@ -110,10 +110,7 @@ def test_chunks_do_not_matter_and_files_go_on(model):
     parts = clone(model)
     for rows in np.split(np.arange(len(X)), [1, 150, 1213, 1214, 1500]):
         if rows[0] == 1500:
-            file = io.BytesIO()
-            parts.save(file)
-            file.seek(0)
-            parts = type(parts).load(file)
+            parts = reloaded(parts)
         parts.partial_fit(X[rows], y[rows])
     found = [[drift.n_samples_seen for drift in one.drifts_] for one in (whole, parts)]
     assert found[0] == found[1]

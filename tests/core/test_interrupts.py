@@ -1,10 +1,10 @@
 """Ctrl-C while an estimator learns: it has learned all of it, or nothing."""
 
-import io
 import signal
 
 import numpy as np
 import pytest
+from model_files import reloaded
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -60,10 +60,7 @@ def test_an_interrupted_stream_has_learned_its_samples(model, interrupt):
     with pytest.raises(KeyboardInterrupt):
         streamed.partial_fit(X[100:], Y[100:])
     assert np.array_equal(streamed.predict(X), undisturbed.predict(X))
-    file = io.BytesIO()
-    streamed.save(file)
-    file.seek(0)
-    again = type(model).load(file).partial_fit(X, Y)
+    again = reloaded(streamed).partial_fit(X, Y)
     assert np.array_equal(again.predict(X), undisturbed.partial_fit(X, Y).predict(X))
 
 

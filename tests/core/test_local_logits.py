@@ -1,8 +1,7 @@
 """Local logits of the classifier: ranks, the mixture of linear logits, what it gains, streams, files."""
 
-import io
-
 import numpy as np
+from model_files import reloaded
 from sklearn.linear_model import LogisticRegression
 
 from oda_rl import ODAClassifier
@@ -73,10 +72,7 @@ def test_a_stream_of_logits():
     X_test, y_test = skewed(900, 1)
     density = ODAClassifier(local_model=None, random_state=0).partial_fit(X, y)
     assert model.score(X_test, y_test) > max(0.72, density.score(X_test, y_test))
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    read = ODAClassifier.load(file)
+    read = reloaded(model)
     np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
     for one in (model, read):
         one.partial_fit(X, y)

@@ -1,10 +1,9 @@
 """Learning vector quantization: the estimator, and its kernels against slow twins."""
 
-import io
-
 import naive
 import numpy as np
 import pytest
+from model_files import reloaded
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
@@ -170,10 +169,7 @@ def test_a_file_goes_on_where_it_was(variant):
     X, y = load_iris(return_X_y=True)
     names = np.array(["a", "b", "c"])[y]
     model = LVQ(2, variant=variant, random_state=0).fit(X, names)
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    read = LVQ.load(file)
+    read = reloaded(model)
     for m in (model, read):
         m.partial_fit(X, names)
     np.testing.assert_array_equal(read.codevectors_, model.codevectors_)

@@ -1,9 +1,8 @@
 """The partitioner: what it promises of fits, streams, files and difficult data."""
 
-import io
-
 import numpy as np
 import pytest
+from model_files import reloaded
 from samples import CENTRES, blobs
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
@@ -284,10 +283,7 @@ def test_bad_parameters(options, message):
 def test_a_stream_goes_on_from_its_file(bifurcation, n):
     samples = np.tile(blobs(), (20, 1))
     model = ODAPartition(6, bifurcation=bifurcation, random_state=0).partial_fit(samples[:n])
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    again = ODAPartition.load(file)
+    again = reloaded(model)
     assert again.get_params() == model.get_params()
     np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
     assert without_seconds(again.history_) == without_seconds(model.history_)

@@ -1,9 +1,8 @@
 """Features by their ranks: scores, the way back, slopes, which features have tails, trees of such."""
 
-import io
-
 import numpy as np
 import pytest
+from model_files import reloaded
 from scipy.stats import norm
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
@@ -65,10 +64,7 @@ def test_trees_rank_skewed_features_where_that_helps(template):
     raw = MultiResolutionODA(template, resolutions=[None], random_state=0).fit(X[:1000], y[:1000])
     score, before = (one.score(X[1000:], y[1000:]) for one in (model, raw))
     assert score > max(0.88, before + 0.05)
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    again = MultiResolutionODA.load(file)
+    again = reloaded(model)
     assert again.resolutions is None
     for one in (model, again):
         one.partial_fit(X[1000:1300], y[1000:1300])

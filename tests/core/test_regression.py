@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from model_files import reloaded
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.tree import DecisionTreeRegressor
@@ -241,10 +242,7 @@ def test_files_go_on_exactly(local_model, n, tmp_path):
     own = Quadratic() if local_model == "own" else None
     X, y = make_surface(1000)
     model = ODARegressor(6, local_model=own or local_model, random_state=0).partial_fit(X[:n], y[:n])
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    again = ODARegressor.load(file, local_model=own)
+    again = reloaded(model, local_model=own)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
     model.partial_fit(X[n:], y[n:])
     again.partial_fit(X[n:], y[n:])
@@ -335,10 +333,7 @@ def test_models_of_ranked_inputs_are_told_in_the_units_of_the_data():
         ahead, behind = at + step[j] * at, at - step[j] * at
         told = (model.predict(ahead) - model.predict(behind)) / (ahead - behind)[:, j]
         assert np.median(np.abs(told - model.coef_[inner, j])) < 0.3
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    again = ODARegressor.load(file)
+    again = reloaded(model)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     for one in (model, again):
         one.partial_fit(X[:300], y[:300])

@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from edited_files import rewritten, with_header
+from model_files import rewritten, with_header
 
 from oda_rl import ODAClassifier, storage
 from oda_rl._schema import anything

@@ -52,10 +52,11 @@ class Scaling(NamedTuple):
         ranked: bool = False,
     ) -> "Scaling":
         """All inputs alike at first; `bounded` where the samples tell how far out inputs may lie."""
-        knots = Ranks.of(samples[:, :n_inputs]).knots if ranked else NO_KNOTS
+        knots = NO_KNOTS
         if ranked:
-            inputs = Ranks(knots)(np.ascontiguousarray(samples[:, :n_inputs]))
-            samples = np.column_stack([inputs, samples[:, n_inputs:]])
+            inputs = np.ascontiguousarray(samples[:, :n_inputs])
+            ranks = Ranks.of(inputs)
+            knots, samples = ranks.knots, np.column_stack([ranks(inputs), samples[:, n_inputs:]])
         low, high = samples.min(axis=0), samples.max(axis=0)
         low[:n_inputs], high[:n_inputs] = -np.inf, np.inf
         if bounded:
@@ -81,16 +82,20 @@ class Scaling(NamedTuple):
 
     def back(self, standard: Array) -> Array:
         """Inputs in the data's units, of standardised ones."""
-        d = standard.shape[1]
-        found = standard * self.deviation[:d] + self.mean[:d]
+        found = self._unstandardised(standard)
         return found if len(self.knots) == 0 else Ranks(self.knots).back(found)
+
+    def _unstandardised(self, standard: Array) -> Array:
+        """Inputs of which the bounds are, in the data's units or as ranks tell them."""
+        d = standard.shape[1]
+        return np.asarray(standard * self.deviation[:d] + self.mean[:d])
 
     def slopes(self, standard: Array) -> Array:
         """How fast standardised inputs change with the data's, (n_samples, n_inputs)."""
         d = standard.shape[1]
         found = np.tile(1.0 / self.deviation[:d], (len(standard), 1))
         if len(self.knots) > 0:
-            found *= Ranks(self.knots).slopes(standard * self.deviation[:d] + self.mean[:d])
+            found *= Ranks(self.knots).slopes(self._unstandardised(standard))
         return found
 
     def with_outputs(self, samples: Array, n_inputs: int) -> Array:

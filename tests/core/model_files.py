@@ -1,7 +1,16 @@
-"""Model files that somebody has edited."""
+"""Model files: read again, and edited by somebody."""
 
+import io
 import json
 import zipfile
+
+
+def reloaded(model, **options):
+    """The same from its file."""
+    file = io.BytesIO()
+    model.save(file)
+    file.seek(0)
+    return type(model).load(file, **options)
 
 
 def rewritten(path, change):
