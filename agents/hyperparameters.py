@@ -27,7 +27,7 @@ HIDDEN = ("self", "_init_setup_model", "hyperparameters")
 # What every agent takes, besides its hyperparameters
 PARAMETERS = """
 policy : str or class, default={policy!r}
-    For the interface's sake; there is one policy.
+    For the interface's sake; there is one policy, which "MlpPolicy" and SB3's other names mean, too.
 env : str, gymnasium.Env, VecEnv or None
     The environment to learn from, or the id of one; None for a model that is to be loaded. Several
     environments of a VecEnv take turns.

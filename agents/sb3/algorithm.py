@@ -15,11 +15,11 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.one_hot import NotOneHotError, OneHotCodec
-from oda_rl.agents.sb3.callback_schedule import with_progress_bar
+from oda_rl.agents.sb3.callback_schedule import make_callback
 from oda_rl.agents.sb3.frame_stack import find_bounds
 from oda_rl.agents.sb3.gymnasium_vector import as_sb3_takes_it
 from oda_rl.agents.sb3.loading import load_kernels
-from oda_rl.agents.sb3.policy import CodebookPolicy
+from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
 from oda_rl.agents.sb3.saving import Saving
 from oda_rl.envs.spaces import check_discrete_action_space
 
@@ -82,7 +82,8 @@ class OnlineAlgorithm(Saving):
         _init_setup_model: bool = True,
         **hyperparameters: Any,
     ) -> None:
-        policy = next(iter(self.policy_aliases)) if policy is None else policy
+        if policy is None or policy in SB3_POLICIES:
+            policy = next(iter(self.policy_aliases))
         if isinstance(policy, str) and policy not in self.policy_aliases:
             raise ValueError(
                 f"policy must be one of {list(self.policy_aliases)}, got {policy!r}. "
@@ -178,6 +179,8 @@ class OnlineAlgorithm(Saving):
 
         Raises
         ------
+        TypeError
+            If the callback is none.
         ValueError
             If a number is not accepted, or there is no environment.
         BadTransitionError
@@ -194,7 +197,7 @@ class OnlineAlgorithm(Saving):
         fresh = reset_num_timesteps or self._last_obs is None
         total_timesteps, callback = self._setup_learn(
             total_timesteps,
-            with_progress_bar(callback) if progress_bar else callback,
+            make_callback(callback, progress_bar),
             reset_num_timesteps,
             tb_log_name or type(self).__name__,
         )

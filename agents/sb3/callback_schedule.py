@@ -58,13 +58,21 @@ class ProgressBar(ProgressBarCallback):
         return True
 
 
-def with_progress_bar(callback: MaybeCallback) -> BaseCallback:
-    """A callback, a list of them or a function, and a progress bar."""
-    if callback is None:
-        return ProgressBar()
-    own = callback if isinstance(callback, list) else [callback]
+def make_callback(callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
+    """Of a callback, a list of them or a function one callback, perhaps with a progress bar.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    own: list[Any] = callback if isinstance(callback, list) else [callback] * (callback is not None)
+    for one in own:
+        if not (callable(one) or isinstance(one, BaseCallback)):
+            raise TypeError(f"callback must be a function, a BaseCallback or a list, got {one!r}.")
     made = [one if isinstance(one, BaseCallback) else ConvertCallback(one) for one in own]
-    return CallbackList([*made, ProgressBar()])
+    made += [ProgressBar()] if progress_bar else []
+    return made[0] if len(made) == 1 else CallbackList(made)
 
 
 def calls_until_due(

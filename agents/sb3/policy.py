@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.observations import ObservationCodec
 
+# What SB3's agents call theirs: scripts that hand one of these to every agent may hand it to ours
+SB3_POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+
 
 class CodebookPolicy:
     """The greedy policy of a learner, or its epsilon-greedy one."""

@@ -59,7 +59,7 @@ class Saving(Readable):
         path: str | os.PathLike[str] | io.BufferedIOBase,
         env: GymEnv | str | None = None,
         device: str = "cpu",
-        custom_objects: None = None,
+        custom_objects: Any = None,
         print_system_info: bool = False,
         force_reset: bool | None = None,
         **options: Any,

@@ -23,6 +23,12 @@ from common.tables import show_table
 from common.workers import Cluster, Where, Workers, by_value, open_workers
 
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "error"}
+# Workers watch the code that they run every 10 ms, and themselves every 20: nobody asks what compiled code does
+CALM: dict[str, Any] = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+}
 # To be no slower than joblib's processes by more
 SLOWER = 1.1
 # Workers of one thread, many in a process: all they do is sleep
@@ -57,10 +63,12 @@ class Scale:
 
 @contextmanager
 def local_cluster(n: int) -> Iterator[Workers]:
-    """Dask workers in processes of one thread."""
+    """Dask workers in processes of one thread, configured as docs/guides/cluster.md advises."""
+    import dask
     from distributed import Client, LocalCluster
 
     with (
+        dask.config.set(CALM),
         LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):

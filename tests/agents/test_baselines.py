@@ -179,4 +179,4 @@ def test_unknown_hyperparameters_and_policies(kind):
     with pytest.raises(TypeError, match="gama"):
         kind(env="CartPole-v1", gama=0.9)
     with pytest.raises(ValueError, match="LinearPolicy"):
-        kind("MlpPolicy", "CartPole-v1")
+        kind("MlpLstmPolicy", "CartPole-v1")

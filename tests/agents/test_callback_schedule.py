@@ -58,6 +58,17 @@ def test_calls_until_due():
     assert (both.n_calls, seldom.n_calls, log.n_calls) == (5, 35, 5)
 
 
+def test_a_callback_is_made_of_functions_and_lists():
+    calls = []
+    model = TwoTimescaleQ(env="CartPole-v1", seed=0)
+    model.learn(3, callback=[lambda *_: calls.append(1) or True, ConvertCallback(None)])
+    assert len(calls) == 3
+    for wrong in (3, "log", [lambda *_: True, 3]):
+        with pytest.raises(TypeError, match="callback must be a function, a BaseCallback or a list"):
+            model.learn(3, callback=wrong)
+    assert len(calls) == 3
+
+
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "oda_rl/CartPole-v1"])
 def test_nothing_is_missed(env_id):
     seldom, event = Seldom(300), Seldom(1)

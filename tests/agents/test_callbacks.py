@@ -18,7 +18,7 @@ import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.sb3 import callback_schedule
-from oda_rl.agents.sb3.callback_schedule import ProgressBar, count_calls, with_progress_bar
+from oda_rl.agents.sb3.callback_schedule import ProgressBar, count_calls, make_callback
 
 
 class Witness(BaseCallback):
@@ -140,7 +140,7 @@ def test_a_progress_bar_is_told_ten_times_a_second(monkeypatch):
     """However short the episodes are, at whose ends all callbacks are called; by the clock here."""
     model, ticks, told = make_model(), iter(range(10**6)), []
     monkeypatch.setattr(callback_schedule.time, "monotonic", lambda: next(ticks) / 100)
-    bar = with_progress_bar(None)
+    bar = make_callback(None, progress_bar=True)
     model.learn(20, callback=bar)
     bar.pbar.display = lambda: told.append(bar.pbar.n)
     first = bar.pbar.n

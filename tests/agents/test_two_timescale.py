@@ -172,6 +172,9 @@ def test_is_an_sb3_algorithm():
     assert set(model.get_parameters()) >= {"learner", "hyperparameters"}
     assert model.predict(np.zeros(4))[0] in (0, 1), "before it has learned"
     assert TwoTimescaleQ("CodebookPolicy", "CartPole-v1").n_envs == 1, "the policy comes first"
+    for name in ("MlpPolicy", "CnnPolicy", "MultiInputPolicy"):
+        model = TwoTimescaleQ(name, "CartPole-v1")
+        assert type(model.policy).__name__ == "CodebookPolicy", "by whatever name SB3 has"
     with pytest.raises(ValueError, match="env="):
         TwoTimescaleQ("CartPole-v1")
     with pytest.raises(ValueError, match="set_env"):
