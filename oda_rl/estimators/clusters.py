@@ -12,6 +12,13 @@ from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.hard_path import KEPT_NUMBERS
 from oda_rl.estimators.shapes import Shapes, find_shapes
 
+# Samples that a cluster has at least, if there are ten times as many
+FEW_SAMPLES = 30
+# The least flow between clusters that are one, in that between a cell and its next
+LEAST_BRIDGE = 0.12
+# More than any strength of a link: those between clusters come after all others
+LAST = 1e3
+
 
 class _Asked(NamedTuple):
     """What clusters are found by beside the path: samples and their weights, in its units."""
@@ -65,17 +72,28 @@ def choose_clusters(
     return int(counts[score.argmax()])
 
 
-def _joined(flow: Array, size: Array, n_clusters: int) -> NDArray[np.int64]:
-    """Numbers of clusters of cells (n,), by the flows (n, n) between them and their sizes (n,)."""
+def _joined(flow: Array, size: Array, gap: Array, n_clusters: int | None) -> NDArray[np.int64]:
+    """Numbers of clusters of cells (n,), by flows and distances (n, n) between them, and sizes (n,)."""
     cluster = np.arange(len(size))
-    for _ in range(len(size) - n_clusters):
-        strength = flow / np.multiply.outer(size, size) ** 0.75
-        np.fill_diagonal(strength, -1.0)
+    few = min(FEW_SAMPLES, size.sum() / 10)
+    link = flow / np.sqrt(np.multiply.outer(size, size))
+    typical = max(np.median(link.max(axis=1, initial=0.0)) * np.sqrt(size.mean()), 1e-300)
+    while len(size) > (n_clusters or 1):
+        # Where nothing lies between any two, those next to each other
+        strength = flow / np.multiply.outer(size, size) ** 0.75 - 1e-9 * gap / max(gap.max(), 1e-300)
+        smaller = np.minimum.outer(size, size)
+        apart = (flow < LEAST_BRIDGE * typical * np.sqrt(smaller)) & (smaller >= few)
+        strength -= LAST * apart
+        np.fill_diagonal(strength, -np.inf)
         i, j = sorted(np.unravel_index(strength.argmax(), strength.shape))
+        if n_clusters is None and apart[i, j]:
+            break
         flow[i] += flow[j]
         flow[:, i] += flow[:, j]
+        gap[i] = gap[:, i] = np.minimum(gap[i], gap[j])
         size[i] += size[j]
-        flow, size = np.delete(np.delete(flow, j, 0), j, 1), np.delete(size, j)
+        flow, gap = (np.delete(np.delete(one, j, 0), j, 1) for one in (flow, gap))
+        size = np.delete(size, j)
         cluster[cluster == j] = i
         cluster -= cluster > j
     return cluster
@@ -160,24 +178,26 @@ class ClustersMixin:
             raise ValueError(f"temperature must be at most {highest:g}, got {temperature!r}.")
         return self._nearest(self._scaled(samples), hot[-1])
 
-    def merge_cells(self, X: ArrayLike, n_clusters: int) -> NDArray[np.int64]:
+    def merge_cells(self, X: ArrayLike, n_clusters: int | None = None) -> NDArray[np.int64]:
         """Clusters of any shape, out of cells between which samples lie as densely as in them.
 
         The flow between two cells are the samples of either that have the other's codevector for their
         second nearest, and are more than a quarter of the way there. The two with the most flow over
-        (n_i n_j)^(3/4), n_i the samples of a cell, become one, until `n_clusters` are left.
+        (n_i n_j)^(3/4), n_i the samples of a cell, become one, until `n_clusters` are left; by default
+        until between any two lies hardly anything, that is less than 0.12 of what lies between a cell
+        and its next, times the root of the smaller one's cells.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Samples, as a rule those of `fit`; some thirty for each codevector.
-        n_clusters : int
-            How many there are to be, from 1 to the number of codevectors.
+        n_clusters : int, optional
+            How many there are to be, from 1 to the number of codevectors; found if not given.
 
         Returns
         -------
         ndarray of shape (n_codevectors,), int64
-            The cluster of each cell: that of a sample is `merge_cells(X, n)[predict(X)]`.
+            The cluster of each cell: that of a sample is `merge_cells(X)[predict(X)]`.
 
         Raises
         ------
@@ -190,13 +210,13 @@ class ClustersMixin:
         >>> from oda_rl import ODAPartition
         >>> X, moon = make_moons(500, noise=0.05, random_state=0)
         >>> model = ODAPartition(max_codevectors=20, random_state=0).fit(X)
-        >>> found = model.merge_cells(X, 2)[model.predict(X)]
+        >>> found = model.merge_cells(X)[model.predict(X)]
         >>> bool((found == moon).all() or (found != moon).all())
         True
         """
         samples = self._scaled(self._check_again(X))
         codevectors, k = self._scaled(self.codevectors_), len(self.codevectors_)
-        if not 1 <= n_clusters <= k:
+        if n_clusters is not None and not 1 <= n_clusters <= k:
             raise ValueError(f"n_clusters must be from 1 to the {k} codevectors, got {n_clusters!r}.")
         nearest = np.argsort(self._divergence(samples, codevectors), axis=1)
         own, other = nearest[:, 0], nearest[:, min(1, k - 1)]
@@ -205,7 +225,8 @@ class ClustersMixin:
         between = along > 0.25 * (way**2).sum(axis=1)
         flow, size = np.zeros((k, k)), np.maximum(np.bincount(own, minlength=k), 1.0)
         np.add.at(flow, (own[between], other[between]), 1.0)
-        return _joined(flow + flow.T, size, n_clusters)
+        gap = self._divergence(codevectors, codevectors)
+        return _joined(flow + flow.T, size, gap + gap.T, n_clusters)
 
     def __getstate__(self) -> Any:
         self._tell()  # no samples in a pickle

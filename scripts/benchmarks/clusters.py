@@ -93,26 +93,28 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def show_shapes(args: Clusters, console: Console) -> None:
-    """Twenty cells merged to as many clusters as there are, of shapes that are not round."""
+    """Twenty cells merged to clusters of shapes that are not round."""
     stretch = np.array([[0.6, -0.6], [-0.4, 0.8]])
     shapes: dict[str, Callable[[int], tuple[Array, Labels]]] = {
         "moons": lambda seed: make_moons(500, noise=0.05, random_state=seed),
         "circles": lambda seed: make_circles(500, noise=0.05, factor=0.5, random_state=seed),
         "anisotropic": lambda seed: make_blobs(500, random_state=170),
     }
-    table = make_table("Adjusted Rand index of 20 cells merged", "data", "median", "least", "HDBSCAN")
+    columns = "data", "true K", "K found", "with this K", "with the true K", "HDBSCAN"
+    table = make_table("20 cells merged: K, and adjusted Rand index, median / least", *columns)
     for name, make in shapes.items():
-        scores = []
+        found, scores = [], []
         for seed in range(args.first_seed, args.first_seed + args.seeds):
             samples, labels = make(seed)
             samples = samples @ stretch if name == "anisotropic" else samples
             model = ODAPartition(20, random_state=seed).fit(samples)
-            merged = model.merge_cells(samples, len(np.unique(labels)))[model.predict(samples)]
-            density = adjusted_rand_score(labels, by_density(samples, args.max_clusters, seed))
-            scores.append((adjusted_rand_score(labels, merged), density))
-        ours, density = np.array(scores).T
-        median, least = f"{np.median(ours):.3f}", f"{ours.min():.3f}"
-        table.add_row(name, median, least, f"{np.median(density):.3f}")
+            cells, n_clusters = model.predict(samples), len(np.unique(labels))
+            merged = [model.merge_cells(samples, n)[cells] for n in (None, n_clusters)]
+            merged.append(by_density(samples, args.max_clusters, seed))
+            found.append(merged[0].max() + 1)
+            scores.append([adjusted_rand_score(labels, one) for one in merged])
+        told = [f"{np.median(own):.3f} / {min(own):.3f}" for own in zip(*scores, strict=True)]
+        table.add_row(name, str(n_clusters), f"{np.median(found):.0f}", *told)
     console.print(table)
 
 

@@ -23,7 +23,7 @@ from common.tables import show_table
 from common.workers import Cluster, Where, Workers, by_value, open_workers
 
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "error"}
-# Workers watch the code that they run every 10 ms, and themselves every 20: nobody asks what compiled code does
+# Workers look at the code that they run every 10 ms, and at themselves every 20
 CALM: dict[str, Any] = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",

@@ -111,8 +111,24 @@ def test_cells_merge_to_clusters_of_any_shape():
         cluster = model.merge_cells(X, 2)
         assert adjusted_rand_score(kind, cluster[model.predict(X)]) == 1.0
         assert adjusted_rand_score(kind, model.predict_clusters(X)) < 0.9  # round ones are others
+        assert (model.merge_cells(X) == cluster).all(), "as many as there are"
         assert set(model.merge_cells(X, 5).tolist()) == set(range(5))
         assert set(model.merge_cells(X, 1).tolist()) == {0}
         np.testing.assert_array_equal(model.merge_cells(X, 20), np.arange(20))
     with pytest.raises(ValueError, match="n_clusters must be from 1 to the 20"):
         model.merge_cells(X, 21)
+
+
+@pytest.mark.parametrize("max_codevectors", [20, 60])
+def test_cells_of_one_cluster_merge_to_one(max_codevectors):
+    """Outer cells, which hold few samples with hardly any between them, are no clusters."""
+    rng = np.random.default_rng(100)
+    X = rng.normal(size=(900, 2))
+    model = ODAPartition(max_codevectors=max_codevectors, random_state=100).fit(X)
+    assert set(model.merge_cells(X).tolist()) == {0}
+    kind = rng.integers(3, size=900)
+    X += 8.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])[kind]
+    model = ODAPartition(max_codevectors=max_codevectors, random_state=100).fit(X)
+    for n_clusters in (None, 3):
+        cluster = model.merge_cells(X, n_clusters)[model.predict(X)]
+        assert adjusted_rand_score(kind, cluster) > 0.98
