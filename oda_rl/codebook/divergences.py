@@ -22,6 +22,8 @@ warnings.filterwarnings(
 
 # Variances below it lose their digits, and products of them are 0.
 SMALLEST_SQUARE = 1e-150
+# With more features than this, and fewer samples, eigenvectors are found among these.
+WIDE = 200
 
 Scalar = Callable[..., float]
 
@@ -241,14 +243,23 @@ class Divergence:
         """
         mean = np.average(samples, axis=0, weights=weight)
         d = samples.shape[1]
-        covariance = np.cov(samples, rowvar=False, aweights=weight, bias=True).reshape(d, d)
         root = self.scale(mean)
-        values, vectors = np.linalg.eigh(root[:, None] * covariance * root[None, :])
         rounding = np.finfo(float).eps * float(np.abs(root * mean).max())
+        if len(samples) < d > WIDE:  # the eigenvector is a combination of the samples
+            away = (samples - mean) * np.sqrt(weight / weight.sum())[:, None]
+            variances = (away**2).sum(axis=0)
+            values, vectors = np.linalg.eigh((away * root) @ (away * root).T)
+            leading = vectors[:, -1] @ (away * root)
+            leading /= max(float(np.linalg.norm(leading)), SMALLEST_SQUARE)
+        else:
+            covariance = np.cov(samples, rowvar=False, aweights=weight, bias=True).reshape(d, d)
+            variances = np.diag(covariance).copy()
+            values, vectors = np.linalg.eigh(root[:, None] * covariance * root[None, :])
+            leading = vectors[:, -1]
         critical = float(values[-1])
         if critical <= max(rounding**2, SMALLEST_SQUARE):
             critical = 0.0
-        return critical, mean, critical * vectors[:, -1], np.diag(covariance).copy()
+        return critical, mean, critical * leading, variances
 
 
 DIVERGENCES = {

@@ -117,3 +117,15 @@ def test_a_divergence_of_ones_own_can_be_copied_and_pickled():
 def test_the_domain_of_a_divergence_of_ones_own():
     with pytest.raises(ValueError, match=r"'own': column 1 is 0.0 in row 0; it must be greater than 0"):
         own_divergence().check(np.array([[1.0, 0.0]]))
+
+
+def test_moments_of_few_samples_with_many_features():
+    rng = np.random.default_rng(0)
+    samples, weight = rng.normal(size=(6, 250)), rng.uniform(0.5, 2.0, 6)
+    critical, mean, axis, variances = get_divergence("squared_euclidean").moments(samples, weight)
+    covariance = np.cov(samples, rowvar=False, aweights=weight, bias=True)
+    values, vectors = np.linalg.eigh(covariance)
+    assert critical == pytest.approx(2.0 * values[-1])
+    np.testing.assert_allclose(mean, weight @ samples / weight.sum())
+    np.testing.assert_allclose(variances, np.diag(covariance))
+    np.testing.assert_allclose(np.abs(axis), np.abs(critical * vectors[:, -1]), atol=1e-9)

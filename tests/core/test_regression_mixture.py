@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import mixture, shares
+from sklearn.linear_model import RidgeCV
 
+from oda_rl import ODARegressor
 from oda_rl.estimators.regression import mixture as mixtures
 
 
@@ -39,7 +41,7 @@ def test_the_refit_is_ridge_regression(n, linear):
     X, codevectors = rng.normal(size=(n, 2)), rng.normal(size=(10, 2))
     y, weight = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2]), rng.uniform(0.5, 1.5, n)
     found = mixtures.fit_mixture(X, y, weight, codevectors, 0.5, linear, ridge=0.1)
-    base = mixtures.global_model(X, y, weight, linear)
+    base = mixtures.global_model(X, y, weight, linear).theta
     p = np.array([shares(x, codevectors, 0.5) for x in X])
     columns = p
     if linear:
@@ -66,3 +68,48 @@ def test_the_ridge_is_chosen_for_samples_that_were_not_seen():
         theta = mixtures.fit_mixture(X, y, np.ones(300), codevectors, 0.01, False, ridge).theta
         errors.append(((p @ theta[0] - np.sin(3.0 * grid[:, 0])) ** 2).mean())
     assert errors[1] < 0.8 * min(errors[0], errors[2])
+
+
+def test_a_wide_model_has_the_ridge_with_the_least_error_on_samples_left_out():
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(20, 30)), np.ones(20)
+    y = X[:, :1] + 0.5 * rng.normal(size=(20, 1))
+    found = mixtures.global_model(X, y, weight, True)
+    errors = []
+    for ridge in mixtures.RIDGES * np.linalg.eigvalsh(np.cov(X, bias=True) * 30)[1:].mean():
+        off = 0.0
+        for i in range(20):
+            rest = np.arange(20) != i
+            mean, level = X[rest].mean(axis=0), y[rest].mean()
+            A, b = X[rest] - mean, y[rest] - level
+            slopes = A.T @ np.linalg.solve(A @ A.T + ridge * np.eye(19), b)
+            off += float((y[i] - level - (X[i] - mean) @ slopes)[0] ** 2)
+        errors.append(off / 20)
+    assert found.score == pytest.approx(min(errors), rel=1e-6)
+    assert 1.0 < found.used < 20.0
+
+
+def test_samples_in_an_order_are_all_fitted():
+    x = np.sort(np.random.default_rng(0).uniform(-1.0, 1.0, 3000))[:, None]
+    codevectors = np.linspace(-1.0, 1.0, 1300)[:, None]  # more columns than may be
+    theta = mixtures.fit_mixture(x, np.sin(3 * x), np.ones(3000), codevectors, 1e-2, True).theta
+    p = np.array([shares(one, codevectors, 1e-2) for one in x[::100]])
+    found = np.array(
+        [mixture(one, row, theta.reshape(1, 2, -1)) for one, row in zip(x[::100], p, strict=True)]
+    )
+    np.testing.assert_allclose(found, np.sin(3 * x[::100]), atol=0.02)
+
+
+@pytest.mark.parametrize(("n_useful", "least"), [(5, 0.5), (200, 0.1)])
+def test_fewer_samples_than_features(n_useful, least):
+    """What matters is found where it is little, and nothing lost beside a ridge where it is all."""
+    rng = np.random.default_rng(100)
+    X, slopes = rng.normal(size=(560, 200)), np.zeros(200)
+    slopes[:n_useful] = rng.normal(size=n_useful)
+    y = X @ slopes + 0.3 * np.linalg.norm(slopes) * rng.normal(size=560)
+    model = ODARegressor(random_state=0).fit(X[:60], y[:60])
+    ridge = RidgeCV(np.geomspace(0.1, 1e4, 20)).fit(X[:60], y[:60])
+    assert model.score(X[60:], y[60:]) > max(least, ridge.score(X[60:], y[60:]) - 0.05)
+    _, std = model.predict(X[60:], return_std=True)
+    off = np.sqrt(np.mean((model.predict(X[60:]) - y[60:]) ** 2))
+    assert 0.5 * off < std.mean() < 2.0 * off

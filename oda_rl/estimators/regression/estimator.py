@@ -37,7 +37,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     ----------
     max_codevectors : int, default=60
         Annealing stops at so many cells (K_max); there are never more, and after `fit` no more than have
-        as many samples as parameters.
+        as many samples as parameters, nor than 1,000 parameters for an output.
     local_model : {"linear", "constant"} or LocalModel, default="linear"
         The model of a cell; for one of your own see `oda_rl.local_models.LocalModel`.
     output_weight : float, default=1.0
@@ -56,7 +56,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
         Partitions that `fit` learns first. They scale the inputs by the slopes of the function along
         them, and give the cells outputs without noise to follow. A stream has one at most, of its first
         `n_warmup` samples, and cells that follow the outputs as they are. With 0 all inputs count the
-        same, in standard deviations, as they do where `fit` finds that cells then err clearly less.
+        same, in standard deviations, as they do where `fit` finds that cells then err clearly less, of
+        few samples with many features on samples left out.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
     cooling : float, default=0.7

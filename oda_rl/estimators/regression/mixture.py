@@ -14,6 +14,7 @@ import numpy as np
 from oda_rl._jit import kernel
 from oda_rl._types import Array
 from oda_rl.codebook.association import EXACT, add_distances, associate
+from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.codebook.model_learning import predict_output
 
 # Ridges tried by generalised cross-validation, and what a degree of freedom counts there.
@@ -21,8 +22,9 @@ RIDGES = np.geomspace(1e-8, 1e3, 34)
 CAUTION = 1.3
 # With less than this part of the degrees of freedom left, a ridge is not considered.
 LEAST_LEFT = 0.1
-# Columns, or samples where there are more columns, of the largest system that is solved.
-LARGEST = 2500
+# Columns, or samples where there are more columns, of the largest system that is solved; and columns
+# of models that a fit makes, of which many more tell little and take the cube of the time.
+LARGEST, MOST_COLUMNS = 2500, 1000
 # Samples whose columns are made at a time.
 BLOCK = 1024
 # Overlaps tried when it is chosen by cross-validation.
@@ -70,19 +72,56 @@ class Mixture(NamedTuple):
     score: float
 
 
-def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> Array:
-    """Weighted least squares of a single cell, a little ridge on the slopes: (1 + n_inputs, outputs)."""
-    total = weight.sum()
+class GlobalModel(NamedTuple):
+    """The model of a single cell, its degrees of freedom, and the cross-validation of its error."""
+
+    theta: Array  # (1 + n_inputs, n_outputs)
+    used: float
+    score: float
+
+
+def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> GlobalModel:
+    """Weighted least squares, with a ridge on the slopes that cross-validation chooses."""
+    total, (n, d) = weight.sum(), inputs.shape
     mean, level = weight @ inputs / total, weight @ outputs / total
-    slopes = np.zeros((inputs.shape[1], outputs.shape[1]))
-    if linear:
-        centred = inputs - mean
-        moments = (centred * weight[:, None]).T @ centred
-        ridge = 1.0 + 1e-8 * np.trace(moments)
-        slopes = np.linalg.solve(
-            moments + ridge * np.eye(len(mean)), (centred * weight[:, None]).T @ (outputs - level)
-        )
-    return np.vstack([level - mean @ slopes, slopes])
+    root = np.sqrt(weight)[:, None]
+    target = root * (outputs - level)
+    if not linear:
+        score = float((target**2).sum()) / n
+        return GlobalModel(np.vstack([level, np.zeros((d, outputs.shape[1]))]), 1.0, score)
+    centred = root * (inputs - mean)
+    if d < n:
+        unit = max(float((centred**2).sum()) / d, SMALLEST_SQUARE)
+        energy, products = float((target**2).sum()), (centred.T @ centred, centred.T @ target)
+        slopes, score, used = solve_primal(*products, energy, n, None, 1.0, unit)
+    else:
+        slopes, score, used = _leave_one_out(centred, target)
+    return GlobalModel(np.vstack([level - mean @ slopes, slopes]), used, score)
+
+
+def _leave_one_out(columns: Array, target: Array) -> tuple[Array, float, float]:
+    """Ridge regression of centred columns, no fewer than samples: as `solve_primal`.
+
+    The ridge has the least error on samples left out one by one, which are known where generalised
+    cross-validation means nothing: towards interpolation.
+    """
+    values, vectors = np.linalg.eigh(columns @ columns.T)
+    told = values > 1e-10 * max(float(values[-1]), SMALLEST_SQUARE)  # all but the mean
+    values, vectors = values[told], vectors[:, told]
+    inside, squares = vectors.T @ target, vectors**2
+    best = np.inf, 0.0
+    for ridge in RIDGES * float(values.mean() if len(values) > 0 else 1.0):
+        error = vectors @ (inside / (values + ridge)[:, None])
+        error /= np.maximum(squares @ (1.0 / (values + ridge)), 1e-300)[:, None]
+        best = min(best, (float((error**2).sum()) / len(target), float(ridge)))
+    score, ridge = best
+    slopes = columns.T @ (vectors @ (inside / (values + ridge)[:, None]))
+    return slopes, score, 1.0 + float((values / (values + ridge)).sum())
+
+
+def most_cells(n_basis: int) -> int:
+    """Cells with models of so many numbers that are fitted together to all samples, one at least."""
+    return max(1, MOST_COLUMNS // n_basis)
 
 
 def fit_mixture(
@@ -102,12 +141,13 @@ def fit_mixture(
     cross-validation.
     """
     k, d = codevectors.shape
-    base = global_model(inputs, outputs, weight, linear)
+    base, used, base_score = global_model(inputs, outputs, weight, linear)
     root = np.sqrt(weight)[:, None]
     target = root * (outputs - base[0] - inputs @ base[1:])
-    used = base.size / outputs.shape[1]
     n, p = len(inputs), k * (d + 1 if linear else 1)
-    if p <= min(n, LARGEST):
+    if 1.0 - CAUTION * used / n <= LEAST_LEFT:  # no more can be told of single cells
+        solution, score = np.zeros((p, outputs.shape[1])), base_score
+    elif p <= min(n, LARGEST):
         # Block by block, as all columns of many samples might not fit in memory.
         gram, moments = np.zeros((p, p)), np.zeros((p, outputs.shape[1]))
         for start in range(0, n, BLOCK):
@@ -115,11 +155,11 @@ def fit_mixture(
             columns = root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
             gram += columns.T @ columns
             moments += columns.T @ target[part]
-        solution, score = solve_primal(gram, moments, float((target**2).sum()), n, ridge, used)
+        solution, score, _ = solve_primal(gram, moments, float((target**2).sum()), n, ridge, used)
     else:
-        part = slice(0, LARGEST)
+        part = slice(None, None, -(-n // LARGEST))  # samples may be in some order
         columns = root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
-        solution, score = solve_dual(columns, target[part], ridge, used)
+        solution, score, _ = solve_dual(columns, target[part], ridge, used)
     theta = np.empty((outputs.shape[1], d + 1 if linear else 1, k))
     if linear:
         parts = solution.reshape(k, d + 1, -1)
@@ -160,40 +200,59 @@ def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linea
 
 
 def solve_primal(
-    gram: Array, moments: Array, energy: float, n: int, ridge: float | None, used: float
-) -> tuple[Array, float]:
-    """Ridge regression from products of columns: the solution, and its cross-validation."""
+    gram: Array,
+    moments: Array,
+    energy: float,
+    n: int,
+    ridge: float | None,
+    used: float,
+    unit: float = 1.0,
+) -> tuple[Array, float, float]:
+    """Ridge regression from products of columns: solution, cross-validation, degrees of freedom.
+
+    Ridges that are tried are in a `unit`; `used` degrees of freedom are gone.
+    """
     values, vectors = np.linalg.eigh(gram)
     projected = vectors.T @ moments
-    shrunk, score = _choose_ridge(values, projected, energy, n, ridge, used)
-    return vectors @ (projected / shrunk[:, None]), score
+    shrunk, score, freedom = _choose_ridge(values, projected, energy, n, ridge, used, unit)
+    return vectors @ (projected / shrunk[:, None]), score, freedom
 
 
-def solve_dual(columns: Array, target: Array, ridge: float | None, used: float) -> tuple[Array, float]:
+def solve_dual(
+    columns: Array, target: Array, ridge: float | None, used: float
+) -> tuple[Array, float, float]:
     """The same where there are more columns than samples."""
     values, vectors = np.linalg.eigh(columns @ columns.T)
     inside = vectors.T @ target
     projected = np.sqrt(np.maximum(values, 0.0))[:, None] * inside
-    shrunk, score = _choose_ridge(values, projected, float((target**2).sum()), len(target), ridge, used)
-    return columns.T @ (vectors @ (inside / shrunk[:, None])), score
+    energy = float((target**2).sum())
+    shrunk, score, freedom = _choose_ridge(values, projected, energy, len(target), ridge, used)
+    return columns.T @ (vectors @ (inside / shrunk[:, None])), score, freedom
 
 
 def _choose_ridge(
-    values: Array, projected: Array, energy: float, n: int, ridge: float | None, used: float
-) -> tuple[Array, float]:
-    """Eigenvalues plus ridge, and generalised cross-validation; `used` degrees of freedom are gone."""
+    values: Array,
+    projected: Array,
+    energy: float,
+    n: int,
+    ridge: float | None,
+    used: float,
+    unit: float = 1.0,
+) -> tuple[Array, float, float]:
+    """Eigenvalues plus ridge, generalised cross-validation, degrees of freedom."""
     values = np.maximum(values, 0.0)
     power = (projected**2).sum(axis=1)[:, None]
-    ridges = RIDGES if ridge is None else np.array([max(ridge, RIDGES[0])])
+    ridges = RIDGES * unit if ridge is None else np.array([max(ridge, RIDGES[0])])
     shrunk = values[:, None] + ridges
     residual = energy - (power / shrunk).sum(axis=0) * 2.0
     residual += (values[:, None] * power / shrunk**2).sum(axis=0)
-    left = 1.0 - CAUTION * (used + (values[:, None] / shrunk).sum(axis=0)) / n
+    freedom = used + (values[:, None] / shrunk).sum(axis=0)
+    left = 1.0 - CAUTION * freedom / n
     scores = np.maximum(residual, 1e-12 * energy) / n / np.maximum(left, LEAST_LEFT) ** 2
     # Towards interpolation both residual and what is left vanish, and their ratio means nothing.
     scores[:-1][left[:-1] <= LEAST_LEFT] = np.inf
     best = int(scores.argmin())
-    return shrunk[:, best], float(scores[best])
+    return shrunk[:, best], float(scores[best]), float(freedom[best])
 
 
 def second_moments(

@@ -1,15 +1,22 @@
 """What a fit learns before the cells: scales, which inputs matter, and outputs without noise."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
 
 from oda_rl._ranks import Ranks
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, SMALLEST_DEVIATION
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
-from oda_rl.estimators.regression.mixture import fit_mixture, nearest_distances, predict_all
+from oda_rl.estimators.regression.mixture import (
+    fit_mixture,
+    most_cells,
+    nearest_distances,
+    predict_all,
+)
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
@@ -150,7 +157,9 @@ class Pilot:
         rng: np.random.Generator,
     ) -> None:
         # It is not kept, so that it may have more cells than the model that follows.
-        self._settings = settings._replace(max_codevectors=CELLS, finish=False, max_samples=None)
+        self._settings = settings._replace(
+            max_codevectors=min(CELLS, most_cells(1 + n_inputs)), finish=False, max_samples=None
+        )
         self._standard, self._weight, self._metric = standard, weight, metric
         self._n_inputs, self._rng = n_inputs, rng
 
@@ -171,23 +180,42 @@ class Pilot:
         width = max(SOFTNESS * float(np.average(distance, weights=weight)), SMALLEST_SQUARE)
         outputs = self._standard[chosen, d:]
         theta = fit_mixture(inputs[chosen], outputs, weight, codevectors, width, True).theta
+        cells = _Cells(codevectors, width, theta.reshape(outputs.shape[1], d + 1, -1))
+        predicted = np.empty((n, outputs.shape[1]))
         location, no_scale = np.ascontiguousarray(codevectors.T), np.ones(d)
+        predict_all(inputs, no_scale, location, len(codevectors), width, theta, d + 1, predicted)
+        return predicted, self._relevance(cells, inputs[chosen[:SLOPES]], weight[:SLOPES])
 
-        def predict(points: Array) -> Array:
-            out = np.empty((len(points), outputs.shape[1]))
-            k = len(codevectors)
-            predict_all(points, no_scale, location, k, width, theta, d + 1, out)
-            return out
-
-        return predict(inputs), self._relevance(predict, inputs[chosen[:SLOPES]], weight[:SLOPES])
-
-    def _relevance(self, predict: Callable[[Array], Array], points: Array, weight: Array) -> Array:
+    def _relevance(self, cells: "_Cells", points: Array, weight: Array) -> Array:
         """Root mean squares of slopes per standard deviation, over the largest."""
         d = self._n_inputs
         slopes = np.empty(d)
-        for j, step in enumerate(STEP * np.diag(self._metric[:d])):
-            change = predict(points + step) - predict(points - step)
+        for j, change in enumerate(cells.changes(points, STEP * self._metric[:d])):
             slopes[j] = np.sqrt(np.average((change**2).sum(axis=1), weights=weight))
         if not slopes.max() > 0.0:
             return np.ones(d)
         return np.maximum(slopes / slopes.max(), LEAST_RELEVANCE)
+
+
+class _Cells(NamedTuple):
+    """A mixture of linear models `theta` (n_outputs, 1 + n_inputs, n_cells) over overlapping cells."""
+
+    codevectors: Array
+    temperature: float
+    theta: Array
+
+    def changes(self, points: Array, steps: Array) -> Iterator[Array]:
+        """What predictions differ by (n_points, n_outputs) from a step down to one up, input by input.
+
+        Distances and outputs of the cells are known at the points: a step costs as much as one input.
+        """
+        near = cdist(points, self.codevectors, "sqeuclidean")
+        values = (self.theta[:, :1] + points @ self.theta[:, 1:]).transpose(1, 0, 2)
+
+        def at(j: int, step: float) -> Array:
+            away = 2.0 * step * (points[:, j : j + 1] - self.codevectors[:, j])
+            share = softmax((near + away) / -self.temperature, axis=1)
+            return np.asarray(np.einsum("nk,nmk->nm", share, values + step * self.theta[:, 1 + j]))
+
+        for j, step in enumerate(steps):
+            yield at(j, step) - at(j, -step)

@@ -12,14 +12,16 @@ from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.regression import mixture
-from oda_rl.estimators.regression.local_models import (
-    RIDGE,
-    LocalModel,
-    ModelAnnealer,
-)
+from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
 from oda_rl.estimators.regression.predictor import Predictor
-from oda_rl.estimators.regression.refit import noise_of, refit, refit_own
+from oda_rl.estimators.regression.refit import (
+    FOLDS,
+    noise_of,
+    pilot_or_not,
+    refit,
+    refit_own,
+)
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
@@ -31,13 +33,18 @@ EARLY_RELEVANCE = 0.15
 SAMPLES_PER_CELL = 3
 # The relevances of the pilot go where cells without them have so much less error.
 CLEARLY = 0.9
+# Models with more numbers are not trained while the cells of a fit move: a step costs the square.
+TRAINED = 64
+# With fewer samples than this for a parameter of a cell, samples left out tell whether the pilot helps.
+FEW_SAMPLES = 3
 
 
 class RegressionPoint(NamedTuple):
     """What was learned at one temperature: a record of `ODARegressor.history_`.
 
     `unexplained` is the mean squared error of predictions made before the samples were learned from,
-    over the variance of the outputs; `seconds` have been spent since the fit began.
+    over the variance of the outputs, infinite where a fit learns models of very many numbers at its end
+    alone; `seconds` have been spent since the fit began.
     """
 
     temperature: float
@@ -154,26 +161,41 @@ class RegressionRun(Run):
         """
         self._clock = time.perf_counter()
         most = max(1, len(samples) // max(self.n_basis, SAMPLES_PER_CELL))
+        most = min(most, mixture.most_cells(self.n_basis))
         self.settings = self.settings._replace(max_codevectors=min(most, self.settings.max_codevectors))
-        codevectors, score = self._fit_once(samples, weight)
+        given, left_out = self.models, 0.0
+        few = self.settings.finish and FOLDS < len(samples) < FEW_SAMPLES * self.n_basis
+        if few and given.pilot_rounds > 0 and self.own is None:
+            self.models, left_out = pilot_or_not(self, samples, weight)
+        codevectors, score = self.fit_once(samples, weight, least=left_out)
         trials = []
-        if np.isfinite(score) and self.models.pilot_rounds > 0 and self.n_inputs > 1:
+        if not few and np.isfinite(score) and self.models.pilot_rounds > 0 and self.n_inputs > 1:
             trials.append((self.models._replace(pilot_rounds=0), False))
         if np.isfinite(score) and have_tails(samples[:, : self.n_inputs]):
             trials.append((self.models, True))
-        models = self.models
         for own, ranked in trials:
-            other = RegressionRun(self.settings, own, self.n_inputs, self.n_outputs, self.rng)
-            other._clock = self._clock
-            others, its_score = other._fit_once(samples, weight, ranked)
+            other = self.another(own)
+            others, its_score = other.fit_once(samples, weight, ranked)
             if its_score < CLEARLY * score:
                 codevectors, score = others, its_score
-                vars(self).update(vars(other) | {"models": models})
+                vars(self).update(vars(other))
+        self.models = given
         self.stop_clock()
         return codevectors
 
-    def _fit_once(self, samples: Array, weight: Array, ranked: bool = False) -> tuple[Array, float]:
-        """The final codevectors, and the cross-validation of the models, infinite without any."""
+    def another(self, models: ModelSettings) -> "RegressionRun":
+        """A run that knows nothing."""
+        other = RegressionRun(self.settings, models, self.n_inputs, self.n_outputs, self.rng)
+        other._clock = self._clock
+        return other
+
+    def fit_once(
+        self, samples: Array, weight: Array, ranked: bool = False, least: float = 0.0
+    ) -> tuple[Array, float]:
+        """The final codevectors, and the cross-validation of the models, infinite without any.
+
+        `least` is the least of errors that are expected of new samples.
+        """
         d, score = self.n_inputs, np.inf
         self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, True, ranked)
         standard = self.scaling.with_outputs(samples, d)
@@ -185,7 +207,11 @@ class RegressionRun(Run):
         scaled = np.column_stack([standard[:, :d], followed]) * self.scaling.metric
         begin_stage("cells")
         self.begin(scaled, weight)
-        self.anneal(scaled, standard[:, d:], weight, self._end_stream_level)
+        if self.n_basis <= TRAINED or not self.settings.finish:
+            self.anneal(scaled, standard[:, d:], weight, self._end_stream_level)
+        else:
+            self.anneal(scaled, None, weight, self._end_stream_level)
+            self.unexplained = [np.inf] * len(self.unexplained)
         book = self.book
         codevectors = HardPath(self, scaled, weight).final()
         book.location[:, : len(book)] = codevectors.T
@@ -199,7 +225,7 @@ class RegressionRun(Run):
         if self.settings.finish:
             residuals = standard[:, d:] - self.standard_outputs(samples[:, :d])
             share = self.associations(scaled[:, :d], self.own_share)
-            book["noise"][:] = noise_of(residuals, weight, share, score)
+            book["noise"][:] = noise_of(residuals, weight, share, max(score, least))
         return codevectors, score
 
     def _start(self, samples: Array, weight: Array) -> None:
