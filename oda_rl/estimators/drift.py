@@ -19,9 +19,9 @@ PIECE, SHORT, EARLY = 128, 32, 1024
 LONGEST, SHORTEST, STEP = 5000, 25, 5
 # How often, at most, windows of a stream that does not change may be taken for different.
 CONFIDENCE = 1e-4
-# So many samples after learning began, the latest are gone over again where one step each is too few.
-AGAIN = (256, 512, 1024)
-# Samples that are kept to begin anew from.
+# So many samples after learning began, they are gone over again where one step each is too few.
+AGAIN = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+# Samples that are kept to begin anew from; where they are gone over, all until that ends.
 RECENT = 1024
 
 
@@ -79,7 +79,12 @@ class Judge(Protocol):
 
 
 class Learner(Protocol):
-    """An estimator that learns from a stream, as a `Watch` sees it."""
+    """An estimator that learns from a stream, as a `Watch` sees it.
+
+    So many samples after it began, in `_again`, it learns from all of them once more.
+    """
+
+    _again: tuple[int, ...]
 
     def _judge(self) -> Judge | None:
         """A copy of what predicts now; None while predictions mean nothing yet."""
@@ -94,7 +99,7 @@ class Learner(Protocol):
         """Forget all, and learn from these."""
 
     def _go_over(self, recent: Data) -> None:
-        """Learn from the latest samples once more, if that helps; there is nothing older to know."""
+        """Learn from these, which are all since learning began, once more."""
 
 
 class Watch:
@@ -151,10 +156,16 @@ class Watch:
             losses = learner._losses(self.judge, self.latest.last(self.waiting))
             self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
         self.judge, self.waiting = None, 0
-        if self.count - self.begun in AGAIN:
-            learner._go_over(self.latest.last(self.count - self.begun))
+        if learner._again:
+            self._go_over(learner)
         if self.count % PIECE == 0:
             self._compare(learner)
+
+    def _go_over(self, learner: Learner) -> None:
+        since, last = self.count - self.begun, learner._again[-1]
+        if since in learner._again:
+            learner._go_over(self.latest.last(since))
+        self.latest.n = last if since < last else RECENT
 
     def insert_classes(self, places: list[int]) -> None:
         """Know new classes, which are at these places among all, in rising order."""
@@ -178,7 +189,7 @@ class Watch:
 
     def get_state(self) -> dict[str, Any]:
         """All of this as plain values and arrays, for a model file."""
-        recent = self.latest.last(RECENT)
+        recent = self.latest.last(self.latest.n)
         return {
             "count": self.count,
             "begun": self.begun,
@@ -198,7 +209,9 @@ class Watch:
         watch.drifts = [DriftPoint(*point) for point in state["drifts"]]
         watch.judge = None if state["judge"] is None else judge(state["judge"])
         if state["recent"] is not None:
-            watch.latest.add(Data(**state["recent"]))
+            recent = Data(**state["recent"])
+            watch.latest.n = max(RECENT, len(recent.weight))
+            watch.latest.add(recent)
         return watch
 
 
@@ -220,14 +233,12 @@ class Forgetful:
 
     forgetting: str | None
     _watch: Watch
+    _again: tuple[int, ...] = ()  # those that rehearse need no more
 
     @property
     def drifts_(self) -> list[DriftPoint]:
         """Changes of the stream at which learning began anew."""
         return self._watch.drifts
-
-    def _go_over(self, recent: Data) -> None:
-        """Those that rehearse need no more."""
 
     def _watched(self: Any, data: Data) -> None:
         """Learn from the next samples, and begin anew where the stream has changed, if it is watched."""

@@ -184,6 +184,21 @@ def test_a_tree_is_grown_anew_from_the_first_samples_of_a_stream():
     assert fitted.partial_fit(X[2000:2600], y[2000:2600]).n_codevectors_ >= before
 
 
+def test_a_tree_stands_soon_after_a_change_and_keeps_what_it_goes_over():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (8500, 2))
+    y = (np.hypot(*X.T) < 1.3).astype(int)
+    y[3000:] ^= 1
+    model = MultiResolutionODA(ODAClassifier(), **SEEDS).partial_fit(X[:3200], y[:3200])
+    assert len(model.drifts_) == 1
+    assert model.score(X[7500:], y[7500:]) > 0.85
+    model = reloaded(model.partial_fit(X[3200:5500], y[3200:5500]))
+    assert len(model._watch.latest.last(5000).weight) >= 5500 - 3200
+    model.partial_fit(X[5500:7500], y[5500:7500])
+    assert model.score(X[7500:], y[7500:]) > 0.96
+    assert len(model._watch.latest.last(5000).weight) == 1024
+
+
 def test_a_sample_is_copied_and_what_was_told_stays():
     X, y = swapped(600, 0)
     model = clone(CLASSIFIERS[0]).partial_fit(X[:500], y[:500])

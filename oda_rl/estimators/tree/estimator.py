@@ -123,8 +123,8 @@ class MultiResolutionODA(StreamTree):
     In a stream, a leaf keeps the latest of its samples while its children are annealed, one step for
     each sample (Algorithm 5). These become cells when the annealing ends and if they then do better on
     the samples kept; until then predictions are those of the leaf. Unless `forgetting` is None, the tree
-    is grown anew, as by `fit`, from the first 256, 512 and 1,024 samples after learning began. How a
-    stream is cut into chunks makes no difference (but for `max_leaves`).
+    is grown anew, as by `fit`, at a change and ten times within the first 4,096 samples after it. How
+    a stream is cut into chunks makes no difference (but for `max_leaves`).
 
     References
     ----------

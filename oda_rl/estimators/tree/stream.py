@@ -3,7 +3,7 @@
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl.estimators.drift import Forgetful
+from oda_rl.estimators.drift import AGAIN, Forgetful
 from oda_rl.estimators.targets import Data, make_place
 from oda_rl.estimators.tree.model_file import StoredTree
 from oda_rl.estimators.tree.session import TreeSession
@@ -13,6 +13,8 @@ from oda_rl.estimators.tree.tree import Tree
 
 class StreamTree(Forgetful, StoredTree):
     """A `MultiResolutionODA` that learns from a stream."""
+
+    _again = AGAIN
 
     def _learn(self, data: Data) -> None:
         settings = self._settings(begin=False)
@@ -48,9 +50,10 @@ class StreamTree(Forgetful, StoredTree):
         self._rng = self._generator()
         self._waiting = recent.take(slice(0, 0))
         self._learn(recent)
+        self._go_over(recent)
 
     def _go_over(self, recent: Data) -> None:
-        """Grow the tree anew from the latest samples, which are all that there were since it began."""
+        """Grow the tree anew from these samples, as a fit does, once it has begun to grow."""
         if self._waiting is None:
             settings = self._settings(begin=False)
             self._grow_from(settings, self._in_units(settings, recent, reset=False))
