@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from common.arguments import Count
+from benchmarks.stream_changes import run_changes
+from common.arguments import Count, Positive
 from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.streaming import Stream
@@ -38,6 +39,10 @@ class Streams:
     """Of the learners and of the streams that are made."""
     only_single: bool = False
     """Only what one sample costs as an array; needs no river."""
+    only_change: bool = False
+    """Only what forgetting costs where nothing changes, and how soon changes are followed."""
+    n_seeds: Positive = 10
+    """Seeds of that, from `seed` on."""
 
 
 class Result(NamedTuple):
@@ -176,6 +181,9 @@ def run_streams(args: Streams, console: Console) -> int:
     except ImportError:
         console.print('river is not installed: pip install "oda_rl[streams]"', markup=False)
         return 1
+    if args.only_change:
+        run_changes(console, range(args.seed, args.seed + args.n_seeds))
+        return 0
     unknown = [n for n in args.datasets if n not in every] + [n for n in args.models if n not in models]
     if unknown:
         console.print(f"Not known: {unknown}. Streams: {list(every)}; learners: {list(models)}.")

@@ -183,6 +183,20 @@ def test_streams(run):
     assert ours > last + 0.05
 
 
+def test_changes_of_streams(module, monkeypatch):
+    pytest.importorskip("river", reason="river is not installed")
+    changes = module("benchmarks.stream_changes")
+    cases = [case for case in changes.cases() if (case.stream, case.learner) == ("SEA", "ODAClassifier")]
+    monkeypatch.setattr(changes, "cases", lambda: cases)
+    monkeypatch.setattr(changes, "STATIONARY", 2000)
+    monkeypatch.setattr(changes, "LATE", 2000)
+    console = Console(width=120, record=True)
+    changes.run_changes(console, range(1))
+    stays, follows = (line.split("│") for line in console.export_text().splitlines() if "SEA" in line)
+    assert float(stays[3]) < 0.2  # a tenth of the classes is wrong
+    assert float(follows[4]) < float(follows[3])
+
+
 def test_the_rates_of_agents_on_states_fall_to_nothing_unless_they_are_kept(module):
     encodings, zoo = module("benchmarks.encodings"), module("sb3_zoo")
     falling, kept = (

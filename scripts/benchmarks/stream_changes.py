@@ -1,0 +1,148 @@
+"""Streams that stay as they are, and that change late: what forgetting costs and what it is for."""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.datasets import make_friedman1
+
+from common.tables import show_table
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
+
+# Samples of a stream that stays as it is, of which the last half counts; and those of a chunk.
+STATIONARY, CHUNK = 20_000, 100
+# A stream changes after so many samples; losses are those of so many after that.
+EARLY, LATE, AFTER = 1_000, 100_000, 1_000
+
+Arrays = tuple[NDArray[np.float64], Any]
+
+
+class Case(NamedTuple):
+    """A learner, with or without forgetting, and the samples `make(concept, n)` of its stream."""
+
+    stream: str
+    learner: str
+    model: Callable[[int, str | None], Any]
+    make: Callable[[int, int], Arrays]
+
+
+def of_river(generator: Any, n: int) -> Arrays:
+    """The first samples of one of river's generators as arrays."""
+    rows, targets = zip(*islice(iter(generator), n), strict=True)
+    return np.array([list(map(float, row.values())) for row in rows]), np.array(targets)
+
+
+def friedman(concept: int, n: int) -> Arrays:
+    """Friedman's function of five of ten inputs; another concept is that of other inputs."""
+    X, y = make_friedman1(n, n_features=10, noise=1.0, random_state=concept)
+    return np.ascontiguousarray(X[:, np.random.default_rng(concept).permutation(10)]), y
+
+
+def cases() -> list[Case]:
+    """All learners on streams that river makes."""
+    from river.datasets import synth
+
+    def rbf(concept: int, n: int) -> Arrays:
+        seeds = {"seed_model": concept, "seed_sample": concept}
+        return of_river(synth.RandomRBF(n_classes=3, n_features=8, n_centroids=20, **seeds), n)
+
+    def waveform(concept: int, n: int) -> Arrays:
+        X, y = of_river(synth.Waveform(seed=concept), n)
+        return X, (y + concept) % 3
+
+    def classifier(seed: int, forgetting: str | None) -> Any:
+        return ODAClassifier(forgetting=forgetting, random_state=seed)
+
+    def tree(seed: int, forgetting: str | None) -> Any:
+        return MultiResolutionODA(ODAClassifier(), forgetting=forgetting, random_state=seed)
+
+    def regressor(seed: int, forgetting: str | None) -> Any:
+        return ODARegressor(forgetting=forgetting, random_state=seed)
+
+    def partition(seed: int, forgetting: str | None) -> Any:
+        return ODAPartition(20, forgetting=forgetting, random_state=seed)
+
+    streams: dict[str, Callable[[int, int], Arrays]] = {
+        "RandomRBF": rbf,
+        "SEA": lambda s, n: of_river(synth.SEA(variant=s % 4, noise=0.1, seed=s), n),
+        "Agrawal": lambda s, n: of_river(synth.Agrawal(classification_function=s % 10, seed=s), n),
+        "Waveform": waveform,
+    }
+    found = [Case(name, "ODAClassifier", classifier, make) for name, make in streams.items()]
+    found += [Case(name, "tree", tree, make) for name, make in streams.items()]
+    return [
+        *found,
+        Case("Friedman", "ODARegressor", regressor, friedman),
+        Case("RandomRBF", "ODAPartition", partition, rbf),
+    ]
+
+
+def losses(model: Any, X: NDArray[np.float64], y: Any) -> NDArray[np.float64]:
+    """Test, then train, in chunks: wrong classes, squared errors, or squared distances."""
+    found = []
+    for start in range(0, len(X), CHUNK):
+        rows, targets = X[start : start + CHUNK], y[start : start + CHUNK]
+        if not hasattr(model, "n_samples_seen_"):
+            found.append(np.full(len(rows), np.nan))
+        elif isinstance(model, ODAClassifier | MultiResolutionODA):
+            found.append((model.predict(rows) != targets).astype(float))
+        elif isinstance(model, ODARegressor):
+            found.append((model.predict(rows) - targets) ** 2)
+        else:
+            found.append(((rows - model.codevectors_[model.predict(rows)]) ** 2).sum(axis=1))
+        model.partial_fit(rows, *(() if isinstance(model, ODAPartition) else (targets,)))
+    return np.concatenate(found)
+
+
+def run_changes(console: Console, seeds: range) -> None:
+    """The tables of `benchmark.py streams --only-change`."""
+    show_stationary(console, seeds)
+    show_late(console, seeds)
+
+
+def show_stationary(console: Console, seeds: range) -> None:
+    """What streams that stay as they are cost those that forget."""
+    shown = []
+    for case in cases():
+        rows, alarms = [], 0
+        for seed in seeds:
+            X, y = case.make(seed, STATIONARY)
+            both = [case.model(seed, forgetting) for forgetting in ("adwin", None)]
+            rows.append([losses(model, X, y)[STATIONARY // 2 :].mean() for model in both])
+            alarms += len(both[0].drifts_)
+        known, never = np.array(rows).T
+        lost = known - never if case.learner in ("ODAClassifier", "tree") else known / never - 1.0
+        shown.append([case.stream, case.learner, *(f"{np.median(part):.4f}" for part in (known, never))])
+        shown[-1] += [f"{100.0 * np.median(lost):+.2f}", f"{100.0 * lost.max():+.2f}", str(alarms)]
+    title = f"Streams that stay: loss of the last half of {STATIONARY:,} samples, {len(seeds)} seeds"
+    columns = ("stream", "learner", "forgets", "never", "lost, %", "most", "false alarms")
+    show_table(console, title, columns, shown)
+
+
+def show_late(console: Console, seeds: range) -> None:
+    """How quickly a change is followed that comes early or late."""
+    shown = []
+    for case in cases():
+        rows = []
+        for seed in seeds:
+            after, rest = case.make(seed + 1001, 2 * AFTER), []
+            for n in (EARLY, LATE):
+                X, y = case.make(seed, n)
+                model = case.model(seed, "adwin").partial_fit(
+                    X, *(() if case.learner == "ODAPartition" else (y,))
+                )
+                rest += [part.mean() for part in np.split(losses(model, *after), 2)]
+            rest.append(losses(case.model(seed, "adwin"), *after)[AFTER:].mean())
+            rows.append(rest)
+        middle = np.median(np.array(rows), axis=0)
+        shown.append([case.stream, case.learner, *(f"{value:.4f}" for value in middle)])
+    title = (
+        f"A new concept after {EARLY:,} or {LATE:,} samples: loss of the first {AFTER:,} of it, and of "
+        f"the next {AFTER:,}, also of a learner that knows no other; medians of {len(seeds)} seeds"
+    )
+    early, late = f"{EARLY:,}", f"{LATE:,}"
+    columns = ("stream", "learner", f"{early}: first", "next", f"{late}: first", "next", "fresh: next")
+    show_table(console, title, columns, shown)
