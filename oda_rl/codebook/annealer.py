@@ -1,5 +1,6 @@
 """The annealer: learns a codebook from samples while the temperature falls (Algorithm 1)."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -241,14 +242,13 @@ class Annealer(StoredAnnealer):
 
     def pace(self, max_steps: int) -> Pace:
         """The temperature, the stepsizes and the checks of the inner loop."""
-        a, b = float(self.stepsize.a), float(self.stepsize.b)
-        most = self.remembered * self.codebook.n_cells
-        if self.done and 0.0 < most < a + b * self.n:
-            a, b = most, 0.0
+        limited = self.done and self.remembered > 0.0
         return Pace(
-            *(0.0 if self.done and self.harden else float(self.temperature), a, b),
+            0.0 if self.done and self.harden else float(self.temperature),
+            *(float(self.stepsize.a), float(self.stepsize.b)),
             self.level_begun - 1,
             *(self.check_interval, float(self.tol_converge * self.temperature), max_steps),
+            max(1.0, self.remembered * self.codebook.n_cells) if limited else math.inf,
         )
 
     def end_level(self) -> None:

@@ -238,7 +238,7 @@ def grow(kind, minimum, samples, labels, weight, order, rule, cells):
         n, check_every, length = begin_level_compiled(n, n_cells, n_labels, *per_cell, rule.min_samples)
         distortion, reference = 0.0, cells.location.copy()
         tolerance = rule.tol_converge * temperature
-        pace = Pace(temperature, rule.a, rule.b, n - 1, check_every, tolerance, length)
+        pace = Pace(temperature, rule.a, rule.b, n - 1, check_every, tolerance, length, np.inf)
         finished = False
         while not finished and seen < max_samples:
             if used_up == filled:

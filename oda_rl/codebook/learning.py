@@ -43,7 +43,7 @@ class Pace(NamedTuple):
     """How samples are learned from at one temperature.
 
     The temperature is in the units of the divergence; stepsizes are 1 / (a + b n). `begin` is the value
-    of n before the first sample of the temperature. Every `check_every` samples codevectors are
+    of n before the first sample of the temperature; `most` bounds a + b n. Every `check_every` samples codevectors are
     compared with where they were: the temperature is finished if they have moved by a divergence of
     less than `tolerance`, or with n at `max_steps`.
     """
@@ -55,6 +55,7 @@ class Pace(NamedTuple):
     check_every: int
     tolerance: float
     max_steps: int
+    most: float
 
 
 @lean_kernel
@@ -214,7 +215,7 @@ def anneal(
             divergences(kind, x, location, 0, n_cells, distance)
         nearest = associate(distance, weight, label, n_cells, labels[t], pace.temperature, EXACT, share)
         if nearest >= 0:
-            stepsize = min(1.0, sample_weight[t] / (pace.a + pace.b * n))
+            stepsize = min(1.0, sample_weight[t] / min(pace.most, pace.a + pace.b * n))
             if phase is not None and pace.temperature > 0.0:
                 follow_phase(distance, share, weight, nearest, n_cells, pace, n, phase)
             touched = 0

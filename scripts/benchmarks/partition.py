@@ -92,7 +92,7 @@ def sample_seconds(k: int, d: int, temperature: float, n: int = 20_000) -> float
         book.add(codevector, 1.0 / k)
     book.axis[:] = rng.normal(size=book.axis.shape)
     samples = rng.normal(size=(n, d))
-    pace = Pace(float(temperature), 10.0 * k, 1.0, 0, 10**9, 0.0, 10**9)
+    pace = Pace(float(temperature), 10.0 * k, 1.0, 0, 10**9, 0.0, 10**9, np.inf)
     labels, weight, spread = np.zeros(n, dtype=np.int64), np.ones(n), np.empty((0, k))
 
     def run() -> None:

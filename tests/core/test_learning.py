@@ -101,7 +101,7 @@ def test_cells_move_as_without_models():
             np.zeros(300, dtype=np.int64),
             np.ones(300),
             SQUARED_EUCLIDEAN,
-            learning.Pace(0.5, 10.0, 1.0, 0, 10**9, 0.0, 10**9),
+            learning.Pace(0.5, 10.0, 1.0, 0, 10**9, 0.0, 10**9, np.inf),
             1,
             0.0,
             4,

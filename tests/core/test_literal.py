@@ -50,7 +50,7 @@ def test_updates_are_those_that_are_printed(classes, over_all, linear):
     for place, weight, own in zip(mu, rho, label, strict=True):
         book.add(place, weight, int(own))
     book["theta"][:] = theta.T
-    pace = Pace(TEMPERATURE, A, B, 0, 10**6, 0.0, 10**6)
+    pace = Pace(TEMPERATURE, A, B, 0, 10**6, 0.0, 10**6, np.inf)
     reference, own = book.location.copy(), book.payload[book.rows("theta")]
     rate = RATE if linear else 0.0
     used, n, distortion, finished = learn_as_printed(

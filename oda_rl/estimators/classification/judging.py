@@ -143,4 +143,6 @@ def follow(
     clear = following.judge(scaled, data.targets, distance, location, book.labels)
     following.decide(clear, float(session.counts.sum()) / len(book.labels))
     for annealer in annealers:
-        annealer.remembered = following.memory
+        if annealer.remembered != following.memory:
+            annealer.remembered = following.memory
+            session.prepared.clear()  # their paces have it

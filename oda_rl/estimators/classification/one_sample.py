@@ -53,6 +53,7 @@ class Prepared:
             Decided(book.labels, book.weights, book.widths),
         )
         self.row_weight = self._groups[0].row_weight
+        self.pace = annealer.pace(annealer.level_length)
         self.table = np.concatenate([slots(group) for group in self._groups])
 
     def holds(self, session: "ClassSession", run: "Run", n_rows: int) -> bool:
@@ -105,7 +106,8 @@ def learn_one_sample(estimator: "ODAClassifier", X: Any, y: Any) -> bool:
     estimator.n_samples_seen_ = session.n_seen
     if session.fixed is None:
         estimator._count()
-    if "codevectors_" in told or told.get("_book") is not session.fixed:  # it changes in place
+    book = told.get("_book")  # which changes in place
+    if "codevectors_" in told or (book is not None and book is not session.fixed):
         estimator._tell_later()
     return True
 
@@ -161,7 +163,7 @@ def _learn(session: "ClassSession", run: "Run", sample: Array, number: int, agai
         run.buffer,
         run.buffer_weight,
         run.n_seen,
-        *annealer.pace(annealer.level_length),
+        *ready.pace,
         annealer.n,
         annealer.distortion,
         codebook.n_cells,

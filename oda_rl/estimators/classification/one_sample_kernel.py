@@ -104,6 +104,7 @@ def learn_one(
     check_every,
     tolerance,
     max_steps,
+    most,
     n,
     distortion,
     n_cells,
@@ -116,7 +117,7 @@ def learn_one(
     weight one, adds to the moments of features. Scaled, it is the first of the rows; the others are
     drawn as in `Run.observe` from the `buffer` (n, n_features), which makes space for this one;
     `n_seen` samples of the class have come before. Then `anneal` has all rows, by a `Pace` of these
-    seven numbers, and last comes `weigh_cells` with `own` and `factor`. Returns (rows used, n,
+    eight numbers, and last comes `weigh_cells` with `own` and `factor`. Returns (rows used, n,
     distortion, whether a temperature or a check has ended, the width of all classes).
     """
     known, cells = open_measured(table), open_own(table)
@@ -135,7 +136,7 @@ def learn_one(
         np.zeros(len(rows), dtype=np.int64),
         row_weight,
         kind,
-        Pace(temperature, a, b, begin, check_every, tolerance, max_steps),
+        Pace(temperature, a, b, begin, check_every, tolerance, max_steps, most),
         n,
         distortion,
         n_cells,

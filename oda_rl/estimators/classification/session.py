@@ -72,6 +72,8 @@ class ClassSession:
     def resume(self, settings: ClassSettings) -> None:
         """Take over parameters that have changed."""
         known, self.settings = self.settings, settings
+        if settings is not known:
+            self.prepared.clear()
         if settings is not known or self._n_cells > settings.capacity(self.n_classes):
             self._share_capacity()
 
