@@ -243,13 +243,11 @@ class Annealer(StoredAnnealer):
     def pace(self, max_steps: int) -> Pace:
         """The temperature, the stepsizes and the checks of the inner loop."""
         limited = self.done and self.remembered > 0.0
-        return Pace(
-            0.0 if self.done and self.harden else float(self.temperature),
-            *(float(self.stepsize.a), float(self.stepsize.b)),
-            self.level_begun - 1,
-            *(self.check_interval, float(self.tol_converge * self.temperature), max_steps),
-            max(1.0, self.remembered * self.codebook.n_cells) if limited else math.inf,
-        )
+        most = max(1.0, self.remembered * self.codebook.n_cells) if limited else math.inf
+        now = 0.0 if self.done and self.harden else float(self.temperature)
+        a, b, begun = float(self.stepsize.a), float(self.stepsize.b), self.level_begun - 1
+        tolerance = float(self.tol_converge * self.temperature)
+        return Pace(now, a, b, begun, self.check_interval, tolerance, max_steps, most)
 
     def end_level(self) -> None:
         """Finish the present temperature: merge, prune, cool, split.

@@ -43,9 +43,9 @@ class Pace(NamedTuple):
     """How samples are learned from at one temperature.
 
     The temperature is in the units of the divergence; stepsizes are 1 / (a + b n). `begin` is the value
-    of n before the first sample of the temperature; `most` bounds a + b n. Every `check_every` samples codevectors are
-    compared with where they were: the temperature is finished if they have moved by a divergence of
-    less than `tolerance`, or with n at `max_steps`.
+    of n before the first sample of the temperature; `most` bounds a + b n. Every `check_every` samples
+    codevectors are compared with where they were: the temperature is finished if they have moved by a
+    divergence of less than `tolerance`, or with n at `max_steps`.
     """
 
     temperature: float

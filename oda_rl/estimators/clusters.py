@@ -259,7 +259,7 @@ class ClustersMixin:
 
     def _forget_clusters(self) -> None:
         self._asked = self._shapes = None
-        for name in self._told:
+        for name in ClustersMixin._told:
             self.__dict__.pop(name, None)
 
     def _clusters_of(self, samples: Array) -> NDArray[np.int64]:

@@ -221,13 +221,19 @@ class CodebookEstimator(
         self, samples: Array, codevectors: Array | None = None
     ) -> tuple[NDArray[np.int64], Array]:
         """The cells of samples, and their divergences; by other codevectors than those there are."""
-        n, codevectors = len(samples), self.codevectors_ if codevectors is None else codevectors
+        n = len(samples)
         nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
-        location = np.ascontiguousarray(self._scaled(codevectors).T)
-        points = self._scaled(samples)
-        kind, k = self._divergence.kind, len(codevectors)
+        location, k = self._located() if codevectors is None else self._locate(codevectors)
+        points, kind = self._scaled(samples), self._divergence.kind
         assign(kind, points, None, False, location, None, k, nearest, closest, second)
         return nearest, closest
+
+    def _located(self) -> tuple[Array, int]:
+        """The codevectors as kernels take them, (n_features, capacity), and how many they are."""
+        return self._locate(self.codevectors_)
+
+    def _locate(self, codevectors: Array) -> tuple[Array, int]:
+        return np.ascontiguousarray(self._scaled(codevectors).T), len(codevectors)
 
     def _cells(self, samples: Array) -> NDArray[np.int64]:
         return self._assign(samples)[0]

@@ -240,6 +240,23 @@ class Forgetful:
         """Changes of the stream at which learning began anew."""
         return self._watch.drifts
 
+    def _watched_one(
+        self: Any, sample: Array, target: Any, learn: Callable[..., bool], *what: Any
+    ) -> bool:
+        """Have `learn(*what)` learn from a single sample (1, n_features) of weight one, if it can.
+
+        As `_watched`; returns what it does: whether it could, and else has changed nothing.
+        """
+        if self.forgetting is None:
+            return learn(*what)
+        watch = self._watch
+        watch.begin(self)
+        if not learn(*what):
+            return False
+        watch.latest.add_one(sample, target, 1.0)
+        watch.learned(1, self)
+        return True
+
     def _watched(self: Any, data: Data) -> None:
         """Learn from the next samples, and begin anew where the stream has changed, if it is watched."""
         if self.forgetting is None:

@@ -9,18 +9,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._schema import Rules, Schema, Sized
 from oda_rl._types import Array
-from oda_rl._validation import SMALLEST_DEVIATION, check_scale
+from oda_rl._validation import SMALLEST_DEVIATION
 from oda_rl.codebook.annealer import BIFURCATIONS
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES, are_numbered
 from oda_rl.codebook.schedule import PathPoint
-from oda_rl.estimators.base import StreamEstimator
-from oda_rl.estimators.clusters import ClustersMixin
-from oda_rl.estimators.codebook_estimator import FITTED, CodebookEstimator, PartitionJudge
-from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
+from oda_rl.estimators.codebook_estimator import FITTED, PartitionJudge
+from oda_rl.estimators.drift import Watch, watch_schema
 from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.parameters import SCALES, choice, declared
-from oda_rl.estimators.session import Run
+from oda_rl.estimators.partition_stream import StreamPartition
 from oda_rl.estimators.session_schema import run_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.shapes import SCHEMA, Shapes
@@ -28,7 +26,7 @@ from oda_rl.estimators.targets import Data
 
 
 @dataclass(eq=False, repr=False)
-class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator):
+class ODAPartition(StreamPartition):
     """Progressive partitioning by online deterministic annealing.
 
     A codebook that begins with one codevector and grows as the temperature falls: cells split at their
@@ -220,26 +218,6 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         data = Data(samples, np.zeros(len(samples), dtype=np.int64), weight)
         self._watched(data)
 
-    def _learn(self, data: Data) -> None:
-        if isinstance(self.scale, str) and self._run.annealer is None:
-            self._choose_scale(data)
-        self._run.observe(self._scaled(data.samples), data.weight)
-        self._show_stream()
-
-    def _judge(self) -> PartitionJudge | None:
-        return PartitionJudge(self.codevectors_) if self._run.path else None  # nobody changes them
-
-    def _losses(self, judge: PartitionJudge, data: Data) -> Array:
-        """Divergences d from the nearest codevector, as d / (d + m), m their mean at the beginning."""
-        found, unit = self._assign(data.samples, judge.codevectors)[1], self._run.path[0][0]
-        return np.asarray(found / np.maximum(found + unit, 1e-300))
-
-    def _begin_anew(self, recent: Data) -> None:
-        seen = self._run.n_seen
-        self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)
-        self._learn(recent)
-        self._run.n_seen = self.n_samples_seen_ = seen
-
     def _take_in(
         self, X: ArrayLike, sample_weight: ArrayLike | None, begin: bool
     ) -> tuple[Array, Array]:
@@ -301,49 +279,3 @@ class ODAPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator)
         self._watch = Watch.restored(state["watch"], lambda judge: PartitionJudge(**judge))
         self._shapes = Shapes(**state["shapes"]) if "shapes" in state else None
         self._publish()
-
-    def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
-        """Start anew, with the scale and numbers for the cells."""
-        self._run, self._levels_counted = Run(settings, n_features, rng), -1
-        self._run.keep_identities()
-        self._run.only_effective = self.bifurcation != "literal"
-        scale = self._given_scale
-        self._use_scale(None if scale is None else check_scale(scale, n_features))
-
-    def _choose_scale(self, data: Data) -> None:
-        """Find the scale of a stream that may now have warmed up."""
-        run, n = self._run, self._run.settings.n_warmup
-        samples = np.concatenate([run.buffer, data.samples])[:n]
-        if len(samples) == n:
-            weight = np.concatenate([run.buffer_weight, data.weight])[:n]
-            self._use_scale(scale_by(str(self.scale), samples, weight))
-            run.buffer = self._scaled(run.buffer)
-
-    def _use_scale(self, scale: Array | None) -> None:
-        self.scale_ = scale
-        if self.init is not None:
-            self._run.first = self._scaled(self._check_init(self.init, self.n_features_in_))
-
-    def _show_stream(self) -> None:
-        """Publish what the run has learned from a stream."""
-        codevectors, self.weights_, variances = self._run.codebook()
-        self.codevectors_ = self._unscaled(codevectors)
-        self.spreads_ = variances if self.scale_ is None else variances * self.scale_**2
-        self._forget_samples()
-        self._shapes = self._asked = None
-        self._publish()
-        levels, annealer = len(self._run.path), self._run.annealer
-        if annealer is None:
-            self.n_clusters_ = 1
-        elif levels != self._levels_counted:  # not with every sample
-            self.n_clusters_ = self._count_clusters(self.n_samples_seen_)
-            self._levels_counted = levels
-
-    def _publish(self) -> None:
-        annealer = self._run.annealer
-        self.n_codevectors_ = len(self.codevectors_)
-        self.cell_ids_ = self._run.cell_ids
-        self.codevector_labels_ = np.zeros(self.n_codevectors_, dtype=np.int64)
-        self.n_samples_seen_ = self._run.n_seen
-        self.temperature_ = np.inf if annealer is None else annealer.temperature
-        self.converged_ = annealer is not None and annealer.done

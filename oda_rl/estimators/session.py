@@ -48,6 +48,7 @@ class Run:
         self.identities: Identities | None = None
         self.only_effective = False
         self.first: Array | None = None  # codevectors to begin with
+        self.prepared: Any = None  # a table of addresses, for single samples
         self.buffer = np.empty((0, n_features))
         self.buffer_weight = np.empty(0)
         self._clock = time.perf_counter()
@@ -70,7 +71,7 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         self._complete()  # no samples in a pickle
-        return vars(self)
+        return vars(self) | {"prepared": None}
 
     @property
     def history(self) -> list[PathPoint]:
@@ -188,19 +189,21 @@ class Run:
         used = -(-(self.annealer.n_samples_seen - seen) // (1 + REHEARSALS))
         return samples[used:], weight[used:]
 
-    def end_level(self, rows: Array, weight: Array) -> None:
+    def end_level(self, rows: Array, weight: Array, targets: Array | None = None) -> None:
         """End a temperature of a stream; learn from the rows left, unless it was the last."""
         assert self.annealer is not None
         self.annealer.at_level_end = self._end_stream_level
         self.annealer.end_level()
         self.annealer.at_level_end = None
         if not self.annealer.done:
-            self._present(rows, None, weight, self._end_stream_level, until_done=True)
+            self._present(rows, targets, weight, self._end_stream_level, until_done=True)
         if self.annealer.done and len(self.buffer) > 0:
             self.buffer, self.buffer_weight = self.buffer[:0], self.buffer_weight[:0]
 
     def resume(self, settings: Settings) -> None:
         """Take over settings that have changed; annealing goes on where they now allow it."""
+        if settings is not self.settings:
+            self.prepared = None
         self.settings = settings
         if self.identities is not None:
             self.identities.limit = max(self.identities.limit, settings.max_codevectors)

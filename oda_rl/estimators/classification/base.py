@@ -88,10 +88,6 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             self._go_on(settings, data, new, first)
         return self
 
-    def _learn_one(self, X: ArrayLike, y: ArrayLike) -> bool:
-        """Learn from a single sample the quick way, where there is one; returns whether."""
-        return False
-
     def _fit_classes(self, settings: Any, data: Data) -> None:
         """Learn anew from samples with numbers of classes, of mean weight one."""
         raise NotImplementedError

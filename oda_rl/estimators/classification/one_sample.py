@@ -4,68 +4,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oda_rl._structs import slots
 from oda_rl._types import Array
-from oda_rl.estimators.classification.one_sample_kernel import (
-    Decided,
-    Measured,
-    OwnCells,
-    learn_one,
-)
-from oda_rl.estimators.session import REHEARSALS, REHEARSED
+from oda_rl.estimators.classification.one_sample_kernel import Decided, Measured, learn_one
+from oda_rl.estimators.one_sample import Prepared, make_room
+from oda_rl.estimators.session import Run
 from oda_rl.estimators.targets import is_one_sample
 
-# The weight of a sample that has none of its own, and kinds of classes that need no checks.
-ONE = np.ones(1)
+# Kinds of classes that need no checks.
 KINDS = "biuU"
 
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.estimator import ODAClassifier
     from oda_rl.estimators.classification.session import ClassSession
-    from oda_rl.estimators.session import Run
 
 
-class Prepared:
-    """The arrays that a sample of a class changes, as a table for `learn_one`.
+class PreparedClass(Prepared):
+    """The arrays that a sample of a class changes, as a table for `learn_one`."""
 
-    It `holds` as long as none of those that others replace has been replaced.
-    """
-
-    def __init__(self, session: "ClassSession", run: "Run", n_rows: int) -> None:
-        (book, self.live), annealer = session.live_book(), run.annealer
-        assert annealer is not None
-        self.scaling, self.reference = session.scaling, annealer.reference
-        self.rows, self.cells = np.empty((n_rows, session.n_features)), annealer.codebook.arrays
-        moments, codebook = session.moments, annealer.codebook
-        self._groups = (  # the table has their addresses: they must live as long
-            Measured(
-                *(self.scaling.shift, self.scaling.matrix),
-                *(moments.count, moments.mean, moments.scatter, moments.bounds),
-                *(session.mass, session.counts, self.rows, np.empty(n_rows)),
-            ),
-            OwnCells(
-                *self.cells[:4],
-                self.reference,
-                codebook.payload[codebook.rows("spread")],
-                annealer.phase,
-            ),
-            self.live,
-            Decided(book.labels, book.weights, book.widths),
+    def __init__(self, session: "ClassSession", run: Run, n_rows: int) -> None:
+        book, self.live = session.live_book()
+        self.scaling, moments = session.scaling, session.moments
+        known = Measured(
+            *(self.scaling.shift, self.scaling.matrix),
+            *(moments.count, moments.mean, moments.scatter, moments.bounds),
+            *(session.mass, session.counts),
         )
-        self.row_weight = self._groups[0].row_weight
-        self.pace = annealer.pace(annealer.level_length)
-        self.table = np.concatenate([slots(group) for group in self._groups])
+        decided = Decided(book.labels, book.weights, book.widths)
+        super().__init__(run, n_rows, known, self.live, decided)
 
-    def holds(self, session: "ClassSession", run: "Run", n_rows: int) -> bool:
+    def serves(self, session: "ClassSession", run: Run, n_rows: int) -> bool:
         """Whether the table may be used again, with as many rows."""
-        annealer: Any = run.annealer
         return (
             session.fixed is not None
             and self.live is session.live
             and self.scaling is session.scaling
-            and self.reference is annealer.reference
-            and self.cells is annealer.codebook.arrays
-            and len(self.rows) == n_rows
+            and self.holds(run, n_rows)
         )
 
 
@@ -95,14 +68,9 @@ def learn_one_sample(estimator: "ODAClassifier", X: Any, y: Any) -> bool:
     number = estimator._number_of.get(y.item())
     if number is None:
         return False
-    watch = None if estimator.forgetting is None else estimator._watch
-    if watch is not None:
-        watch.begin(estimator)
-    if not observe_one(session, X, number):
+    if not estimator._watched_one(X, number, observe_one, session, X, number):
         return False
-    if watch is not None:
-        watch.latest.add_one(X, number, 1.0)
-        watch.learned(1, estimator)
+    session = estimator._session  # another, if it has begun anew
     estimator.n_samples_seen_ = session.n_seen
     if session.fixed is None:
         estimator._count()
@@ -112,7 +80,7 @@ def learn_one_sample(estimator: "ODAClassifier", X: Any, y: Any) -> bool:
     return True
 
 
-def _is_plain(session: "ClassSession", run: "Run") -> bool:
+def _is_plain(session: "ClassSession", run: Run) -> bool:
     """Whether one more sample of a run's class changes nothing but densities."""
     return (
         run.annealer is not None
@@ -134,24 +102,19 @@ def observe_one(session: "ClassSession", sample: Array, number: int) -> bool:
     annealer = run.annealer
     if annealer is None or not _is_plain(session, run):
         return False
-    again = not annealer.done and run.rehearses
     run.start_clock()
-    if again and len(run.buffer) < REHEARSED:  # what is at the front makes space
-        run.buffer = np.concatenate([sample, run.buffer])
-        run.buffer_weight = np.concatenate([ONE, run.buffer_weight])
-    _learn(session, run, sample, number, again)
+    _learn(session, run, sample, number)
     session.n_seen += 1
     session.n_measured += 1
     run.stop_clock()
     return True
 
 
-def _learn(session: "ClassSession", run: "Run", sample: Array, number: int, again: bool) -> None:
-    """Learn one sample, and `again` some of before; end a temperature if it is time."""
-    n_rows = 1 + REHEARSALS if again else 1
-    ready = session.prepared.get(number)
-    if ready is None or not ready.holds(session, run, n_rows):
-        ready = session.prepared[number] = Prepared(session, run, n_rows)
+def _learn(session: "ClassSession", run: Run, sample: Array, number: int) -> None:
+    """Learn one sample; end a temperature if it is time."""
+    n_rows, ready = make_room(run, sample), session.prepared.get(number)
+    if ready is None or not ready.serves(session, run, n_rows):
+        ready = session.prepared[number] = PreparedClass(session, run, n_rows)
     annealer, choice = run.annealer, session.choice
     assert annealer is not None
     codebook = annealer.codebook

@@ -1,31 +1,26 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernel: one sample of a stream, from its moments to the book of all classes.
-
-It takes longer to hand over an array than to learn from it, so those that stay from sample to sample
-stand in a table of `oda_rl._structs`.
-"""
+"""Compiled kernel: one sample of a stream, from its moments to the book of all classes."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from oda_rl._jit import kernel, lean_kernel
+from oda_rl._jit import kernel
 from oda_rl._structs import Float1, Float2, Int1, count_slots, make_opener
 from oda_rl.codebook.learning import Pace, anneal
 from oda_rl.estimators.classification.book import RELATIVE_WIDTH
 from oda_rl.estimators.classification.kernels import put_cells, weigh_cells
 from oda_rl.estimators.classification.session_book import LiveCells
 from oda_rl.estimators.feature_scaling import add_moments, scale_samples
-from oda_rl.estimators.session import GOLDEN, REHEARSALS
+from oda_rl.estimators.one_sample import OTHERS, open_cells, rehearse
+from oda_rl.estimators.session import REHEARSALS
 
 
 class Measured(NamedTuple):
     """What all classes have in common: `Scaling`, `Moments`, and weights and numbers of their samples.
 
     Of d features and C classes they are (d,), (d, d), (C,), (C, d), (d, d), (2, d), (C,) and (C,).
-    `rows` (n_rows, d) and `row_weight` (n_rows,) are for the sample, scaled, and those that are
-    presented again with it.
     """
 
     shift: Float1
@@ -36,20 +31,6 @@ class Measured(NamedTuple):
     bounds: Float2
     mass: Float1
     counts: Float1
-    rows: Float2
-    row_weight: Float1
-
-
-class OwnCells(NamedTuple):
-    """The codebook and the averages of the sample's class, as `anneal` has them."""
-
-    location: Float2
-    weight: Float1
-    label: Int1
-    axis: Float2
-    reference: Float2
-    spread: Float2
-    phase: Float1
 
 
 class Decided(NamedTuple):
@@ -60,32 +41,11 @@ class Decided(NamedTuple):
     widths: Float1
 
 
-# What the table holds: these groups, one after the other
-GROUPS = (Measured, OwnCells, LiveCells, Decided)
-open_measured, open_own, open_live, open_decided = (
-    make_opener(group, count_slots(*GROUPS[:place])) for place, group in enumerate(GROUPS)
+# What the table holds after `OwnCells`: these groups, one after the other
+GROUPS = (Measured, LiveCells, Decided)
+open_measured, open_live, open_decided = (
+    make_opener(group, OTHERS + count_slots(*GROUPS[:place])) for place, group in enumerate(GROUPS)
 )
-
-
-@lean_kernel
-def rehearse(buffer, weight, first, rows, row_weight):
-    """Fill the rows after the first with samples of the `buffer` (n, n_features), which takes that one.
-
-    Ages are evenly spread: parts of the integers from `first` on times the golden ratio.
-    """
-    last = len(buffer) - 1
-    for i in range(last):
-        weight[i] = weight[i + 1]
-        for j in range(buffer.shape[1]):
-            buffer[i, j] = buffer[i + 1, j]
-    weight[last] = row_weight[0]
-    for j in range(buffer.shape[1]):
-        buffer[last, j] = rows[0, j]
-    for r in range(1, len(rows)):
-        at = last - int(((first + r - 1) * GOLDEN) % 1.0 * len(buffer))
-        row_weight[r] = weight[at]
-        for j in range(buffer.shape[1]):
-            rows[r, j] = buffer[at, j]
 
 
 @kernel
@@ -113,16 +73,16 @@ def learn_one(
 ):
     """Learn from one sample of a class that anneals, and bring the book of all up to date.
 
-    The `table` holds the arrays of `GROUPS`. The `sample` (1, n_features), of class number `c` and of
-    weight one, adds to the moments of features. Scaled, it is the first of the rows; the others are
-    drawn as in `Run.observe` from the `buffer` (n, n_features), which makes space for this one;
+    The `table` holds the arrays of `OwnCells` and `GROUPS`. The `sample` (1, n_features), of class
+    number `c` and of weight one, adds to the moments of features. Scaled, it is the first of the rows;
+    the others are drawn as in `Run.observe` from the `buffer` (n, n_features), which makes space for it;
     `n_seen` samples of the class have come before. Then `anneal` has all rows, by a `Pace` of these
     eight numbers, and last comes `weigh_cells` with `own` and `factor`. Returns (rows used, n,
     distortion, whether a temperature or a check has ended, the width of all classes).
     """
-    known, cells = open_measured(table), open_own(table)
+    known, cells = open_measured(table), open_cells(table)
     live, book = open_live(table), open_decided(table)
-    rows, row_weight = known.rows, known.row_weight
+    rows, row_weight = cells.rows, cells.row_weight
     moments = known.count, known.mean, known.scatter, known.bounds
     add_moments(sample, np.array([c]), np.ones(1), *moments)
     known.counts[c] += 1.0

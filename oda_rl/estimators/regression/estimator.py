@@ -9,14 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
+from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
+from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
 from oda_rl.estimators.regression.predictor import Predictor, predictor_schema
 from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, check_data
+from oda_rl.estimators.targets import Data, check_data, is_one_sample
 
 Array = NDArray[np.float64]
 # What a model file has in place of a local model of the user's own.
@@ -223,6 +225,26 @@ class ODARegressor(Forgetful, CodebookRegressor):
         else:
             self._run.resume(settings)
         return self._run, np.column_stack([data.samples, outputs]), data.weight
+
+    def _learn_one(self, X: ArrayLike, y: Any) -> bool:
+        run = self.__dict__.get("_run")
+        if (
+            run is None
+            or self.verbose
+            or not is_one_sample(self, run.settings.divergence, X)
+            or self._settings(begin=False)[0] is not run.settings
+        ):
+            return False
+        sample = np.asarray(X)
+        row = row_of(run, self._flat, sample, y)
+        if row is None or not self._watched_one(
+            sample, row[0, run.n_inputs :], observe_one, run, row, PreparedOutputs
+        ):
+            return False
+        self._count()
+        if "codevectors_" in self.__dict__:
+            self._tell_later()
+        return True
 
     def _learn(self, data: Data) -> None:
         self._run.observe(np.hstack([data.samples, data.targets]), data.weight)

@@ -56,6 +56,42 @@ def predict_all(inputs, unscale, location, n_cells, temperature, theta, q, out):
             out[t, c] = predict_output(basis, share, n_cells, theta, c)
 
 
+@kernel
+def predict_outputs(
+    inputs,
+    mean,
+    deviation,
+    metric,
+    low,
+    high,
+    margin,
+    location,
+    n_cells,
+    temperature,
+    theta,
+    q,
+    out,
+):
+    """As `predict_all`, of inputs in the data's units and with outputs in these.
+
+    Units (n_inputs + n_outputs,) are those of `pilot.Scaling`; outputs lie no more than a part `margin`
+    of their range beyond it.
+    """
+    d = inputs.shape[1]
+    scaled, unscale = np.empty(inputs.shape), np.empty(d)
+    for j in range(d):
+        unscale[j] = 1.0 / metric[j]
+        for t in range(inputs.shape[0]):
+            x = min(max(inputs[t, j], low[j]), high[j])
+            scaled[t, j] = (x - mean[j]) / deviation[j] * metric[j]
+    predict_all(scaled, unscale, location, n_cells, temperature, theta, q, out)
+    for j in range(d, d + out.shape[1]):
+        beyond = margin * (high[j] - low[j])
+        for t in range(inputs.shape[0]):
+            x = out[t, j - d] * deviation[j] + mean[j]
+            out[t, j - d] = min(max(x, low[j] - beyond), high[j] + beyond)
+
+
 def nearest_distances(inputs: Array, codevectors: Array) -> Array:
     """Squared distances (n_samples,) of inputs from the nearest codevector."""
     location, k = np.ascontiguousarray(codevectors.T), len(codevectors)

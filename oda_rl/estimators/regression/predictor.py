@@ -10,7 +10,7 @@ from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, OF_DATA, SMALLEST_DEVIATION
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import LocalModel
-from oda_rl.estimators.regression.pilot import Scaling
+from oda_rl.estimators.regression.pilot import MARGIN, Scaling
 
 
 def _is_of_data(scaling: Any, sizes: Sizes) -> None:
@@ -69,7 +69,14 @@ class Predictor(NamedTuple):
 
     def outputs(self, inputs: Array) -> Array:
         """The same in the units of the data."""
-        return self.scaling.outputs(self.standard_outputs(inputs))
+        known = self.scaling
+        if self.own is not None or len(known.knots) > 0:
+            return known.outputs(self.standard_outputs(inputs))
+        out = np.zeros((len(inputs), len(self.location) - inputs.shape[1]))
+        units = known.mean, known.deviation, known.metric, known.low, known.high, MARGIN
+        cells = self.location, self.n_cells, self.gate, self.theta, self.q
+        mixture.predict_outputs(inputs, *units, *cells, out)
+        return out
 
     def frozen(self) -> "Predictor":
         """A copy that predicts the same, whatever is learned."""

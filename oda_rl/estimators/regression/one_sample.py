@@ -1,0 +1,152 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""One sample of a stream with its outputs, in a single call of compiled code."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oda_rl._jit import kernel
+from oda_rl._structs import Float1, Float2, make_opener
+from oda_rl._types import Array
+from oda_rl._validation import LARGEST
+from oda_rl.codebook.annealer import Annealer
+from oda_rl.codebook.learning import Pace, anneal
+from oda_rl.codebook.model_learning import Models
+from oda_rl.estimators.one_sample import OTHERS, Prepared, open_cells, rehearse
+from oda_rl.estimators.regression.local_models import ModelAnnealer
+from oda_rl.estimators.session import REHEARSALS, Run
+
+
+class OwnModels(NamedTuple):
+    """The `Scaling` of a run, and the models of its cells as `Models` has them.
+
+    Of d inputs and m outputs the first five are (d + m,); `targets` (n_rows, m) are standardised.
+    """
+
+    mean: Float1
+    deviation: Float1
+    metric: Float1
+    low: Float1
+    high: Float1
+    unscale: Float1
+    theta: Float2
+    gain: Float2
+    seen: Float1
+    noise: Float2
+    figures: Float1
+    targets: Float2
+
+
+open_models = make_opener(OwnModels, OTHERS)
+
+
+@kernel
+def learn_one_output(
+    table,
+    kind,
+    sample,
+    buffer,
+    buffer_weight,
+    n_seen,
+    temperature,
+    a,
+    b,
+    begin,
+    check_every,
+    tolerance,
+    max_steps,
+    most,
+    n,
+    distortion,
+    n_cells,
+    softness,
+):
+    """Learn from one sample (1, n_inputs + n_outputs): as `one_sample.learn_one`, with local models.
+
+    The `table` holds `OwnCells` and `OwnModels`; the sample and the `buffer` are in the data's units.
+    """
+    cells, own = open_cells(table), open_models(table)
+    rows, row_weight, d = cells.rows, cells.row_weight, len(own.unscale)
+    for j in range(rows.shape[1]):
+        rows[0, j] = sample[0, j]
+        if j >= d:
+            own.low[j] = min(own.low[j], sample[0, j])
+            own.high[j] = max(own.high[j], sample[0, j])
+    row_weight[0] = 1.0
+    if len(rows) > 1:
+        rehearse(buffer, buffer_weight, REHEARSALS * n_seen, rows, row_weight)
+    for t in range(len(rows)):
+        for j in range(rows.shape[1]):
+            x = rows[t, j] if j >= d else min(max(rows[t, j], own.low[j]), own.high[j])
+            standard = (x - own.mean[j]) / own.deviation[j]
+            rows[t, j] = standard * own.metric[j]
+            if j >= d:
+                own.targets[t, j - d] = standard
+    return anneal(
+        rows,
+        np.zeros(len(rows), dtype=np.int64),
+        row_weight,
+        kind,
+        Pace(temperature, a, b, begin, check_every, tolerance, max_steps, most),
+        n,
+        distortion,
+        n_cells,
+        cells,
+        cells.reference,
+        cells.spread,
+        Models(
+            own.targets,
+            d,
+            own.unscale,
+            own.theta,
+            own.gain,
+            own.seen,
+            own.noise,
+            softness,
+            own.figures,
+            False,
+        ),
+        cells.phase,
+    )
+
+
+class PreparedOutputs(Prepared):
+    """The arrays that a sample of a regressor's run changes, as a table for `learn_one_output`."""
+
+    annealer_type: type[Annealer] = ModelAnnealer
+
+    def __init__(self, run: Any, n_rows: int) -> None:
+        annealer, scaling = run.annealer, run.scaling
+        payload, rows = annealer.codebook.payload, annealer.codebook.rows
+        self.targets: NDArray[np.float64] = np.empty((n_rows, run.n_outputs))
+        models = OwnModels(
+            *(scaling.mean, scaling.deviation, scaling.metric, scaling.low, scaling.high),
+            *(annealer.unscale, payload[rows("theta")], payload[rows("gain")]),
+            *(payload[rows("seen")][0], payload[rows("noise")], annealer.figures, self.targets),
+        )
+        super().__init__(run, n_rows, models)
+
+    def learn(self, run: Run, sample: Array) -> Any:
+        """As of the base, with the outputs beside the inputs."""
+        annealer: Any = run.annealer
+        book = annealer.codebook
+        state = run.buffer, run.buffer_weight, run.n_seen, *self.pace
+        end = annealer.n, annealer.distortion, book.n_cells, float(annealer.softness)
+        return learn_one_output(self.table, book.divergence.kind, sample, *state, *end)
+
+
+def row_of(run: Any, flat: bool, X: Array, y: Any) -> Array | None:
+    """Inputs (1, n_inputs) and outputs side by side, if those are plain and need no more checks."""
+    if (
+        type(y) is not np.ndarray
+        or y.dtype != X.dtype
+        or y.shape != ((1,) if flat else (1, run.n_outputs))
+        or not all(abs(value) <= LARGEST for value in y.flat)
+        or run.own is not None
+        or run.scaling is None
+        or len(run.scaling.knots) > 0
+    ):
+        return None
+    return np.concatenate([X, y.reshape(1, -1)], axis=1)
