@@ -19,6 +19,7 @@ from oda_rl._validation import (
     warn_of_scales,
 )
 from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.feature_selection import UNIMPORTANT, select
 
 SCALES = ("auto", "within", "standard", "minmax")
 # The part of the variances within classes that is taken to be without correlation, and as large as the
@@ -50,6 +51,7 @@ MOMENTS = {
     "mean": "float[C, d]",
     "scatter": "float[d, d]",
     "bounds": "float[2, d] in [-inf, inf]",
+    "kept?": "bool[d]",
 }
 
 
@@ -122,7 +124,12 @@ def add_moments(samples, labels, sample_weight, count, mean, scatter, bounds):
 
 
 class Moments:
-    """Means of the classes, the covariance within them, the range of the features, sample by sample."""
+    """Means of the classes, the covariance within them, the range of the features, sample by sample.
+
+    Features that are not `kept` (n_features,) hardly count; None, which is not stored, keeps all.
+    """
+
+    kept: NDArray[np.bool_] | None = None
 
     def __init__(self, n_features: int) -> None:
         self.count = np.empty(0)
@@ -151,19 +158,31 @@ class Moments:
         if scale is None:
             return NO_SCALING
         positive = divergence.minimum >= 0.0
-        within, total = self.variances()
-        shift = (self.count / self.count.sum()) @ self.mean
+        if not positive and scale in ("auto", "within"):
+            return self._whitening(*self._standard(), self.kept)
+        shift, width, _ = self._standard()
         if scale == "minmax":
-            width = self.bounds[1] - self.bounds[0]
+            width = self._or_one(self.bounds[1] - self.bounds[0])
             shift = self.bounds[0]
-        else:
-            width = np.sqrt(total)
+        shift = np.zeros_like(shift) if positive else shift
+        return Scaling(shift, np.diag(1.0 / width), np.diag(width))
+
+    def _standard(self) -> tuple[Array, Array, Array]:
+        """Means and deviations of the features, and the covariance within classes in these units."""
+        within, total = self.variances()
+        width = self._or_one(np.sqrt(total))
+        mean = (self.count / self.count.sum()) @ self.mean
+        return mean, width, within / np.multiply.outer(width, width)
+
+    def _or_one(self, width: Array) -> Array:
+        """Widths of features, 1 of those that do not vary."""
         least = np.maximum(SMALLEST_DEVIATION, CONSTANT * np.abs(self.bounds).max(axis=0))
-        width = np.where(width > least, width, 1.0)
-        if positive or scale not in ("auto", "within"):
-            shift = np.zeros_like(shift) if positive else shift
-            return Scaling(shift, np.diag(1.0 / width), np.diag(width))
-        return self._whitening(shift, within / np.multiply.outer(width, width), width)
+        return np.where(width > least, width, 1.0)
+
+    @property
+    def n_kept(self) -> int:
+        """Features that count."""
+        return self.mean.shape[1] if self.kept is None else int(self.kept.sum())
 
     def scaling_for(
         self,
@@ -178,16 +197,34 @@ class Moments:
         if scale != "auto" or divergence.name != "squared_euclidean":
             return found
         n = len(samples)
-        rows = slice(None) if n <= N_TRIED else rng.choice(n, N_TRIED, replace=False)
+        rows = np.arange(n) if n <= N_TRIED else rng.choice(n, N_TRIED, replace=False)
         plain: Array = samples[rows]
         scaled_right = _neighbours_agree(found(plain), labels[rows])
         plain_right = _neighbours_agree(np.asarray(plain - plain.mean(axis=0)), labels[rows])
         gained = int(np.sum(plain_right & ~scaled_right))
         lost = int(np.sum(scaled_right & ~plain_right))
-        return NO_SCALING if gained - lost > BETTER * np.sqrt(gained + lost) else found
+        if gained - lost > BETTER * np.sqrt(gained + lost):
+            return NO_SCALING
+
+        shift, width, within = self._standard()
+
+        def scaled(kept: Labels) -> Array:
+            part = self._whitening(shift[kept], width[kept], within[np.ix_(kept, kept)])
+            return part(plain[:, kept])
+
+        kept = select(samples, labels, rows, scaled)
+        if kept is None:
+            return found
+        self.kept = kept
+        return self.scaling(scale, divergence)
 
     @staticmethod
-    def _whitening(shift: Array, within: Array, width: Array) -> Scaling:
+    def _whitening(
+        shift: Array, width: Array, within: Array, kept: NDArray[np.bool_] | None = None
+    ) -> Scaling:
+        if kept is not None:  # those that are not hold no correlation, and count little
+            within = np.where(np.equal.outer(kept, kept), within, 0.0)
+            width = np.where(kept, width, width / UNIMPORTANT)
         own = np.diag(within)
         mixed = (1.0 - UNCORRELATED) * within + np.diag(UNCORRELATED * own + FLOOR)
         values, vectors = np.linalg.eigh(mixed)

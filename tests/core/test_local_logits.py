@@ -5,6 +5,7 @@ from model_files import reloaded
 from sklearn.linear_model import LogisticRegression
 
 from oda_rl import ODAClassifier
+from oda_rl.estimators.classification.local_logits import LogitTrial
 from oda_rl.estimators.targets import Data
 
 
@@ -37,7 +38,7 @@ def test_a_single_cell_is_logistic_regression():
     X, y = skewed(300)
     model = ODAClassifier(local_model="linear", random_state=0).fit(X, y)
     local = model._session.local
-    local.fit(Data(X, y, np.ones(len(y))), 1, 1.0)
+    local.fit(Data(X, y, np.ones(len(y))), LogitTrial(1, 1.0))
     z = local.run.scaling.standardise(local.ranks(X))
     twin = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(z, y)
     np.testing.assert_allclose(np.exp(local.view.log_proba(X)), twin.predict_proba(z), atol=1e-4)

@@ -22,6 +22,8 @@ from oda_rl.estimators.settings import Settings
 
 # Codevectors per class that "auto" stands for, and in all.
 AUTO_PER_CLASS, AUTO_MAX = 40, 400
+# Widths that are tried: how much of its own a class has, and how many times wider than measured.
+WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0))
 # No more codevectors than one for so many samples.
 SAMPLES_PER_CODEVECTOR = 3
 # Samples presented between two tests for convergence, however few the cells.
@@ -80,13 +82,24 @@ class ClassPoint(NamedTuple):
 
 
 class ClassData(NamedTuple):
-    """Scaled samples with classes; `shared` if the classes have one partition (majority vote)."""
+    """Scaled samples with classes; `shared` if the classes have one partition (majority vote).
+
+    Of `spare` times as many features as count for anything: widths are of all of them.
+    """
 
     samples: Array
     labels: Labels
     weight: Array
     n_classes: int
     shared: bool
+    spare: float = 1.0
+
+    @property
+    def widths(self) -> list[tuple[float, float]]:
+        """Those of `WIDTHS` that may be tried, as `book` takes them."""
+        return [
+            (a, b * self.spare) for a, b in WIDTHS if a == 0.0 or not (self.shared or self.spare > 1.0)
+        ]
 
     def take(self, rows: Labels) -> "ClassData":
         """Some of the samples."""

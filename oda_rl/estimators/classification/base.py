@@ -216,7 +216,13 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def _is_far(self, distance: Array, part: float) -> NDArray[np.bool_]:
         nearest = distance.argmin(axis=1)
         in_widths = distance.min(axis=1) / self._book.widths[self._book.labels[nearest]]
-        return np.asarray(gammaincc(0.5 * self.n_features_in_, in_widths) < part)
+        return np.asarray(gammaincc(0.5 * self._n_counting, in_widths) < part)
+
+    @property
+    def _n_counting(self) -> int:
+        """Features that count in distances."""
+        session = getattr(self, "_session", None)
+        return self.n_features_in_ if session is None else int(session.moments.n_kept)
 
     def _set_book(self, book: ClassBook, scaling: Scaling) -> None:
         self._book, self._scaling = book, scaling

@@ -65,8 +65,9 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         as far as the data show it (two fifths of the covariance is taken to be without correlation);
         `"standard"`: scaled to unit variance; `"minmax"`: to unit range; None: as they are. For
         divergences of positive data features are multiplied by numbers only, and `"within"` is
-        `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest neighbours are clearly
-        more often of one class in the features as they are: those of one unit, such as pixels.
+        `"standard"`. `"auto"` is `"within"`, unless `fit` finds that neighbours are clearly more often
+        of one class in the features as they are: those of one unit, such as pixels; or by a few, which
+        tell of classes alone or in pairs: the others then hardly count (`relevances_`).
     local_model : {"auto", "linear", None}, default="auto"
         Linear logits in a few soft cells of their own, in features mapped to a normal by their ranks:
         they see boundaries that are nearly planes, and do not mind skewed features. `"linear"`: with
@@ -74,8 +75,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         log-probabilities of both, with the weights that do best on samples left out, and leaves the
         logits out where they do not help; a stream that begins without a fit has none.
     fine_tune : {None, "lvq1", "glvq"}, default=None
-        Learning vector quantization after the annealing. A stream goes on with it once its annealing is
-        done. Codevectors are then no means of their cells, which `rule="nearest"` does not mind.
+        Learning vector quantization after the annealing, in a stream too. Codevectors are then no means
+        of their cells, which `rule="nearest"` does not mind.
     n_passes : int, default=20
         Passes over the data that `fit` makes for `fine_tune`, or for `mode="lvq"`.
     validation : int, "auto" or None, default="auto"

@@ -8,7 +8,6 @@ from oda_rl.estimators.classification.book import Cells, log_loss
 from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
-    WIDTHS,
     Choice,
     choose,
     fit_logits,
@@ -36,16 +35,17 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     settings = session.settings
     scaled = session.begin(data, n_classes)
     samples, labels, weight = scaled
-    own = ClassData(samples, labels, weight, n_classes, settings.shared)
+    spare = samples.shape[1] / session.moments.n_kept
+    own = ClassData(samples, labels, weight, n_classes, settings.shared, spare)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
-    validation, left_out, session.choice = estimator.validation, None, Choice()
+    validation, left_out, session.choice = estimator.validation, None, Choice(factor=spare)
     if validation is not None and n_classes > 1:
         auto = FOLDS if len(data.weight) <= FEW_SAMPLES else MORE_FOLDS
         folds = auto if validation == "auto" else int(validation)
         session.choice, left_out = choose(own, settings, folds, session.rng, estimator)
     if settings.local_model is not None and n_classes > 1:
         begin_stage("local logits")
-        session.local = fit_logits(data, left_out, settings, session.rng)
+        session.local = fit_logits(data, left_out, settings, session.rng, session.moments.kept)
     begin_stage("all samples")
     choice = session.choice
     level = choice.level if choice.losses else None
@@ -91,9 +91,7 @@ def confirm(
     best = found, choice, cells
     for level in reversed(range(max(len(run.path) for run in runs))):
         cells = data.hard_cells(codebooks(runs, level), settings, LAST_TURNS)
-        for own, factor in WIDTHS:
-            if own > 0.0 and data.shared:
-                continue
+        for own, factor in data.widths:
             found = loss(cells, own, factor)
             if found < best[0]:
                 best = found, choice._replace(own=own, factor=factor), cells

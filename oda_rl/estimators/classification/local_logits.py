@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -15,6 +16,7 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
 from oda_rl.estimators.classification.book import log_probabilities
+from oda_rl.estimators.feature_selection import UNIMPORTANT
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Scaling
@@ -35,7 +37,18 @@ STREAM_SOFTNESS = 0.5
 # Logit of a class of which there was no sample.
 ABSENT = -10.0
 
+# The same where some features are kept: of all of them, and then of these.
+TRIALS_OF_ALL, TRIALS_OF_KEPT = ((1, 1.0),), ((16, 1.0), (16, 10.0), (16, 100.0))
+
 Split = tuple[Labels, Labels]
+
+
+class LogitTrial(NamedTuple):
+    """So many cells with an inverse penalty, which see the features that are `kept`, or None for all."""
+
+    cells: int
+    penalty: float
+    kept: NDArray[np.bool_] | None = None
 
 
 class LogitView(NamedTuple):
@@ -84,6 +97,7 @@ class LogitRun(RegressionRun):
     """A run over features, and classes as 0 and 1, whose local models are logits."""
 
     annealer_type: type[Annealer] = LogitAnnealer
+    kept: NDArray[np.bool_] | None = None  # features of a fit; those of a stream are all
 
     def __init__(
         self, settings: Settings, n_features: int, n_classes: int, rng: np.random.Generator
@@ -96,10 +110,16 @@ class LogitRun(RegressionRun):
         scaled, _ = super()._in_units(samples)
         return scaled, np.ascontiguousarray(samples[:, self.n_inputs :])
 
-    def fit_cells(self, samples: Array, weight: Array) -> None:
-        """Anneal the cells, without their models, and let them overlap as far as they are apart."""
+    def fit_cells(self, samples: Array, weight: Array, kept: NDArray[np.bool_] | None = None) -> None:
+        """Anneal the cells, without their models, and let them overlap as far as they are apart.
+
+        Features that are not `kept` hardly count there, and not at all in the models of `fit_logits`.
+        """
         d = self.n_inputs
         self.scaling = Scaling.of(samples, weight, d, 0.0)
+        if kept is not None:
+            self.kept = kept
+            self.scaling.deviation[:d] /= np.where(kept, 1.0, UNIMPORTANT)
         scaled = self.scaling.with_outputs(samples, d) * self.scaling.metric
         codevectors = Run.fit(self, scaled, weight)[:, :d]
         distance = mixture.nearest_distances(scaled[:, :d], codevectors)
@@ -118,8 +138,11 @@ class LogitRun(RegressionRun):
         d, gate = self.n_inputs, self.gating_temperature
         inputs = self.scaling.standardise(samples[:, :d])
         found = mixture.mixture_columns(inputs, self.book.codevectors[:, :d], gate, True)
-        found.reshape(len(inputs), -1, d + 1)[:, :, 1:] *= mixture.width_of(gate)
-        return found
+        found = found.reshape(len(inputs), -1, d + 1)
+        found[:, :, 1:] *= mixture.width_of(gate)
+        if self.kept is not None:
+            found = found[:, :, np.r_[True, self.kept]]
+        return np.ascontiguousarray(found.reshape(len(inputs), -1))
 
     def fit_logits(self, samples: Array, labels: Labels, weight: Array, penalty: float) -> None:
         """All local models together, by logistic regression."""
@@ -128,7 +151,9 @@ class LogitRun(RegressionRun):
         columns = self.columns(samples)
         found = _logistic(columns, labels, weight, penalty, TOLERANCE)
         coef, intercept = _of_all_classes(found, self.n_outputs)
-        slopes = coef.reshape(self.n_outputs, -1, d + 1)
+        slopes = np.zeros((self.n_outputs, len(book), d + 1))
+        told = np.ones(d + 1, dtype=np.bool_) if self.kept is None else np.r_[True, self.kept]
+        slopes[:, :, told] = coef.reshape(self.n_outputs, len(book), -1)
         theta = np.empty((self.n_outputs, d + 1, slopes.shape[1]))
         theta[:, 1:] = slopes[:, :, 1:].transpose(0, 2, 1)
         shift = np.einsum("ckd,kd->ck", slopes[:, :, 1:], book.codevectors[:, :d])
@@ -198,29 +223,35 @@ class LocalLogits:
 
     # -- all samples at hand ---------------------------------------------------------------------
 
-    def fit(self, data: Data, cells: int, penalty: float) -> None:
-        """Learn so many cells, and their logits, from raw samples with numbers of classes."""
+    def fit(self, data: Data, trial: LogitTrial) -> None:
+        """Learn cells, and their logits, from raw samples with numbers of classes."""
         data = self._some(data, LARGEST)
         self.ranks = Ranks.of(data.samples)
-        self.run, samples = self._run_over(data, cells)
-        self.run.fit_logits(samples, data.targets, data.weight, penalty)
+        self.run, samples = self._run_over(data, trial.cells, trial.kept)
+        self.run.fit_logits(samples, data.targets, data.weight, trial.penalty)
 
-    def left_out(self, data: Data, folds: Sequence[Split]) -> list[tuple[int, float, Array]]:
-        """Cells, penalties, and log-probabilities of samples of which each fold has left some out."""
+    def left_out(
+        self, data: Data, folds: Sequence[Split], kept: NDArray[np.bool_] | None
+    ) -> list[tuple[LogitTrial, Array]]:
+        """Trials, and log-probabilities of samples of which each fold has left some out."""
         self.ranks = Ranks.of(data.samples)
-        found = []
-        for cells in dict.fromkeys(k for k, _ in TRIALS):
-            run, samples = self._run_over(data, cells)
-            columns = run.columns(samples)
-            for penalty in (c for k, c in TRIALS if k == cells):
-                scores = np.empty((len(columns), self.n_classes))
-                for train, test in folds:
-                    rows = self.rng.permutation(train)[:LARGEST_TRIAL]
-                    part = columns[rows], data.targets[rows], data.weight[rows]
-                    own = _logistic(*part, penalty, TRIAL_TOLERANCE)
-                    coef, intercept = _of_all_classes(own, self.n_classes)
-                    scores[test] = columns[test] @ coef.T + intercept
-                found.append((cells, penalty, np.asarray(log_softmax(scores, axis=1))))
+        trials = [LogitTrial(*one) for one in (TRIALS if kept is None else TRIALS_OF_ALL)]
+        if kept is not None:
+            trials += [LogitTrial(*one, kept) for one in TRIALS_OF_KEPT]
+        found, known = [], 0
+        for trial in trials:
+            if trial.cells != known:
+                known = trial.cells
+                run, samples = self._run_over(data, trial.cells, trial.kept)
+                columns = run.columns(samples)
+            scores = np.empty((len(columns), self.n_classes))
+            for train, test in folds:
+                rows = self.rng.permutation(train)[:LARGEST_TRIAL]
+                part = columns[rows], data.targets[rows], data.weight[rows]
+                own = _logistic(*part, trial.penalty, TRIAL_TOLERANCE)
+                coef, intercept = _of_all_classes(own, self.n_classes)
+                scores[test] = columns[test] @ coef.T + intercept
+            found.append((trial, np.asarray(log_softmax(scores, axis=1))))
         return found
 
     def _some(self, data: Data, n: int) -> Data:
@@ -228,13 +259,15 @@ class LocalLogits:
             return data
         return data.take(np.sort(self.rng.choice(len(data.weight), n, replace=False)))
 
-    def _run_over(self, data: Data, cells: int) -> tuple[LogitRun, Array]:
+    def _run_over(
+        self, data: Data, cells: int, kept: NDArray[np.bool_] | None
+    ) -> tuple[LogitRun, Array]:
         """A run with its cells in place, and the samples as it takes them."""
         assert self.ranks is not None
         samples = self._side_by_side(data)
         settings = self.settings._replace(max_codevectors=cells)
         run = LogitRun(settings, self.n_features, self.n_classes, self.rng)
-        run.fit_cells(samples, data.weight / data.weight.mean())
+        run.fit_cells(samples, data.weight / data.weight.mean(), kept)
         return run, samples
 
     # -- a stream --------------------------------------------------------------------------------

@@ -4,13 +4,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from oda_rl._types import Array
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
 from oda_rl.estimators.classification.book import ERROR, ClassBook, log_loss, log_probabilities
 from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
-from oda_rl.estimators.classification.local_logits import TRIALS, LocalLogits, Split
+from oda_rl.estimators.classification.local_logits import (
+    TRIALS,
+    LocalLogits,
+    LogitTrial,
+    Split,
+)
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -18,8 +24,6 @@ from oda_rl.estimators.targets import Data
 
 # Turns towards temperature zero for a trial.
 TRIAL_TURNS = 5
-# Widths that are tried: how much of its own a class has, and how many times wider than measured.
-WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0))
 # Levels are tried when there are so many times the codevectors of the last that was.
 GROWTH = 1.15
 # A level that loses no more than this above the least is as good.
@@ -63,7 +67,7 @@ def choose(
     smallest = int(np.bincount(data.labels, minlength=data.n_classes).min())
     n_folds = min(n_folds, smallest)
     if n_folds < 2:
-        return Choice(), None
+        return Choice(factor=data.spare), None
     parts = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
     folds = list(parts.split(data.samples, data.labels))
     learned = [data.take(train) for train, _ in folds]
@@ -72,7 +76,9 @@ def choose(
         begin_stage(f"without part {i + 1} of {n_folds}")
         runs.append(anneal(own, annealing, rng))
     trials = list(zip(runs, learned, [test for _, test in folds], strict=True))
-    choice = _best([_losses(found, own, data.take(test), annealing) for found, own, test in trials])
+    choice = _best(
+        data.widths, [_losses(found, own, data.take(test), annealing) for found, own, test in trials]
+    )
     log_proba, won = np.empty((len(data.labels), data.n_classes)), 0.0
     tuning = not settings.shared and (settings.mode == "lvq" or settings.fine_tune is not None)
     for found, own, test in trials:
@@ -107,7 +113,7 @@ def _errors(book: ClassBook, data: ClassData, settings: Settings, rule: str) -> 
 def _losses(runs: Sequence[Run], data: ClassData, test: ClassData, settings: Settings) -> Array:
     """Losses of shape (n_levels, n_widths)."""
     n_levels = max(len(run.path) for run in runs)
-    losses = np.full((n_levels, len(WIDTHS)), np.inf)
+    losses = np.full((n_levels, len(data.widths)), np.inf)
     before = 0
     for level in range(n_levels):
         found = codebooks(runs, level)
@@ -118,30 +124,33 @@ def _losses(runs: Sequence[Run], data: ClassData, test: ClassData, settings: Set
         before = k
         cells = data.hard_cells(found, settings, TRIAL_TURNS)
         distance = settings.divergence(test.samples, np.concatenate([c.codevectors for c in cells]))
-        for i, (own, factor) in enumerate(WIDTHS):
-            if own > 0.0 and data.shared:
-                continue
+        for i, (own, factor) in enumerate(data.widths):
             joint = data.book(cells, own, factor).log_joint(distance)
             losses[level, i] = log_loss(joint, test.labels, test.weight)
     return losses
 
 
-def _best(tables: Sequence[Array]) -> Choice:
+def _best(widths: Sequence[tuple[float, float]], tables: Sequence[Array]) -> Choice:
     n_levels = max(len(table) for table in tables)
     padded = [np.concatenate([t, np.repeat(t[-1:], n_levels - len(t), axis=0)]) for t in tables]
     mean = np.mean(padded, axis=0)
     by_level = mean.min(axis=1)
     level = int(np.flatnonzero(by_level <= by_level.min() + TOLERANCE)[0])
     losses = tuple(float(value) for value in by_level)
-    return Choice(level, *WIDTHS[int(mean[level].argmin())], losses)
+    return Choice(level, *widths[int(mean[level].argmin())], losses)
 
 
 def fit_logits(
-    data: Data, left_out: LeftOut | None, settings: Any, rng: np.random.Generator
+    data: Data,
+    left_out: LeftOut | None,
+    settings: Any,
+    rng: np.random.Generator,
+    kept: NDArray[np.bool_] | None,
 ) -> LocalLogits | None:
     """Local logits of raw samples, with the cells, the penalty and the weight that do best.
 
-    None where they do not help; `settings` are those of the classifier. Without samples left out there
+    None where they do not help; `settings` are those of the classifier, and features that are `kept` are
+    tried alone, too. Without samples left out there
     are as many cells as may be.
     """
     n_classes = int(data.targets.max()) + 1
@@ -149,20 +158,22 @@ def fit_logits(
     alone = settings.local_model == "linear"
     if left_out is None:
         if alone:
-            local.fit(data, *TRIALS[1])
+            local.fit(data, LogitTrial(*TRIALS[1], kept))
         return local if alone else None
-    best, wanted = (np.inf, 0.0, 1.0, *TRIALS[1]), np.inf
+    found, best, wanted = np.inf, (0.0, 1.0, LogitTrial(*TRIALS[1], kept)), np.inf
     if not alone:
         wanted = (1.0 - WORTHWHILE) * _loss_and_errors(left_out.log_proba, data)
-    for cells, penalty, log_proba in local.left_out(data, left_out.folds):
+    for trial, log_proba in local.left_out(data, left_out.folds, kept):
         for a in (0.0,) if alone else DENSITY_WEIGHTS:
             for b in (1.0,) if alone else LOGITS_WEIGHTS:
                 mixed = a * left_out.log_proba + b * log_proba
-                best = min(best, (_loss_and_errors(mixed, data), a, b, cells, penalty))
-    if best[0] > wanted:
+                loss = _loss_and_errors(mixed, data)
+                if loss < found:
+                    found, best = loss, (a, b, trial)
+    if found > wanted:
         return None
-    local.fit(data, *best[3:])
-    local.density, local.logits = best[1:3]
+    local.fit(data, best[2])
+    local.density, local.logits = best[:2]
     return local
 
 

@@ -1,0 +1,163 @@
+"""Which features tell classes apart, alone or in pairs; the others go where neighbours say so."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from oda_rl._types import Array, Labels
+
+# Parts of a feature by itself, and in a pair; up to twice as many values have a part each.
+PARTS, PAIR_PARTS = 16, 5
+# Samples that are counted, and numbers in the tables of all pairs, at most.
+N_COUNTED, N_TABLES = 5000, 4_000_000
+# So many neighbourhoods are looked at for one more feature, at most.
+N_TRIALS = 300
+# A table tells of classes where its chi-squared is so many standard deviations above its mean.
+TELLING = 6.0
+# Features go where so many more samples then have neighbours of their class, in standard errors of the
+# difference; the votes of so many neighbours decide.
+BETTER, NEIGHBOURS = 3.0, 5
+# In no more features than this a tree finds neighbours.
+LOW = 8
+# What a feature that does not matter counts beside one that does.
+UNIMPORTANT = 1e-3
+
+Kept = NDArray[np.bool_]
+
+
+def parts_of(samples: Array, n_parts: int) -> list[Labels]:
+    """Numbers of the parts (n_samples,) in which the samples are, feature by feature."""
+    found = []
+    for column in samples.T:
+        ends = np.unique(column)
+        if len(ends) > 2 * n_parts:
+            ends = np.unique(np.quantile(column, np.arange(1, n_parts) / n_parts))
+            found.append(np.searchsorted(ends, column, side="right"))
+        else:
+            found.append(np.searchsorted(ends, column))
+    return found
+
+
+def telling(samples: Array, labels: Labels) -> Array:
+    """How clearly each feature (n_features,) tells of classes, alone or in a pair with another.
+
+    In standard deviations of what independent ones would tell.
+    """
+    n_classes, d = int(labels.max()) + 1, samples.shape[1]
+    alone = np.zeros(d)
+    for j, part in enumerate(parts_of(samples, PARTS)):
+        n = int(part.max()) + 1
+        table = np.bincount(part * n_classes + labels, minlength=n * n_classes).reshape(n, n_classes)
+        alone[j] = _deviations(_chi_squared(table), (n - 1) * (n_classes - 1))
+    if d < 2 or (PAIR_PARTS * d) ** 2 * n_classes > N_TABLES:
+        return alone
+    return np.maximum(alone, _in_pairs(samples, labels, n_classes))
+
+
+def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
+    """What the best pair of each feature tells that neither does alone."""
+    d, parts = samples.shape[1], parts_of(samples, PAIR_PARTS)
+    sizes = [int(part.max()) + 1 for part in parts]
+    first = np.cumsum([0, *sizes])
+    rows = np.concatenate([start + part for start, part in zip(first, parts, strict=False)])
+    ones = np.zeros((len(samples), first[-1]))
+    ones[np.tile(np.arange(len(samples)), d), rows] = 1.0
+    # Counts of every part of one feature together with every part of another, class by class.
+    counts = np.stack([ones[labels == c].T @ ones[labels == c] for c in range(n_classes)], axis=-1)
+    own = _sums(_squares(counts), first)
+    single = np.array([_chi_squared(counts[i:j, i:j].sum(axis=1)) for i, j in pairwise(first)])
+    size = np.array(sizes) - 1
+    freedom = np.maximum(np.multiply.outer(size, size) * (n_classes - 1), 1)
+    more = _deviations(own - single[:, None] - single[None, :], freedom)
+    np.fill_diagonal(more, 0.0)
+    return np.asarray(more.max(axis=1))
+
+
+def _squares(table: Array) -> Array:
+    """What each row of counts (..., n_classes) adds to chi-squared, with the shares of a whole table."""
+    shares = np.diagonal(table).sum(axis=1)
+    expected = table.sum(axis=-1, keepdims=True) * (shares / shares.sum())
+    return np.asarray(((table - expected) ** 2 / np.maximum(expected, 1e-9)).sum(axis=-1))
+
+
+def _chi_squared(table: NDArray[Any]) -> float:
+    shares = table.sum(axis=0)
+    expected = table.sum(axis=1, keepdims=True) * (shares / shares.sum())
+    return float(((table - expected) ** 2 / np.maximum(expected, 1e-9)).sum())
+
+
+def _sums(values: Array, first: Labels) -> Array:
+    """Sums over blocks of rows and columns that begin at `first`."""
+    return np.add.reduceat(np.add.reduceat(values, first[:-1], axis=0), first[:-1], axis=1)
+
+
+def _deviations(squared: Array | float, freedom: Array | int) -> Array:
+    return np.asarray((squared - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1)))
+
+
+def agreeing(samples: Array, labels: Labels) -> Kept:
+    """Whether most of the nearest other samples of every sample have its label."""
+    n, k = len(samples), min(NEIGHBOURS, len(samples) - 1)
+    if samples.shape[1] <= LOW:
+        near = cKDTree(samples).query(samples, k + 1)[1]
+        itself = near == np.arange(n)[:, None]
+        itself[~itself.any(axis=1), k] = True  # many samples are the same
+        near = labels[near[~itself].reshape(n, k)]
+    else:
+        product = samples @ samples.T
+        norm = np.diag(product).copy()
+        product *= -2.0
+        product += norm[None, :]
+        np.fill_diagonal(product, np.inf)
+        near = labels[np.argpartition(product, k - 1, axis=1)[:, :k]]
+    votes = np.stack([(near == c).sum(axis=1) for c in range(int(labels.max()) + 1)], axis=1)
+    return np.asarray(votes.argmax(axis=1) == labels)
+
+
+def select(
+    samples: Array, labels: Labels, tried: Labels, scaled: Callable[[Labels], Array]
+) -> Kept | None:
+    """Which features to keep (n_features,), or None for all.
+
+    `scaled` gives the samples `tried` in the features of which it gets the numbers, as distances are
+    taken of them. Features go where the neighbours of these then clearly tell more.
+    """
+    d = samples.shape[1]
+    if d < 2 or len(np.unique(labels)) < 2:
+        return None
+    step = -(-len(samples) // N_COUNTED)
+    found = telling(samples[::step], labels[::step])
+    n = int((found > TELLING).sum())
+    if n == 0 or n == d:
+        return None
+    order, own = np.argsort(-found, kind="stable"), labels[tried]
+
+    def trial(chosen: Labels) -> tuple[Labels, Kept]:
+        return chosen, agreeing(scaled(chosen), own)
+
+    def right(one: tuple[Labels, Kept]) -> int:
+        return int(one[1].sum())
+
+    counts = sorted({n, *(2**i for i in range(7) if 2**i < n)}, reverse=True)
+    chosen, best = max((trial(np.sort(order[:k])) for k in counts), key=right)
+    if not _clearly(agreeing(scaled(np.arange(d)), own), best):
+        return None
+    rest = np.setdiff1d(np.arange(d), chosen)
+    while 0 < len(rest) <= N_TRIALS // len(chosen):  # what tells only with those that are chosen
+        more = max((trial(np.sort(np.r_[chosen, j])) for j in rest), key=right)
+        if not _clearly(best, more[1]):
+            break
+        chosen, best = more
+        rest = np.setdiff1d(rest, chosen)
+    kept = np.zeros(d, dtype=np.bool_)
+    kept[chosen] = True
+    return kept
+
+
+def _clearly(before: Kept, after: Kept) -> bool:
+    gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    return gained - lost > BETTER * np.sqrt(gained + lost)
