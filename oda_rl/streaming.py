@@ -1,7 +1,7 @@
 """One sample at a time, as dictionaries of features: the interface of river's estimators."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite, isnan
 from operator import itemgetter
@@ -167,7 +167,7 @@ class Stream:
         """
         if self._n_learned == 0:
             return self._nothing()
-        found = self._estimator.predict(self._rows([self._row(x)]))[0]
+        found = self._estimator.predict(self._rows([self._row(x)])[0])[0]
         if self._outputs is not None:
             return dict(zip(self._outputs, found.tolist(), strict=True))
         return found.item() if isinstance(found, np.generic) else found
@@ -194,7 +194,7 @@ class Stream:
             raise AttributeError(f"{type(self._estimator).__name__} has no predict_proba.")
         if self._n_learned == 0:
             return {}
-        shares = self._estimator.predict_proba(self._rows([self._row(x)]))[0]
+        shares = self._estimator.predict_proba(self._rows([self._row(x)])[0])[0]
         return dict(zip(self._estimator.classes_.tolist(), shares.tolist(), strict=True))
 
     def clone(self, new_params: Mapping[str, Any] | None = None) -> Self:
@@ -216,13 +216,13 @@ class Stream:
             raise ValueError(f"x must have finite numbers, or NaN for what is missing, got {x!r}.")
         return row
 
-    def _rows(self, rows: list[tuple[Any, ...]]) -> Any:
-        """Samples as an array; what is missing is as the mean of the samples before."""
+    def _rows(self, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, Any]:
+        """Samples, with means of those before for what is missing; and where that is, or None."""
         found = np.array(rows, dtype=np.float64)
-        if isnan(sum(rows[0]) if len(rows) == 1 else found.sum()):  # NumPy's own takes its time
-            mean = self._sum / np.maximum(self._count, 1.0)
-            found = np.where(np.isnan(found), mean, found)
-        return found
+        if not any(map(isnan, map(sum, rows))):  # NumPy's own takes its time
+            return found, None
+        missing = np.isnan(found)
+        return np.where(missing, self._sum / np.maximum(self._count, 1.0), found), missing
 
     def _learn_waiting(self) -> None:
         """Learn from the samples that wait, if need be one by one; raises the first error in the end."""
@@ -241,7 +241,7 @@ class Stream:
 
     def _learn(self, samples: list[tuple[Any, Target, float]]) -> None:
         rows, targets, weights = zip(*samples, strict=True)
-        found, y = self._rows(list(rows)), None
+        (found, missing), y = self._rows(rows), None
         if self._outputs is not None:
             y = np.array([[float(own[name]) for name in self._outputs] for own in targets])
         elif targets[0] is not None:
@@ -252,14 +252,12 @@ class Stream:
         if weights.count(1.0) < len(weights):  # weights of one need no checks
             known["sample_weight"] = np.array(weights)
         self._estimator.partial_fit(found, y, **known)
-        for row in rows:
-            if isfinite(sum(row)):
-                self._sum += row
-                self._count += 1.0
-            else:
-                numbers = np.array(row, dtype=np.float64)
-                self._sum += np.where(np.isnan(numbers), 0.0, numbers)
-                self._count += ~np.isnan(numbers)
+        if missing is None:
+            self._sum += found.sum(axis=0) if len(found) > 1 else found[0]
+            self._count += len(found)
+        else:
+            self._sum += np.where(missing, 0.0, found).sum(axis=0)
+            self._count += (~missing).sum(axis=0)
         self._n_learned += len(samples)
         if self._kind == "Classifier":
             self._known.update(targets)

@@ -15,7 +15,7 @@ from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, is_one_sample
+from oda_rl.estimators.targets import Data, are_plain
 
 
 class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator):
@@ -61,7 +61,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         if (
             run is None
             or self.verbose
-            or not is_one_sample(self, run.settings.divergence, X)
+            or not are_plain(self, run.settings.divergence, X)
             or self._settings(begin=False) is not run.settings
         ):
             return False

@@ -145,7 +145,7 @@ def check_samples(estimator: Any, divergence: Divergence, X: ArrayLike, *, reset
     features there must be. Raises a ValueError if X, which is never changed, is no matrix of finite
     numbers in the domain of the divergence, or has another number of features.
     """
-    if not reset and is_one_sample(estimator, divergence, X):
+    if not reset and are_plain(estimator, divergence, X):
         return X  # type: ignore[return-value]
     if not reset and _is_as_before(estimator, X):
         return _readable(np.asarray(X), divergence)
@@ -203,10 +203,10 @@ def check_data(
     return data if used.all() else data.take(used)
 
 
-def is_one_sample(estimator: Any, divergence: Divergence, X: Any) -> bool:
-    """Whether X is a single sample that needs no more checks: plain, and in the domain."""
+def are_plain(estimator: Any, divergence: Divergence, X: Any, n: int = 1) -> bool:
+    """Whether X are n samples that need no more checks: plain, and in the domain."""
     told = estimator.__dict__
-    if type(X) is not np.ndarray or X.shape != (1, told.get("n_features_in_")):
+    if type(X) is not np.ndarray or X.shape != (n, told.get("n_features_in_")):
         return False
     flags = X.flags
     return (

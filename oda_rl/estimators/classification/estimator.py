@@ -22,7 +22,7 @@ from oda_rl.estimators.classification.judging import (
     class_watch_schema,
     follow,
 )
-from oda_rl.estimators.classification.one_sample import learn_one_sample
+from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.drift import Forgetful, Watch
 from oda_rl.estimators.feature_scaling import SCALES
@@ -245,8 +245,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._count()
         self._tell_later()
 
-    def _learn_one(self, X: ArrayLike, y: ArrayLike) -> bool:
-        return learn_one_sample(self, X, y)
+    def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:
+        return learn_few(self, X, y)
 
     def _judge(self) -> ClassJudge | None:
         return ClassJudge.of(self._session) if self._session.is_warm else None

@@ -8,10 +8,12 @@ from oda_rl._types import Array
 from oda_rl.estimators.classification.one_sample_kernel import Decided, Measured, learn_one
 from oda_rl.estimators.one_sample import Prepared, make_room
 from oda_rl.estimators.session import Run
-from oda_rl.estimators.targets import is_one_sample
+from oda_rl.estimators.targets import are_plain
 
 # Kinds of classes that need no checks.
 KINDS = "biuU"
+# More samples than these are learned sooner together.
+FEW = 16
 
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.estimator import ODAClassifier
@@ -42,42 +44,51 @@ class PreparedClass(Prepared):
         )
 
 
-def learn_one_sample(estimator: "ODAClassifier", X: Any, y: Any) -> bool:
-    """Have an estimator learn from a single sample that needs no more checks.
+def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
+    """Have an estimator learn, one by one, from a few samples that need no more checks.
 
-    `X` is to be plain and (1, n_features), `y` an array with one class of the known ones and of their
-    kind, and parameters as they were. Returns whether it was done; if not, nothing has changed.
+    `X` is to be plain and (n_samples, n_features), `y` an array with classes of the known ones and of
+    their kind, and parameters as they were. Returns from how many, the first, it has learned.
     """
     told = estimator.__dict__
     session = told.get("_session")
     if session is None or estimator.verbose or estimator.class_weight is not None:
-        return False
+        return 0
     classes = estimator.classes_
     if (
         type(y) is not np.ndarray
-        or y.shape != (1,)
+        or y.ndim != 1
+        or len(y) > FEW
         or (kind := y.dtype.kind) not in KINDS
         or kind != classes.dtype.kind
-        or not is_one_sample(estimator, session.divergence, X)
+        or not are_plain(estimator, session.divergence, X, len(y))
         or estimator._settings(begin=False) is not session.settings
     ):
-        return False
+        return 0
     if told.get("_numbered") is not classes:
         estimator._numbered = classes
         estimator._number_of = {c: i for i, c in enumerate(classes.tolist())}
-    number = estimator._number_of.get(y.item())
-    if number is None:
-        return False
-    if not estimator._watched_one(X, number, observe_one, session, X, number):
-        return False
-    session = estimator._session  # another, if it has begun anew
+    numbers = [estimator._number_of.get(c) for c in y.tolist()]
+    if None in numbers:
+        return 0
+    done, row = 0, X
+    for number in numbers:
+        if len(numbers) > 1:
+            row = X[done : done + 1]
+        session = estimator._session  # another, if it has begun anew
+        if not estimator._watched_one(row, number, observe_one, session, row, number):
+            break
+        done += 1
+    if done == 0:
+        return 0
+    session = estimator._session
     estimator.n_samples_seen_ = session.n_seen
     if session.fixed is None:
         estimator._count()
     book = told.get("_book")  # which changes in place
     if "codevectors_" in told or (book is not None and book is not session.fixed):
         estimator._tell_later()
-    return True
+    return done
 
 
 def _is_plain(session: "ClassSession", run: Run) -> bool:

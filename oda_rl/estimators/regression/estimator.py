@@ -18,7 +18,7 @@ from oda_rl.estimators.regression.predictor import Predictor, predictor_schema
 from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, check_data, is_one_sample
+from oda_rl.estimators.targets import Data, are_plain, check_data
 
 Array = NDArray[np.float64]
 # What a model file has in place of a local model of the user's own.
@@ -231,7 +231,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         if (
             run is None
             or self.verbose
-            or not is_one_sample(self, run.settings.divergence, X)
+            or not are_plain(self, run.settings.divergence, X)
             or self._settings(begin=False)[0] is not run.settings
         ):
             return False
