@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.estimators.drift import find_cut
+from oda_rl.estimators.tree.session import TreeSession
 
 SEEDS = {"random_state": 0}
 CLASSIFIERS = [
@@ -197,6 +198,20 @@ def test_a_tree_stands_soon_after_a_change_and_keeps_what_it_goes_over():
     model.partial_fit(X[5500:7500], y[5500:7500])
     assert model.score(X[7500:], y[7500:]) > 0.96
     assert len(model._watch.latest.last(5000).weight) == 1024
+
+
+def test_a_tree_that_comes_out_worse_is_not_taken(monkeypatch):
+    X, y = swapped(800, 0)
+    model = clone(CLASSIFIERS[2]).partial_fit(X[:350], y[:350])
+
+    def grow_root(self, layers, data):
+        self.plant(data)
+        self.task.conclude(self.tree.layers[0], None)
+
+    monkeypatch.setattr(TreeSession, "fit", grow_root)
+    model.partial_fit(X[350:600], y[350:600])  # 384 and 512 come
+    assert model.n_codevectors_ > 1
+    assert model.score(X[600:], y[600:]) > 0.95
 
 
 def test_a_sample_is_copied_and_what_was_told_stays():

@@ -80,7 +80,7 @@ def _may_be_ranked(settings: TreeSettings, data: Data) -> bool:
     return scaled and len(data.weight) >= KNOTS and have_tails(data.samples)
 
 
-def _is_better(before: Array, after: Array) -> bool:
+def is_better(before: Array, after: Array) -> bool:
     """Whether losses of the same samples are clearly less `after` than `before`."""
     gained = before - after
     sure = gained.mean() > SURE * gained.std() / np.sqrt(len(gained))
@@ -130,7 +130,7 @@ class TreeSession(Growth):
                 predicted = one.task.predict(one.tree, test.samples)
                 found = one.task.sample_losses(predicted, test)
                 losses.append(found / (1.0 + found))  # no single sample decides
-            maps = trials[_is_better(*losses)]
+            maps = trials[is_better(*losses)]
         return cls._with(maps, settings, data, n_classes, rng)
 
     @classmethod

@@ -6,7 +6,7 @@ from oda_rl._types import Array
 from oda_rl.estimators.drift import AGAIN, Forgetful
 from oda_rl.estimators.targets import Data, make_place
 from oda_rl.estimators.tree.model_file import StoredTree
-from oda_rl.estimators.tree.session import TreeSession
+from oda_rl.estimators.tree.session import TreeSession, is_better
 from oda_rl.estimators.tree.settings import TreeSettings
 from oda_rl.estimators.tree.tree import Tree
 
@@ -53,10 +53,19 @@ class StreamTree(Forgetful, StoredTree):
         self._go_over(recent)
 
     def _go_over(self, recent: Data) -> None:
-        """Grow the tree anew from these samples, as a fit does, once it has begun to grow."""
-        if self._waiting is None:
-            settings = self._settings(begin=False)
-            self._grow_from(settings, self._in_units(settings, recent, reset=False))
+        """Grow the tree anew from these samples, as a fit does, once it has begun to grow.
+
+        One that errs clearly more on the last third of them, as after a pruning that went too far, goes.
+        """
+        if self._waiting is not None:
+            return
+        settings, before = self._settings(begin=False), self._session
+        before.conclude()
+        last = recent.take(slice(-(len(recent.weight) // 3), None))
+        known = self._losses(before.tree, last)
+        self._grow_from(settings, self._in_units(settings, recent, reset=False))
+        if is_better(self._losses(self._session.tree, last), known):
+            self._session = before
 
     def _grow_from(self, settings: TreeSettings, data: Data) -> None:
         """Grow a tree anew from samples at hand, in their units."""
