@@ -18,7 +18,7 @@ from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_thresho
 from common.arguments import Count, Positive
 from common.measuring import interval
 from common.pictures import make_panels, number_axis, save
-from common.tables import make_table, show_table, steps_text, yes
+from common.tables import make_table, plain, show_table, steps_text, yes
 from common.workers import Where
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
 
@@ -82,14 +82,16 @@ def show_seeds(entry: Entry, console: Console) -> None:
         *("seed", "return", "sd", "cells", "numbers", "seconds", "first pass", "hold"),
     )
     firsts, holds = entry.to_threshold("steps"), entry.holds()
+    digits = 1 if abs(entry.iqm) > 10 else 3
     for run, first, hold in zip(entry.runs, firsts, holds, strict=True):
         table.add_row(
-            *(str(run["seed"]), f"{run['mean']:.1f}", f"{run['sd']:.1f}", str(run["cells"] or "-")),
+            *(str(run["seed"]), plain(run["mean"], digits), plain(run["sd"], digits)),
+            str(run["cells"] or "-"),
             *(f"{run['numbers']:,}", f"{run['seconds']:.1f}", steps_text(first), f"{hold:.2f}"),
         )
     table.add_section()
     table.add_row(
-        *("IQM", f"{entry.iqm:.1f}", "", f"{entry.median('cells'):.0f}"),
+        *("IQM", plain(entry.iqm, digits), "", f"{entry.median('cells'):.0f}"),
         *(f"{entry.median('numbers'):,.0f}", f"{entry.median('seconds'):.1f}"),
         *(steps_text(float(np.median(firsts))), f"{np.median(holds):.2f}"),
     )

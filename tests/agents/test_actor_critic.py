@@ -97,7 +97,8 @@ class Twin:
         if len(self.h) == 3:  # numbered actions: what was likeliest may have been too sure
             most = np.max(np.eye(3)[direction.argmax()] - direction)
             sure = max(0.0, most - actor_critic.SURE) / (1 - actor_critic.SURE)
-            self.h *= 1 - actor_critic.FORGETTING * sure * self.rate * share
+            fades = np.minimum(1, actor_critic.FORGETTING_VISITS / (1 + self.visits)) ** 4
+            self.h *= 1 - actor_critic.FORGETTING * sure * fades * self.rate * share
             self.sure = max(self.sure, sure)
 
 
@@ -123,6 +124,7 @@ def test_steps_follow_the_equations(local_model, space, terminated):
     h, v = 0.3 * rng.normal(size=(n, m, k)), 0.3 * rng.normal(size=(m, k))
     h[0, 0] += 5.0  # most observations make the actor sure of an action
     book["q"][:], book["v"][:] = h.reshape(n * m, k), v
+    book["visits"][:] = np.linspace(0.0, actor_critic.FORGETTING_VISITS, k)  # of each action
     temperature = learner.config.softness * learner.temperature
     twin = Twin(
         learner, about_codevectors(h, book, temperature), about_codevectors(v, book, temperature)

@@ -25,7 +25,10 @@ A softmax that is sure of itself draws nothing else any more, and has no gradien
 though all has been learned by luck, or nothing. So where the probability of the likeliest action was
 above 95 %, preferences are forgotten a little, where the errors do not keep them up:
 
-    h_i <- (1 - kappa s alpha_i p_i) h_i,     s = (max pi - .95) / .05
+    h_i <- (1 - kappa s f_i alpha_i p_i) h_i,     s = (max pi - .95) / .05
+
+It is in the beginning that luck decides. So f_i = min(1, N / (1 + n_i))^4: a cell whose visits n_i are
+far beyond N = 2,000 holds what it knows.
 
 Where actions are points of a Box, there are two preferences for each coordinate, the parameters of the
 distribution of `oda_rl.agents.beta_policy`, and nothing is forgotten; all else is the same.
@@ -90,9 +93,11 @@ MEAN_RATE = 1e-4
 LEAST_UNIT = 0.03
 # The m by which the traces are divided is known to this factor.
 UNIT_TOLERANCE = 1.05
-# Above this probability of an action preferences are forgotten; kappa, that is how fast.
+# Above this probability of an action preferences are forgotten; kappa, that is how fast; and N, the
+# visits of a cell after which less and less is.
 SURE = 0.95
 FORGETTING = 0.03
+FORGETTING_VISITS = 2000.0
 # Errors of which all were smaller than this are none.
 NO_ERROR = 1e-12
 
@@ -229,12 +234,21 @@ def trace_branch(state, env, k, size):
 
 
 @vector_kernel
-def shrink(q, share, rate, n, factor):
-    """Multiply the preferences `q` of `n` cells by 1 - factor * rate * share."""
+def shrink(q, visits, share, rate, step, n, factor):
+    """Multiply the preferences `q` of `n` cells by 1 - factor * f * rate * share.
+
+    f falls with the `visits` (n_actions, n) of a cell; `step` (n,) is filled with what is taken off.
+    """
+    for i in range(n):
+        count = 1.0
+        for a in range(visits.shape[0]):
+            count += visits[a, i]
+        part = min(1.0, FORGETTING_VISITS / count) ** 2
+        step[i] = factor * part * part * rate[i] * share[i]
     for r in range(q.shape[0]):
         row = q[r]
         for i in range(n):
-            row[i] -= factor * rate[i] * share[i] * row[i]
+            row[i] -= step[i] * row[i]
 
 
 @inline_kernel
@@ -255,8 +269,9 @@ def forget_branch(state, env, k, sureness):
     block, only = open_branches(state).payload[memory.found[env, k]], memory.only[env]
     part = slice(0, width) if only < 0 else slice(only - k * width, only - k * width + 1)
     share, rate = memory.share[env][k * width : (k + 1) * width], block[n_rows + n_actions]
-    n = n_actions * open_numbers(state).counters[N_BASIS]
-    shrink(block[:n, part], share[part], rate[part], part.stop - part.start, FORGETTING * sureness)
+    q = block[: n_actions * open_numbers(state).counters[N_BASIS], part]
+    visits, step = block[n_rows : n_rows + n_actions, part], open_scratch(state).step
+    shrink(q, visits, share[part], rate[part], step, part.stop - part.start, FORGETTING * sureness)
 
 
 @inline_kernel
