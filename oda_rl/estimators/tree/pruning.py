@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Cuts = list[NDArray[np.bool_]]
 # Prices of a leaf that are compared, in errors of the root.
 PRICES = np.concatenate([[0.0], 2.0 ** np.arange(-14.0, -2.0)])
+# One is paid where it saves so many standard errors: a leaf that makes no difference to trees of some
+# of the samples may make one to that of all.
+SURE = 1.0
 
 
 def cuts(tree: Tree, layers: Sequence[Layer], price: float) -> Cuts:
@@ -50,7 +53,8 @@ def find_price(
 ) -> tuple[float, float]:
     """The price of a leaf and the smoothing with the least errors on samples left out.
 
-    One part of `n_parts` is left out at a time. Of equally good prices the highest.
+    One part of `n_parts` is left out at a time. Of equally good prices the highest, and none where none
+    is clearly better.
     """
     rng = np.random.default_rng(growth.entropy)
     # Parts have equally many of each class: else those that most are of are fewer where it counts.
@@ -58,7 +62,7 @@ def find_price(
     part, kinds = np.empty(n, dtype=np.int64), data.targets if growth.task.by_labels else np.zeros(n)
     part[np.lexsort((rng.uniform(size=n), kinds))] = np.arange(n) % n_parts
     smoothings = growth.task.smoothings
-    losses = np.zeros((len(smoothings), len(PRICES)))
+    losses, spread = np.zeros((2, len(smoothings), len(PRICES)))
     for i in range(n_parts):
         rest, left_out = np.flatnonzero(part != i), np.flatnonzero(part == i)
         features, samples = growth.tree.features.of_rows(rest)
@@ -66,24 +70,35 @@ def find_price(
         grown.grow(layers, data.take(rest)._replace(samples=samples))
         grown.tree.features, samples = growth.tree.features.of_rows(left_out)
         tested = data.take(left_out)._replace(samples=samples)
-        for own, grown.task.smoothing in zip(losses, smoothings, strict=True):
-            own += _losses(grown, layers, tested)
+        for j, grown.task.smoothing in enumerate(smoothings):
+            own, squares = _losses(grown, layers, tested)
+            losses[j] += own
+            spread[j] += squares
     best = int(losses.min(axis=1).argmin())
-    return float(PRICES[len(PRICES) - 1 - losses[best, ::-1].argmin()]), smoothings[best]
+    own, smoothing = losses[best], smoothings[best]
+    single = float(growth.task.by_labels)  # errors are counted: McNemar's test, corrected as by Edwards
+    worth = own[0] - own > SURE * np.sqrt(spread[best]) + single
+    if not worth.any():
+        return 0.0, smoothing
+    own = np.where(worth, own, np.inf)
+    return float(PRICES[len(PRICES) - 1 - own[::-1].argmin()]), smoothing
 
 
-def _losses(growth: "Growth", layers: Sequence[Layer], data: Data) -> Array:
-    """Losses (n_prices,) of samples in all, by the trees that the prices leave of one."""
+def _losses(growth: "Growth", layers: Sequence[Layer], data: Data) -> tuple[Array, Array]:
+    """Losses (n_prices,) of samples in all, by the trees that the prices leave of one.
+
+    And the sums of squared differences from those of the first.
+    """
     tree, task = growth.tree, growth.task
     steps = [
         (rows, at, task.sample_losses(predicted, data.take(rows)))
         for rows, at, predicted in task.along(tree, data.samples)
     ]
-    losses, n = np.zeros(len(PRICES)), len(data.weight)
-    for i, price in enumerate(PRICES):
-        cut, ended, loss = cuts(tree, layers, price), np.zeros(n, dtype=np.bool_), np.zeros(n)
+    n = len(data.weight)
+    losses = np.zeros((len(PRICES), n))
+    for loss, price in zip(losses, PRICES, strict=True):
+        cut, ended = cuts(tree, layers, price), np.zeros(n, dtype=np.bool_)
         for depth, (rows, at, own) in enumerate(steps):
             loss[rows] = np.where(ended[rows], loss[rows], own)
             ended[rows] |= cut[depth][at]
-        losses[i] = loss.sum()
-    return losses
+    return losses.sum(axis=1), ((losses - losses[0]) ** 2).sum(axis=1)
