@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from made_trees import TEMPLATES, made, problem
-from sklearn.datasets import load_iris
+from model_files import reloaded
+from sklearn.datasets import load_iris, make_friedman1
 
-from oda_rl import MultiResolutionODA, ODAPartition
+from oda_rl import MultiResolutionODA, ODAPartition, ODARegressor
 from oda_rl.estimators.tree import Layer
 
 # -- streams -------------------------------------------------------------------------------------
@@ -120,3 +121,16 @@ def test_foreign_files_are_refused(tmp_path):
     (tmp_path / "text.npz").write_text("not a model")
     with pytest.raises(ValueError, match=r"text\.npz"):
         MultiResolutionODA.load(tmp_path / "text.npz")
+
+
+def test_features_of_outputs_count_as_their_slopes_are_steep():
+    X, y = make_friedman1(600, random_state=100)  # five of ten features matter
+    test = make_friedman1(500, random_state=101)
+    model = MultiResolutionODA(ODARegressor(), random_state=0).fit(X, y)
+    counts = np.diag(model.tree_.features.scalings[0].matrix) * X.std(axis=0)
+    assert counts[5:].max() < 0.3 * counts[:5].min()
+    assert model.score(*test) > 0.85
+    assert reloaded(model).score(*test) == model.score(*test)
+    few = MultiResolutionODA(ODARegressor(), random_state=0).fit(X[:90], y[:90])
+    counts = np.diag(few.tree_.features.scalings[0].matrix) * X[:90].std(axis=0)
+    np.testing.assert_allclose(counts, 1.0)

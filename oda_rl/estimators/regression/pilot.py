@@ -19,11 +19,14 @@ from oda_rl.estimators.regression.mixture import (
 )
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data
 
 # Cells, samples and overlap of a pilot, and samples at which its slopes are measured.
 CELLS, SAMPLES, SOFTNESS, SLOPES = 60, 4000, 4.0, 1000
 # Slopes are differences over so many standard deviations of an input, on both sides.
 STEP = 0.2
+# Rounds of pilots where nothing says how many.
+ROUNDS = 2
 # An input never counts less than this.
 LEAST_RELEVANCE = 0.02
 # Inputs count as no further out than this part of the range of all but the outermost samples, of which
@@ -219,3 +222,18 @@ class _Cells(NamedTuple):
 
         for j, step in enumerate(steps):
             yield at(j, step) - at(j, -step)
+
+
+def relevance_of(settings: Settings, data: Data, rng: np.random.Generator) -> Array:
+    """What a standard deviation of each feature should count for the outputs, the largest 1.
+
+    As two pilots tell, of which the second sees what the first has found; `data` has outputs as targets.
+    """
+    d = data.samples.shape[1]
+    samples = np.column_stack([data.samples, data.targets])
+    scaling = Scaling.of(samples, data.weight, d, 1.0, bounded=True)
+    standard, followed = scaling.with_outputs(samples, d), None
+    for _ in range(ROUNDS):
+        pilot = Pilot(settings, standard, data.weight, scaling.metric, d, rng)
+        followed, scaling.metric[:d] = pilot(followed)
+    return np.asarray(scaling.metric[:d])

@@ -118,6 +118,14 @@ class Features:
         features._of_fit = samples, mapped
         return features
 
+    def weigh(self, relevance: Array) -> None:
+        """Have the scaled features of the first resolution count so much in distances (n_features,)."""
+        first = self.scalings[0]
+        matrix, inverse = first.matrix * relevance, first.inverse / relevance[:, None]
+        self.scalings[0] = first._replace(matrix=matrix, inverse=inverse)
+        if self._of_fit is not None and 0 in self._of_fit[1]:
+            self._of_fit[1][0] = self._of_fit[1][0] * relevance
+
     def forget(self) -> None:
         """Let the features of the samples of `fit` go."""
         self._of_fit = None

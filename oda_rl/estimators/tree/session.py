@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._ranks import KNOTS, have_tails
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array, Labels
+from oda_rl.estimators.regression.pilot import relevance_of
 from oda_rl.estimators.targets import Data, data_schema
 from oda_rl.estimators.tree.candidates import CANDIDATE, Candidate
 from oda_rl.estimators.tree.cells import CELLS, Cell
@@ -16,10 +16,7 @@ from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
-
-# Features are ranked where the error on samples left out is then less than this part, and is so by so
-# many standard errors.
-CLEARLY, SURE = 0.9, 2.0
+from oda_rl.estimators.tree.trials import Trial, is_better, may_be_ranked, may_be_weighed
 
 
 class Refinement(NamedTuple):
@@ -73,20 +70,6 @@ def session_schema(settings: TreeSettings) -> Schema:
     return Rules(entries, candidates_are_leaves)
 
 
-def _may_be_ranked(settings: TreeSettings, data: Data) -> bool:
-    """Whether features have long tails, and enough samples to tell of what use their ranks are."""
-    squared = settings.annealing.divergence.name == "squared_euclidean"
-    scaled = squared and settings.scale is not None and settings.kind != "clusterer"
-    return scaled and len(data.weight) >= KNOTS and have_tails(data.samples)
-
-
-def is_better(before: Array, after: Array) -> bool:
-    """Whether losses of the same samples are clearly less `after` than `before`."""
-    gained = before - after
-    sure = gained.mean() > SURE * gained.std() / np.sqrt(len(gained))
-    return bool(sure and after.mean() < CLEARLY * before.mean())
-
-
 class TreeSession(Growth):
     """A `Growth` with a candidate split in every leaf that may grow."""
 
@@ -113,40 +96,55 @@ class TreeSession(Growth):
     ) -> "TreeSession":
         """A tree without cells, with `resolutions` fitted to samples.
 
-        Without any, features with long tails are mapped to a normal by their ranks where a tree of some
-        of the samples then errs clearly less on the others.
+        Without any, features with long tails are mapped to a normal by their ranks, and the features of
+        outputs count as their slopes are steep, where a tree of some of the samples then errs clearly
+        less on the others.
         """
-        maps = maps_of(resolutions, len(settings.layers))
-        if resolutions is None and _may_be_ranked(settings, data):
+        own = settings, data, n_classes
+        found = Trial(maps_of(resolutions, len(settings.layers)), False)
+        trials: list[Trial] = []
+        if resolutions is None and may_be_ranked(settings, data):
             from oda_rl.resolutions import RankMap
 
-            n, losses = len(data.weight), []
-            order = np.random.default_rng(n).permutation(n)  # the tree grows as it would have without
-            test, train = (data.take(part) for part in np.split(order, [len(order) // 3]))
-            trials = maps, maps_of([RankMap()], len(settings.layers))
+            trials.append(Trial(maps_of([RankMap()], len(settings.layers)), False))
+        if resolutions is None and may_be_weighed(settings, data):
+            trials += [one._replace(weighed=True) for one in (found, *trials)]
+        if trials:
+            losses = cls._losses_left_out(found, *own)
             for trial in trials:
-                one = cls._with(trial, settings, train, n_classes, np.random.default_rng(n))
-                one.fit(settings.layers, train)
-                predicted = one.task.predict(one.tree, test.samples)
-                found = one.task.sample_losses(predicted, test)
-                losses.append(found / (1.0 + found))  # no single sample decides
-            maps = trials[is_better(*losses)]
-        return cls._with(maps, settings, data, n_classes, rng)
+                after = cls._losses_left_out(trial, *own)
+                if is_better(losses, after):
+                    found, losses = trial, after
+        return cls._with(found, *own, rng)
+
+    @classmethod
+    def _losses_left_out(cls, trial: Trial, settings: TreeSettings, data: Data, n_classes: int) -> Array:
+        """What a tree of two thirds of the samples loses on each of the others, from 0 to 1."""
+        n = len(data.weight)
+        order = np.random.default_rng(n).permutation(n)  # the tree grows as it would have without
+        test, train = (data.take(part) for part in np.split(order, [len(order) // 3]))
+        one = cls._with(trial, settings, train, n_classes, np.random.default_rng(n))
+        one.fit(settings.layers, train)
+        found = one.task.sample_losses(one.task.predict(one.tree, test.samples), test)
+        return np.asarray(found / (1.0 + found))  # no single sample decides
 
     @classmethod
     def _with(
         cls,
-        maps: list[Any],
+        trial: Trial,
         settings: TreeSettings,
         data: Data,
         n_classes: int,
         rng: np.random.Generator,
     ) -> "TreeSession":
-        """A tree without cells, with fresh `maps` fitted to samples."""
+        """A tree without cells, with the fresh maps of a trial fitted to samples."""
         none = np.zeros(len(data.weight), dtype=np.int64)
         labels = data.targets if settings.kind == "classifier" else none
         examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
-        features = Features.fit(maps, *examples, settings.scale, divergence, rng)
+        features = Features.fit(trial.maps, *examples, settings.scale, divergence, rng)
+        if trial.weighed:
+            scaled = data._replace(samples=features(0, data.samples))
+            features.weigh(relevance_of(settings.annealing, scaled, rng))
         n_outputs = data.targets.shape[1] if settings.kind == "regressor" else 1
         return cls(settings, features, n_classes, n_outputs, rng)
 

@@ -6,9 +6,10 @@ from oda_rl._types import Array
 from oda_rl.estimators.drift import AGAIN, Forgetful
 from oda_rl.estimators.targets import Data, make_place
 from oda_rl.estimators.tree.model_file import StoredTree
-from oda_rl.estimators.tree.session import TreeSession, is_better
+from oda_rl.estimators.tree.session import TreeSession
 from oda_rl.estimators.tree.settings import TreeSettings
 from oda_rl.estimators.tree.tree import Tree
+from oda_rl.estimators.tree.trials import is_better
 
 
 class StreamTree(Forgetful, StoredTree):

@@ -1,0 +1,44 @@
+"""Features that a tree is tried with on some of the samples, before it is grown of all of them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oda_rl._ranks import KNOTS, have_tails
+from oda_rl._types import Array
+from oda_rl.estimators.targets import Data
+from oda_rl.estimators.tree.settings import TreeSettings
+
+# Features are ranked or weighed where the error on samples left out is then less than this part, and is
+# so by so many standard errors.
+CLEARLY, SURE = 0.9, 2.0
+# Features of outputs are weighed if there are so many samples.
+WEIGHED = 100
+
+
+def may_be_ranked(settings: TreeSettings, data: Data) -> bool:
+    """Whether features have long tails, and enough samples to tell of what use their ranks are."""
+    squared = settings.annealing.divergence.name == "squared_euclidean"
+    scaled = squared and settings.scale is not None and settings.kind != "clusterer"
+    return scaled and len(data.weight) >= KNOTS and have_tails(data.samples)
+
+
+def may_be_weighed(settings: TreeSettings, data: Data) -> bool:
+    """Whether there are several features, and enough samples to tell of what use they are."""
+    squared = settings.annealing.divergence.name == "squared_euclidean"
+    several = data.samples.shape[1] > 1 and len(data.weight) >= WEIGHED
+    return squared and settings.kind == "regressor" and several
+
+
+class Trial(NamedTuple):
+    """Feature maps, not fitted, and whether features are weighed by the slopes of the outputs."""
+
+    maps: list[Any]
+    weighed: bool
+
+
+def is_better(before: Array, after: Array) -> bool:
+    """Whether losses of the same samples are clearly less `after` than `before`."""
+    gained = before - after
+    sure = gained.mean() > SURE * gained.std() / np.sqrt(len(gained))
+    return bool(sure and after.mean() < CLEARLY * before.mean())
