@@ -220,7 +220,7 @@ def test_a_header_without_a_state(tmp_path, state):
 def test_deep_nesting_is_refused(tmp_path):
     def nest(entries):
         head = entries["header.json"].split(b'"state": ')[0]
-        entries["header.json"] = head + b'"state": ' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+        entries["header.json"] = head + b'"state": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
     path = rewritten(save(tmp_path / "x"), nest)
     with pytest.raises(ValueError, match=r"x\.npz .*nested too deep"):
