@@ -18,6 +18,9 @@ N_COUNTED, N_TABLES = 5000, 4_000_000
 N_TRIALS = 300
 # A table tells of classes where its chi-squared is so many standard deviations above its mean.
 TELLING = 6.0
+# Where one does, those stay whose own table is so many above it, as they may tell a little; a pair is
+# one of so many that it must tell for sure.
+MAYBE = 3.5
 # Features go where so many more samples then have neighbours of their class, in standard errors of the
 # difference; the votes of so many neighbours decide.
 BETTER, NEIGHBOURS = 3.0, 5
@@ -55,7 +58,8 @@ def telling(samples: Array, labels: Labels) -> Array:
         alone[j] = _deviations(_chi_squared(table), (n - 1) * (n_classes - 1))
     if d < 2 or (PAIR_PARTS * d) ** 2 * n_classes > N_TABLES:
         return alone
-    return np.maximum(alone, _in_pairs(samples, labels, n_classes))
+    in_pairs = _in_pairs(samples, labels, n_classes)
+    return np.maximum(alone, np.where(in_pairs > TELLING, in_pairs, 0.0))
 
 
 def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
@@ -131,10 +135,11 @@ def select(
         return None
     step = -(-len(samples) // N_COUNTED)
     found = telling(samples[::step], labels[::step])
-    n = int((found > TELLING).sum())
-    if n == 0 or n == d:
+    if not (found > TELLING).any():
         return None
-    order, own = np.argsort(-found, kind="stable"), labels[tried]
+    chosen, own = np.flatnonzero(found > MAYBE), labels[tried]
+    if len(chosen) == d:
+        return None
 
     def trial(chosen: Labels) -> tuple[Labels, Kept]:
         return chosen, agreeing(scaled(chosen), own)
@@ -142,8 +147,7 @@ def select(
     def right(one: tuple[Labels, Kept]) -> int:
         return int(one[1].sum())
 
-    counts = sorted({n, *(2**i for i in range(7) if 2**i < n)}, reverse=True)
-    chosen, best = max((trial(np.sort(order[:k])) for k in counts), key=right)
+    best = trial(chosen)[1]
     if not _clearly(agreeing(scaled(np.arange(d)), own), best):
         return None
     rest = np.setdiff1d(np.arange(d), chosen)

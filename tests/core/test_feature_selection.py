@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, make_hastie_10_2
 
 from oda_rl import MultiResolutionODA, ODAClassifier
 from oda_rl.estimators.feature_selection import TELLING, agreeing, parts_of, telling
@@ -104,3 +104,10 @@ def test_neighbours_vote(d):
 
 def test_neighbours_of_equal_samples():
     assert agreeing(np.zeros((20, 2)), np.zeros(20, dtype=np.int64)).all()
+
+
+def test_features_that_tell_a_little_each_stay():
+    X, y = make_hastie_10_2(640, random_state=100)
+    model = ODAClassifier(random_state=0).fit(X, y)
+    assert model.relevances_.min() > 1e-3
+    assert model.score(*make_hastie_10_2(500, random_state=101)) > 0.9
