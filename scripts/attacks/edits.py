@@ -111,7 +111,8 @@ def _with_value(
         return array, "as it was"
     if array.dtype.kind == "i":  # among them whole numbers that no array holds
         finite = isinstance(value, int) or np.isfinite(value)
-        value = max(-(2**63), min(2**63 - 1, int(value))) if finite else 0
+        limits = np.iinfo(array.dtype)
+        value = max(int(limits.min), min(int(limits.max), int(value))) if finite else 0
     index: Any = ... if everywhere else tuple(int(rng.integers(n)) for n in array.shape)
     array = array.copy()
     array[index] = value
