@@ -243,7 +243,8 @@ def shrink(q, visits, share, rate, step, n, factor):
         count = 1.0
         for a in range(visits.shape[0]):
             count += visits[a, i]
-        part = min(1.0, FORGETTING_VISITS / count) ** 2
+        part = min(1.0, FORGETTING_VISITS / count)
+        part *= part
         step[i] = factor * part * part * rate[i] * share[i]
     for r in range(q.shape[0]):
         row = q[r]

@@ -53,7 +53,8 @@ def find_price(
 ) -> tuple[float, float]:
     """The price of a leaf and the smoothing with the least errors on samples left out.
 
-    One part of `n_parts` is left out at a time. Of equally good prices the highest, and none where none
+    One part of `n_parts` is left out at a time. Of equally good prices the middle one, as the highest
+    that leaves the trees of some samples as they are may cut that of all to its root; none where none
     is clearly better.
     """
     rng = np.random.default_rng(growth.entropy)
@@ -81,7 +82,8 @@ def find_price(
     if not worth.any():
         return 0.0, smoothing
     own = np.where(worth, own, np.inf)
-    return float(PRICES[len(PRICES) - 1 - own[::-1].argmin()]), smoothing
+    least = np.flatnonzero(own == own.min())
+    return float(PRICES[least[len(least) // 2]]), smoothing
 
 
 def _losses(growth: "Growth", layers: Sequence[Layer], data: Data) -> tuple[Array, Array]:

@@ -16,7 +16,7 @@ from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
-from oda_rl.estimators.tree.trials import Trial, is_better, may_be_ranked, may_be_weighed
+from oda_rl.estimators.tree.trials import SURE_OF_RANKS, Trial, is_better, may_be_ranked, may_be_weighed
 
 
 class Refinement(NamedTuple):
@@ -106,14 +106,15 @@ class TreeSession(Growth):
         if resolutions is None and may_be_ranked(settings, data):
             from oda_rl.resolutions import RankMap
 
-            trials.append(Trial(maps_of([RankMap()], len(settings.layers)), False))
+            ranked = maps_of([RankMap()], len(settings.layers))
+            trials.append(Trial(ranked, False, SURE_OF_RANKS))
         if resolutions is None and may_be_weighed(settings, data):
             trials += [one._replace(weighed=True) for one in (found, *trials)]
         if trials:
             losses = cls._losses_left_out(found, *own)
             for trial in trials:
                 after = cls._losses_left_out(trial, *own)
-                if is_better(losses, after):
+                if is_better(losses, after, trial.sure):
                     found, losses = trial, after
         return cls._with(found, *own, rng)
 

@@ -10,8 +10,8 @@ from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.settings import TreeSettings
 
 # Features are ranked or weighed where the error on samples left out is then less than this part, and is
-# so by so many standard errors.
-CLEARLY, SURE = 0.9, 2.0
+# so by so many standard errors: of ranks, which bound what a sample far away can do, by fewer.
+CLEARLY, SURE, SURE_OF_RANKS = 0.9, 2.0, 1.0
 # Features of outputs are weighed if there are so many samples.
 WEIGHED = 100
 
@@ -31,14 +31,15 @@ def may_be_weighed(settings: TreeSettings, data: Data) -> bool:
 
 
 class Trial(NamedTuple):
-    """Feature maps, not fitted, and whether features are weighed by the slopes of the outputs."""
+    """Feature maps, not fitted, whether features are weighed by slopes; how surely it must help."""
 
     maps: list[Any]
     weighed: bool
+    sure: float = SURE
 
 
-def is_better(before: Array, after: Array) -> bool:
-    """Whether losses of the same samples are clearly less `after` than `before`."""
+def is_better(before: Array, after: Array, sure: float = SURE) -> bool:
+    """Whether losses of the same samples are less `after` than `before`, by so many standard errors."""
     gained = before - after
-    sure = gained.mean() > SURE * gained.std() / np.sqrt(len(gained))
-    return bool(sure and after.mean() < CLEARLY * before.mean())
+    is_sure = gained.mean() > sure * gained.std() / np.sqrt(len(gained))
+    return bool(is_sure and after.mean() < CLEARLY * before.mean())
