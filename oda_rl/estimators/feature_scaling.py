@@ -19,7 +19,7 @@ from oda_rl._validation import (
     warn_of_scales,
 )
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.feature_selection import UNIMPORTANT, select
+from oda_rl.estimators.feature_selection import UNIMPORTANT, is_more, order_of_others, select
 
 SCALES = ("auto", "within", "standard", "minmax")
 # The part of the variances within classes that is taken to be without correlation, and as large as the
@@ -201,9 +201,7 @@ class Moments:
         plain: Array = samples[rows]
         scaled_right = _neighbours_agree(found(plain), labels[rows])
         plain_right = _neighbours_agree(np.asarray(plain - plain.mean(axis=0)), labels[rows])
-        gained = int(np.sum(plain_right & ~scaled_right))
-        lost = int(np.sum(scaled_right & ~plain_right))
-        if gained - lost > BETTER * np.sqrt(gained + lost):
+        if is_more(scaled_right, plain_right, BETTER):
             return NO_SCALING
 
         shift, width, within = self._standard()
@@ -295,9 +293,4 @@ class UnitsMixin:
 
 def _neighbours_agree(samples: Array, labels: Labels) -> NDArray[np.bool_]:
     """Whether the nearest other sample of every sample has the same label."""
-    product = samples @ samples.T
-    norm = np.diag(product).copy()
-    product *= -2.0
-    product += norm[None, :]
-    np.fill_diagonal(product, np.inf)
-    return np.asarray(labels[product.argmin(axis=1)] == labels)
+    return np.asarray(labels[order_of_others(samples).argmin(axis=1)] == labels)

@@ -72,7 +72,7 @@ def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
     ones[np.tile(np.arange(len(samples)), d), rows] = 1.0
     # Counts of every part of one feature together with every part of another, class by class.
     counts = np.stack([ones[labels == c].T @ ones[labels == c] for c in range(n_classes)], axis=-1)
-    own = _sums(_squares(counts), first)
+    own = _sums(_squares(counts, np.diagonal(counts).sum(axis=1)), first)
     single = np.array([_chi_squared(counts[i:j, i:j].sum(axis=1)) for i, j in pairwise(first)])
     size = np.array(sizes) - 1
     freedom = np.maximum(np.multiply.outer(size, size) * (n_classes - 1), 1)
@@ -81,17 +81,14 @@ def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
     return np.asarray(more.max(axis=1))
 
 
-def _squares(table: Array) -> Array:
-    """What each row of counts (..., n_classes) adds to chi-squared, with the shares of a whole table."""
-    shares = np.diagonal(table).sum(axis=1)
-    expected = table.sum(axis=-1, keepdims=True) * (shares / shares.sum())
+def _squares(table: NDArray[Any], total: NDArray[Any]) -> Array:
+    """What each row of counts (..., n_classes) adds to chi-squared, of `total` (n_classes,) in all."""
+    expected = table.sum(axis=-1, keepdims=True) * (total / total.sum())
     return np.asarray(((table - expected) ** 2 / np.maximum(expected, 1e-9)).sum(axis=-1))
 
 
 def _chi_squared(table: NDArray[Any]) -> float:
-    shares = table.sum(axis=0)
-    expected = table.sum(axis=1, keepdims=True) * (shares / shares.sum())
-    return float(((table - expected) ** 2 / np.maximum(expected, 1e-9)).sum())
+    return float(_squares(table, table.sum(axis=0)).sum())
 
 
 def _sums(values: Array, first: Labels) -> Array:
@@ -103,6 +100,16 @@ def _deviations(squared: Array | float, freedom: Array | int) -> Array:
     return np.asarray((squared - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1)))
 
 
+def order_of_others(samples: Array) -> Array:
+    """Squared distances (n_samples, n_samples), less a number for each row; infinite from itself."""
+    product = samples @ samples.T
+    norm = np.diag(product).copy()
+    product *= -2.0
+    product += norm[None, :]
+    np.fill_diagonal(product, np.inf)
+    return np.asarray(product)
+
+
 def agreeing(samples: Array, labels: Labels) -> Kept:
     """Whether most of the nearest other samples of every sample have its label."""
     n, k = len(samples), min(NEIGHBOURS, len(samples) - 1)
@@ -112,12 +119,7 @@ def agreeing(samples: Array, labels: Labels) -> Kept:
         itself[~itself.any(axis=1), k] = True  # many samples are the same
         near = labels[near[~itself].reshape(n, k)]
     else:
-        product = samples @ samples.T
-        norm = np.diag(product).copy()
-        product *= -2.0
-        product += norm[None, :]
-        np.fill_diagonal(product, np.inf)
-        near = labels[np.argpartition(product, k - 1, axis=1)[:, :k]]
+        near = labels[np.argpartition(order_of_others(samples), k - 1, axis=1)[:, :k]]
     votes = np.stack([(near == c).sum(axis=1) for c in range(int(labels.max()) + 1)], axis=1)
     return np.asarray(votes.argmax(axis=1) == labels)
 
@@ -148,12 +150,12 @@ def select(
         return int(one[1].sum())
 
     best = trial(chosen)[1]
-    if not _clearly(agreeing(scaled(np.arange(d)), own), best):
+    if not is_more(agreeing(scaled(np.arange(d)), own), best):
         return None
     rest = np.setdiff1d(np.arange(d), chosen)
     while 0 < len(rest) <= N_TRIALS // len(chosen):  # what tells only with those that are chosen
         more = max((trial(np.sort(np.r_[chosen, j])) for j in rest), key=right)
-        if not _clearly(best, more[1]):
+        if not is_more(best, more[1]):
             break
         chosen, best = more
         rest = np.setdiff1d(rest, chosen)
@@ -162,6 +164,7 @@ def select(
     return kept
 
 
-def _clearly(before: Kept, after: Kept) -> bool:
+def is_more(before: Kept, after: Kept, errors: float = BETTER) -> bool:
+    """Whether more of the same samples are right `after` than `before`, by so many standard errors."""
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    return gained - lost > BETTER * np.sqrt(gained + lost)
+    return bool(gained - lost > errors * np.sqrt(gained + lost))
