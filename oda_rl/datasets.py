@@ -305,8 +305,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Arr
     return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target, dtype=np.int64)
 
 
-def read_csv(path: str | os.PathLike[str]) -> tuple[Array, Labels]:
-    """Read a CSV file of numbers with one header line whose last column is `label`.
+def read_csv(path: str | os.PathLike[str], label: str = "label") -> tuple[Array, Labels]:
+    """Read a CSV file of numbers with one header line whose last column is the `label`.
 
     Raises
     ------
@@ -315,8 +315,8 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[Array, Labels]:
     """
     with open(path) as file:
         header = file.readline().strip().split(",")
-        if header[-1] != "label":
-            raise ValueError(f"{path}: the last column must be 'label', got {header[-1]!r}.")
+        if header[-1] != label:
+            raise ValueError(f"{path}: the last column must be {label!r}, got {header[-1]!r}.")
         table = np.loadtxt(file, delimiter=",", ndmin=2)
     return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
 

