@@ -26,8 +26,11 @@ def blobs(n=100, seed=0):
 @pytest.mark.parametrize("rule", ["bayes", "nearest"])
 def test_modes_and_rules(mode, rule):
     X, y = make_moons(400, noise=0.1, random_state=0)
-    model = ODAClassifier(mode=mode, rule=rule, random_state=0).fit(X[::2], y[::2])
-    assert model.score(X[1::2], y[1::2]) > 0.97
+    models = [
+        ODAClassifier(mode=mode, rule=rule, random_state=seed).fit(X[::2], y[::2]) for seed in range(3)
+    ]
+    assert np.median([model.score(X[1::2], y[1::2]) for model in models]) > 0.97
+    model = models[0]
     proba = model.predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))

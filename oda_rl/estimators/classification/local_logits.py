@@ -1,7 +1,7 @@
 """Linear logits in a few soft cells: local models of the classes, learned on the faster timescale."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,19 +26,22 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 
-# Cells and inverse penalties of the logits that are tried, the simplest first.
-TRIALS = ((1, 1.0), (16, 1.0), (16, 10.0))
-# Samples of a fit that logits are learned from, at most; for a trial, fewer.
-LARGEST, LARGEST_TRIAL = 20_000, 4000
+# Cells of the logits that are tried, the fewest first, and inverse penalties, the strongest first; more
+# than `USUAL` cells where logits have no more columns in all, and cells so many samples each.
+CELLS, PENALTIES, USUAL = (1, 16, 40, 100), (1.0, 10.0, 100.0), 16
+COLUMNS, PER_CELL = 1500, 10
+# Samples of a fit that logits are learned from, at most; for a trial, fewer; so many are mapped at once.
+LARGEST, LARGEST_TRIAL, BLOCK = 20_000, 4000, 10_000
+# Trials go on with as many folds as leave so many samples out.
+ENOUGH = 500
+# More cells than usual must lower the loss by this part.
+WORTHWHILE = 0.01
 # Gradients at which logistic regression ends, per sample.
-TOLERANCE, TRIAL_TOLERANCE, ITERATIONS = 1e-6, 1e-3, 200
+TOLERANCE, TRIAL_TOLERANCE, ITERATIONS = 1e-5, 1e-3, 200
 # Overlap of the cells in a stream, in mean squared distances of samples from the nearest.
 STREAM_SOFTNESS = 0.5
 # Logit of a class of which there was no sample.
 ABSENT = -10.0
-
-# The same where some features are kept: of all of them, and then of these.
-TRIALS_OF_ALL, TRIALS_OF_KEPT = ((1, 1.0),), ((16, 1.0), (16, 10.0), (16, 100.0))
 
 Split = tuple[Labels, Labels]
 
@@ -46,8 +49,8 @@ Split = tuple[Labels, Labels]
 class LogitTrial(NamedTuple):
     """So many cells with an inverse penalty, which see the features that are `kept`, or None for all."""
 
-    cells: int
-    penalty: float
+    cells: int = USUAL
+    penalty: float = PENALTIES[0]
     kept: NDArray[np.bool_] | None = None
 
 
@@ -148,8 +151,7 @@ class LogitRun(RegressionRun):
         """All local models together, by logistic regression."""
         assert self.scaling is not None
         d, book = self.n_inputs, self.book
-        columns = self.columns(samples)
-        found = _logistic(columns, labels, weight, penalty, TOLERANCE)
+        found = _logistic(self.columns(samples), labels, weight, penalty, TOLERANCE)
         coef, intercept = _of_all_classes(found, self.n_outputs)
         slopes = np.zeros((self.n_outputs, len(book), d + 1))
         told = np.ones(d + 1, dtype=np.bool_) if self.kept is None else np.r_[True, self.kept]
@@ -167,12 +169,38 @@ class LogitRun(RegressionRun):
 
 
 def _logistic(
-    columns: Array, labels: Labels, weight: Array, penalty: float, tolerance: float
+    columns: Array,
+    labels: Labels,
+    weight: Array,
+    penalty: float,
+    tolerance: float,
+    begin: LogisticRegression | None = None,
 ) -> LogisticRegression:
+    """Logistic regression; with another of these columns to `begin` at, which is changed."""
+    model = begin or LogisticRegression(max_iter=ITERATIONS, warm_start=True)
+    model.set_params(C=penalty, tol=tolerance)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the penalty bounds what is left
-        model = LogisticRegression(C=penalty, max_iter=ITERATIONS, tol=tolerance)
         return model.fit(columns, labels, sample_weight=weight)
+
+
+class _Fold:
+    """Logits of cells, of samples as a run takes them, and what they say of those that were left out."""
+
+    def __init__(self, run: LogitRun, data: Data, train: Labels, test: Labels) -> None:
+        rows = np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
+        self.test, self._learned, self._n_classes = test, data.take(rows), run.n_outputs
+        self._columns = run.columns(self._learned.samples).astype(np.float32)
+        blocks = np.array_split(data.samples[test], 1 + len(test) // BLOCK)
+        self._tested = np.concatenate([run.columns(block).astype(np.float32) for block in blocks])
+        self._model: LogisticRegression | None = None
+
+    def log_proba(self, penalty: float) -> Array:
+        """Log-probabilities (n_test, n_classes) of the samples left out; begins where the last ended."""
+        own = self._learned.targets, self._learned.weight
+        self._model = _logistic(self._columns, *own, penalty, TRIAL_TOLERANCE, self._model)
+        coef, intercept = _of_all_classes(self._model, self._n_classes)
+        return np.asarray(log_softmax(self._tested @ coef.T + intercept, axis=1))
 
 
 def _of_all_classes(found: LogisticRegression, n_classes: int) -> tuple[Array, Array]:
@@ -196,7 +224,7 @@ class LocalLogits:
         self, settings: Settings, n_features: int, n_classes: int, rng: np.random.Generator
     ) -> None:
         self.settings = settings._replace(
-            max_codevectors=TRIALS[-1][0],
+            max_codevectors=USUAL,
             divergence=get_divergence("squared_euclidean"),
             t_max="auto",
             t_min="auto",
@@ -223,52 +251,68 @@ class LocalLogits:
 
     # -- all samples at hand ---------------------------------------------------------------------
 
-    def fit(self, data: Data, trial: LogitTrial) -> None:
-        """Learn cells, and their logits, from raw samples with numbers of classes."""
+    def fit(self, data: Data, trial: LogitTrial, run: LogitRun | None = None) -> None:
+        """Learn cells, if no run has them, and logits, from raw samples with numbers of classes."""
         data = self._some(data, LARGEST)
-        self.ranks = Ranks.of(data.samples)
-        self.run, samples = self._run_over(data, trial.cells, trial.kept)
+        if run is None:
+            self.ranks = Ranks.of(data.samples)
+        self.run = run or self._run_over(data, trial)
+        samples = self._side_by_side(data)
         self.run.fit_logits(samples, data.targets, data.weight, trial.penalty)
 
-    def left_out(
-        self, data: Data, folds: Sequence[Split], kept: NDArray[np.bool_] | None
-    ) -> list[tuple[LogitTrial, Array]]:
-        """Trials, and log-probabilities of samples of which each fold has left some out."""
-        self.ranks = Ranks.of(data.samples)
-        trials = [LogitTrial(*one) for one in (TRIALS if kept is None else TRIALS_OF_ALL)]
-        if kept is not None:
-            trials += [LogitTrial(*one, kept) for one in TRIALS_OF_KEPT]
-        found, known = [], 0
-        for trial in trials:
-            if trial.cells != known:
-                known = trial.cells
-                run, samples = self._run_over(data, trial.cells, trial.kept)
-                columns = run.columns(samples)
-            scores = np.empty((len(columns), self.n_classes))
-            for train, test in folds:
-                rows = self.rng.permutation(train)[:LARGEST_TRIAL]
-                part = columns[rows], data.targets[rows], data.weight[rows]
-                own = _logistic(*part, trial.penalty, TRIAL_TOLERANCE)
-                coef, intercept = _of_all_classes(own, self.n_classes)
-                scores[test] = columns[test] @ coef.T + intercept
-            found.append((trial, np.asarray(log_softmax(scores, axis=1))))
-        return found
+    def choose(
+        self,
+        data: Data,
+        folds: Sequence[Split],
+        kept: NDArray[np.bool_] | None,
+        loss_of: Callable[[Array, Labels], float],
+    ) -> tuple[LogitTrial, LogitRun, Array]:
+        """The trial that does best on samples that folds leave out.
+
+        More cells, and weaker penalties, are tried as long as they do better on `ENOUGH` samples by
+        `loss_of`, which takes log-probabilities (n, n_classes) of some of the samples, and their rows.
+        Several cells see the features that are `kept`. Returns cells, too, and the log-probabilities
+        (n_samples, n_classes) of all samples.
+        """
+        some = self._some(data, LARGEST)
+        self.ranks = Ranks.of(some.samples)
+        samples, least, best = self._side_by_side(data), np.inf, LogitTrial()
+        n_kept = self.n_features if kept is None else int(kept.sum())
+        tried = folds[: -(-ENOUGH * len(folds) // len(samples))]
+        for cells in CELLS:
+            if cells > USUAL and (cells * (n_kept + 1) > COLUMNS or cells * PER_CELL > len(samples)):
+                break
+            one, helps = LogitTrial(cells, best.penalty, kept if cells > 1 else None), False
+            run = self._run_over(some, one)
+            parts = [_Fold(run, data._replace(samples=samples), *fold) for fold in tried]
+            rows, before = np.concatenate([part.test for part in parts]), np.inf
+            for penalty in PENALTIES[PENALTIES.index(one.penalty) :]:
+                log_proba = np.concatenate([part.log_proba(penalty) for part in parts])
+                loss = loss_of(log_proba, rows)
+                if loss < (1.0 - WORTHWHILE * (cells > USUAL)) * least:
+                    least, best, best_run, helps = loss, one._replace(penalty=penalty), run, True
+                if loss >= before or cells == 1:
+                    break
+                before = loss
+            if cells > 1 and not helps:
+                break
+        log_proba = np.empty((len(samples), self.n_classes))
+        for fold in folds:
+            part = _Fold(best_run, data._replace(samples=samples), *fold)
+            log_proba[part.test] = part.log_proba(best.penalty)
+        return best, best_run, log_proba
 
     def _some(self, data: Data, n: int) -> Data:
         if len(data.weight) <= n:
             return data
         return data.take(np.sort(self.rng.choice(len(data.weight), n, replace=False)))
 
-    def _run_over(
-        self, data: Data, cells: int, kept: NDArray[np.bool_] | None
-    ) -> tuple[LogitRun, Array]:
-        """A run with its cells in place, and the samples as it takes them."""
-        assert self.ranks is not None
-        samples = self._side_by_side(data)
-        settings = self.settings._replace(max_codevectors=cells)
+    def _run_over(self, data: Data, trial: LogitTrial) -> LogitRun:
+        """A run with its cells in place."""
+        settings = self.settings._replace(max_codevectors=trial.cells)
         run = LogitRun(settings, self.n_features, self.n_classes, self.rng)
-        run.fit_cells(samples, data.weight / data.weight.mean(), kept)
-        return run, samples
+        run.fit_cells(self._side_by_side(data), data.weight / data.weight.mean(), trial.kept)
+        return run
 
     # -- a stream --------------------------------------------------------------------------------
 

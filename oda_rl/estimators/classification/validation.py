@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from oda_rl._types import Array
+from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
 from oda_rl.estimators.classification.book import ERROR, ClassBook, log_loss, log_probabilities
 from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
 from oda_rl.estimators.classification.local_logits import (
-    TRIALS,
     LocalLogits,
     LogitTrial,
     Split,
@@ -149,31 +148,34 @@ def fit_logits(
 ) -> LocalLogits | None:
     """Local logits of raw samples, with the cells, the penalty and the weight that do best.
 
-    None where they do not help; `settings` are those of the classifier, and features that are `kept` are
-    tried alone, too. Without samples left out there
-    are as many cells as may be.
+    None where they do not help; `settings` are those of the classifier, and several cells see the
+    features that are `kept`. Without samples left out there are as many cells as usual.
     """
     n_classes = int(data.targets.max()) + 1
     local = LocalLogits(settings.annealing, data.samples.shape[1], n_classes, rng)
     alone = settings.local_model == "linear"
     if left_out is None:
         if alone:
-            local.fit(data, LogitTrial(*TRIALS[1], kept))
+            local.fit(data, LogitTrial(kept=kept))
         return local if alone else None
-    found, best, wanted = np.inf, (0.0, 1.0, LogitTrial(*TRIALS[1], kept)), np.inf
-    if not alone:
-        wanted = (1.0 - WORTHWHILE) * _loss_and_errors(left_out.log_proba, data)
-    for trial, log_proba in local.left_out(data, left_out.folds, kept):
-        for a in (0.0,) if alone else DENSITY_WEIGHTS:
-            for b in (1.0,) if alone else LOGITS_WEIGHTS:
-                mixed = a * left_out.log_proba + b * log_proba
-                loss = _loss_and_errors(mixed, data)
-                if loss < found:
-                    found, best = loss, (a, b, trial)
-    if found > wanted:
+    weights = [
+        (a, b)
+        for a in ((0.0,) if alone else DENSITY_WEIGHTS)
+        for b in ((1.0,) if alone else LOGITS_WEIGHTS)
+    ]
+
+    def mixed(log_proba: Array, rows: Labels) -> tuple[float, tuple[float, float]]:
+        """The least loss of both together, and what densities and logits then count."""
+        density, own = left_out.log_proba[rows], data.take(rows)
+        return min((_loss_and_errors(a * density + b * log_proba, own), (a, b)) for a, b in weights)
+
+    trial, run, log_proba = local.choose(
+        data, left_out.folds, kept, lambda log_proba, rows: mixed(log_proba, rows)[0]
+    )
+    loss, (local.density, local.logits) = mixed(log_proba, np.arange(len(log_proba)))
+    if not alone and loss > (1.0 - WORTHWHILE) * _loss_and_errors(left_out.log_proba, data):
         return None
-    local.fit(data, best[2])
-    local.density, local.logits = best[:2]
+    local.fit(data, trial, run)
     return local
 
 
