@@ -1,20 +1,19 @@
 """One sample at a time, as dictionaries of features: the interface of river's estimators."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from math import isfinite, isnan
+from math import isfinite
 from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 
 from oda_rl._validation import check_at_least
 
 Target = Any
-# For each so many samples learned, one more waits to be learned with others, up to `block`.
-BLOCK_GROWTH = 50
 
 
 class Stream:
@@ -28,8 +27,8 @@ class Stream:
         All classes there will be; a classifier whose `partial_fit` wants them gets them at the first
         sample.
     block : int, default=16
-        Samples that are learned from together, at most, in a fraction of the time: predictions do
-        not know those that wait. Of the first samples none does, of 50 n at most n; 1 never waits.
+        Samples that are learned from together, at most, in a fraction of the time, where none is
+        predicted meanwhile: a prediction knows all samples before it. 1 never waits.
 
     Attributes
     ----------
@@ -88,7 +87,7 @@ class Stream:
         self._sum, self._count = np.empty(0), np.empty(0)
         self._n_learned = 0
         self._known: set[Any] = set()
-        self._waiting: list[tuple[Any, Target, float]] = []
+        self._waiting: list[tuple[Any, bool, Target, float]] = []
         if "river" in sys.modules and self._kind:
             from river import base
 
@@ -148,9 +147,8 @@ class Stream:
             self._sum, self._count = np.zeros((2, len(x)))
         if self._outputs is None and isinstance(y, Mapping):
             self._outputs = sorted(y, key=str)
-        self._waiting.append((self._row(x), y, w))
-        late = len(self._waiting) >= min(self.block, 1 + self._n_learned // BLOCK_GROWTH)
-        if late or (self._kind == "Classifier" and y not in self._known):
+        self._waiting.append((*self._row(x), y, w))
+        if len(self._waiting) >= self.block or (self._kind == "Classifier" and y not in self._known):
             self._learn_waiting()
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
@@ -164,10 +162,17 @@ class Stream:
         Returns
         -------
         float, class, int, or dict of output to float
+
+        Raises
+        ------
+        ValueError
+            If the sample has infinite numbers, or one that waited cannot be learned from.
         """
+        if self._waiting:
+            self._learn_waiting()
         if self._n_learned == 0:
             return self._nothing()
-        found = self._estimator.predict(self._rows([self._row(x)])[0])[0]
+        found = self._estimator.predict(self._filled(x))[0]
         if self._outputs is not None:
             return dict(zip(self._outputs, found.tolist(), strict=True))
         return found.item() if isinstance(found, np.generic) else found
@@ -189,12 +194,15 @@ class Stream:
         ------
         AttributeError
             If the estimator has no `predict_proba`.
+        ValueError
+            As for `predict_one`.
         """
         if not hasattr(self._estimator, "predict_proba"):
             raise AttributeError(f"{type(self._estimator).__name__} has no predict_proba.")
+        self._learn_waiting()
         if self._n_learned == 0:
             return {}
-        shares = self._estimator.predict_proba(self._rows([self._row(x)])[0])[0]
+        shares = self._estimator.predict_proba(self._filled(x))[0]
         return dict(zip(self._estimator.classes_.tolist(), shares.tolist(), strict=True))
 
     def clone(self, new_params: Mapping[str, Any] | None = None) -> Self:
@@ -202,27 +210,31 @@ class Stream:
         own = {"estimator": self._estimator, "classes": self.classes, "block": self.block}
         return type(self)(**(own | dict(new_params or {})))
 
-    def _row(self, x: Mapping[Any, float]) -> tuple[Any, ...]:
-        """The numbers of a sample in the order of the features; NaN for those that are missing."""
+    def _row(self, x: Mapping[Any, float]) -> tuple[tuple[Any, ...], bool]:
+        """The numbers of a sample in the order of the features, and whether it has all of them.
+
+        NaN stands for those that are missing.
+        """
         assert self.features is not None
         try:
             row = itemgetter(*self.features)(x) if len(self.features) > 1 else (x[self.features[0]],)
             if isfinite(sum(row)):
-                return row
+                return row, True
         except (KeyError, TypeError):
             pass
         row = tuple(np.nan if x.get(name) is None else float(x[name]) for name in self.features)
         if np.isinf(row).any():
             raise ValueError(f"x must have finite numbers, or NaN for what is missing, got {x!r}.")
-        return row
+        return row, not np.isnan(row).any()
 
-    def _rows(self, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, Any]:
-        """Samples, with means of those before for what is missing; and where that is, or None."""
-        found = np.array(rows, dtype=np.float64)
-        if not any(map(isnan, map(sum, rows))):  # NumPy's own takes its time
-            return found, None
-        missing = np.isnan(found)
-        return np.where(missing, self._sum / np.maximum(self._count, 1.0), found), missing
+    def _filled(self, x: Mapping[Any, float]) -> NDArray[np.float64]:
+        """A sample (1, n_features) with means of those before for what is missing."""
+        row, complete = self._row(x)
+        found = np.array((row,), dtype=np.float64)
+        return found if complete else self._with_means(found)
+
+    def _with_means(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(np.isnan(rows), self._sum / np.maximum(self._count, 1.0), rows)
 
     def _learn_waiting(self) -> None:
         """Learn from the samples that wait, if need be one by one; raises the first error in the end."""
@@ -239,9 +251,12 @@ class Stream:
                     self._learn(waiting[i : i + 1])
             raise error
 
-    def _learn(self, samples: list[tuple[Any, Target, float]]) -> None:
-        rows, targets, weights = zip(*samples, strict=True)
-        (found, missing), y = self._rows(rows), None
+    def _learn(self, samples: list[tuple[Any, bool, Target, float]]) -> None:
+        rows, complete, targets, weights = zip(*samples, strict=True)
+        found = filled = np.array(rows, dtype=np.float64)
+        if not all(complete):
+            filled = self._with_means(found)
+        y = None
         if self._outputs is not None:
             y = np.array([[float(own[name]) for name in self._outputs] for own in targets])
         elif targets[0] is not None:
@@ -251,13 +266,13 @@ class Stream:
             known["classes"] = np.asarray(self.classes)
         if weights.count(1.0) < len(weights):  # weights of one need no checks
             known["sample_weight"] = np.array(weights)
-        self._estimator.partial_fit(found, y, **known)
-        if missing is None:
-            self._sum += found.sum(axis=0) if len(found) > 1 else found[0]
+        self._estimator.partial_fit(filled, y, **known)
+        if filled is found:
+            self._sum += found[0] if len(found) == 1 else found.sum(axis=0)
             self._count += len(found)
         else:
-            self._sum += np.where(missing, 0.0, found).sum(axis=0)
-            self._count += (~missing).sum(axis=0)
+            self._sum += np.nansum(found, axis=0)
+            self._count += (~np.isnan(found)).sum(axis=0)
         self._n_learned += len(samples)
         if self._kind == "Classifier":
             self._known.update(targets)

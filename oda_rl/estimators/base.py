@@ -16,7 +16,7 @@ from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.parameters import Checked, declared, restored, stored
 from oda_rl.estimators.progress import Progress, telling
-from oda_rl.estimators.targets import check_samples
+from oda_rl.estimators.targets import are_plain, check_samples
 from oda_rl.inspect.model import InspectMixin
 
 
@@ -145,10 +145,6 @@ class Estimator(InspectMixin, Stored):
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         raise NotImplementedError
 
-    def _learn_one(self, X: ArrayLike, y: Any) -> bool:
-        """Learn from a single sample the quick way, where there is one; returns whether."""
-        return False
-
     @classmethod
     def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
         """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
@@ -226,3 +222,23 @@ class StreamEstimator(Estimator):
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         raise NotImplementedError
+
+    def _learn_one(self: Any, X: Any, y: Any) -> bool:
+        """Learn from a single sample the quick way, if it needs no more checks; returns whether."""
+        run = self.__dict__.get("_run")
+        if (
+            run is None
+            or self.verbose
+            or not are_plain(self, run.settings.divergence, X)
+            or self._annealing() is not run.settings
+            or not self._observe_one(run, X, y)
+        ):
+            return False
+        self._count()
+        if "codevectors_" in self.__dict__:
+            self._tell_later()
+        return True
+
+    def _annealing(self) -> Any:
+        """Settings of the run, the same object while no parameter changes."""
+        return self._settings(begin=False)

@@ -1,14 +1,15 @@
 """Streams that change: when samples cost more than they did, learning begins anew from the latest."""
 
+import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from oda_rl._jit import kernel
 from oda_rl._packed import packed, unpacked
 from oda_rl._schema import Schema, maybe
-from oda_rl._types import Array, Labels
+from oda_rl._types import Array
 from oda_rl.estimators.progress import tell
 from oda_rl.estimators.targets import Data, Latest, data_schema
 
@@ -25,13 +26,6 @@ AGAIN = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 RECENT = 1024
 
 
-@lru_cache(maxsize=1)  # most windows of a long stream are of the same length
-def _cuts(n: int) -> tuple[Labels, Labels, Array]:
-    """Where to cut a window of n losses: numbers before and after, and half their harmonic means."""
-    cuts = np.arange(SHORTEST, n - SHORTEST + 1, STEP)
-    return cuts, n - cuts, 1.0 / (1.0 / cuts + 1.0 / (n - cuts))
-
-
 class DriftPoint(NamedTuple):
     """A change of the stream: a record of `drifts_`.
 
@@ -45,6 +39,7 @@ class DriftPoint(NamedTuple):
     after: float
 
 
+@kernel
 def find_cut(losses: Array) -> tuple[int, float, float]:
     """Where a window of losses in [0, 1] falls into two of different means, and the means.
 
@@ -52,20 +47,25 @@ def find_cut(losses: Array) -> tuple[int, float, float]:
     clearest difference, or 0 if there is none. (Bifet and Gavaldà, "Learning from time-changing data
     with adaptive windowing", SIAM Data Mining 2007, section 3.2.)
     """
-    n = len(losses)
-    cuts, rest, harmonic = _cuts(n)
-    if len(cuts) == 0:
-        return 0, 0.0, 0.0
-    total = np.cumsum(losses)
-    left = total[cuts - 1]
-    before, after = left / cuts, (total[-1] - left) / rest
-    sure = np.log(2.0 * n / CONFIDENCE)
-    bound = np.sqrt(2.0 / harmonic * losses.var() * sure) + 2.0 / (3.0 * harmonic) * sure
-    excess = np.abs(after - before) - bound
-    best = int(excess.argmax())
-    if excess[best] <= 0.0:
-        return 0, 0.0, 0.0
-    return int(cuts[best]), float(before[best]), float(after[best])
+    n, total, squares = len(losses), 0.0, 0.0
+    for loss in losses:
+        total += loss
+    mean = total / n if n > 0 else 0.0
+    for loss in losses:
+        squares += (loss - mean) * (loss - mean)
+    sure = math.log(2.0 * max(n, 1) / CONFIDENCE)
+    spread = 2.0 * squares / max(n, 1) * sure
+    left, cut, largest, found = 0.0, 0, 0.0, (0.0, 0.0)
+    for start in range(0, n - SHORTEST + 1, STEP):
+        if start >= SHORTEST:
+            inverse = 1.0 / start + 1.0 / (n - start)  # twice that of the harmonic mean
+            before, after = left / start, (total - left) / (n - start)
+            excess = abs(after - before) - math.sqrt(spread * inverse) - 2.0 / 3.0 * inverse * sure
+            if excess > largest:
+                cut, largest, found = start, excess, (before, after)
+        for i in range(start, min(n, start + STEP)):
+            left += losses[i]
+    return cut, found[0], found[1]
 
 
 class Judge(Protocol):
@@ -240,22 +240,23 @@ class Forgetful:
         """Changes of the stream at which learning began anew."""
         return self._watch.drifts
 
-    def _watched_one(
-        self: Any, sample: Array, target: Any, learn: Callable[..., bool], *what: Any
-    ) -> bool:
-        """Have `learn(*what)` learn from a single sample (1, n_features) of weight one, if it can.
+    def _watched_few(
+        self: Any, samples: Array, targets: Any, learn: Callable[..., int], *what: Any
+    ) -> int:
+        """Have `learn(*what)` learn from the first of samples of weight one, if it can.
 
-        As `_watched`; returns what it does: whether it could, and else has changed nothing.
+        As `_watched` of samples (n, n_features) that are all of one piece of the stream. Returns what
+        `learn` does: from how many samples it has learned; if from none, it has changed nothing.
         """
         if self.forgetting is None:
             return learn(*what)
         watch = self._watch
         watch.begin(self)
-        if not learn(*what):
-            return False
-        watch.latest.add_one(sample, target, 1.0)
-        watch.learned(1, self)
-        return True
+        n = learn(*what)
+        if n > 0:
+            watch.latest.add_few(samples[:n], targets[:n])
+            watch.learned(n, self)
+        return n
 
     def _watched(self: Any, data: Data) -> None:
         """Learn from the next samples, and begin anew where the stream has changed, if it is watched."""

@@ -6,6 +6,7 @@ It takes longer to hand over an array than to learn from it, so those that stay 
 stand in a table of `oda_rl._structs`.
 """
 
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,10 @@ ONE = np.ones(1)
 class OwnCells(NamedTuple):
     """The codebook and the averages of a run, as `anneal` has them.
 
-    `rows` (n_rows, n_features) and `row_weight` (n_rows,) are for the sample, and those that are
-    presented again with it.
+    `rows` (n_rows, n_features), `row_label` and `row_weight` (n_rows,) are for the sample, and those
+    that are presented again with it, from the `buffer` (n, n_features) and its weights. `pace` holds the
+    numbers of a `Pace`, and `progress` (5,) what changes with each sample: samples of the run before it,
+    n, the distortion, the number of cells, and rows learned from.
     """
 
     location: Float2
@@ -36,7 +39,12 @@ class OwnCells(NamedTuple):
     spread: Float2
     phase: Float1
     rows: Float2
+    row_label: Int1
     row_weight: Float1
+    buffer: Float2
+    buffer_weight: Float1
+    pace: Float1
+    progress: Float1
 
 
 open_cells = make_opener(OwnCells, 0)
@@ -45,12 +53,16 @@ OTHERS = count_slots(OwnCells)
 
 
 @lean_kernel
-def rehearse(buffer, weight, first, rows, row_weight):
-    """Fill the rows after the first with samples of the `buffer` (n, n_features), which takes that one.
+def gather_rows(cells):
+    """Fill the rows after the first with samples of the buffer, which then makes space for that one.
 
-    Ages are evenly spread: parts of the integers from `first` on times the golden ratio.
+    Ages are evenly spread: parts of integers times the golden ratio, as in `Run.observe`.
     """
-    last = len(buffer) - 1
+    rows, row_weight, buffer, weight = cells.rows, cells.row_weight, cells.buffer, cells.buffer_weight
+    row_weight[0] = 1.0
+    if len(rows) == 1:
+        return
+    last, first = len(buffer) - 1, REHEARSALS * int(cells.progress[0])
     for i in range(last):
         weight[i] = weight[i + 1]
         for j in range(buffer.shape[1]):
@@ -66,54 +78,44 @@ def rehearse(buffer, weight, first, rows, row_weight):
 
 
 @kernel
-def learn_one(
-    table,
-    kind,
-    sample,
-    buffer,
-    buffer_weight,
-    n_seen,
-    temperature,
-    a,
-    b,
-    begin,
-    check_every,
-    tolerance,
-    max_steps,
-    most,
-    n,
-    distortion,
-    n_cells,
-):
-    """Learn from one sample (1, n_features) of weight one.
+def learn_rows(cells, kind, models):
+    """Have `anneal` learn from the rows, with local `models` or None.
 
-    The `table` holds the arrays of `OwnCells`. The sample is the first of the rows; the others are drawn
-    as in `Run.observe` from the `buffer` (n, n_features), which makes space for this one; `n_seen`
-    samples have come before. Then `anneal` has all rows, by a `Pace` of these eight numbers. Returns
-    (rows used, n, distortion, whether a temperature or a check has ended).
+    Returns whether a temperature or a check has ended.
     """
-    cells = open_cells(table)
-    rows, row_weight = cells.rows, cells.row_weight
-    for j in range(rows.shape[1]):
-        rows[0, j] = sample[0, j]
-    row_weight[0] = 1.0
-    if len(rows) > 1:
-        rehearse(buffer, buffer_weight, REHEARSALS * n_seen, rows, row_weight)
-    return anneal(
-        rows,
-        np.zeros(len(rows), dtype=np.int64),
-        row_weight,
+    progress, pace = cells.progress, cells.pace
+    used, n, distortion, has_ended = anneal(
+        cells.rows,
+        cells.row_label,
+        cells.row_weight,
         kind,
-        Pace(temperature, a, b, begin, check_every, tolerance, max_steps, most),
-        n,
-        distortion,
-        n_cells,
+        Pace(pace[0], pace[1], pace[2], int(pace[3]), int(pace[4]), pace[5], int(pace[6]), pace[7]),
+        int(progress[1]),
+        progress[2],
+        int(progress[3]),
         cells,
         cells.reference,
         cells.spread,
-        None,
+        models,
         cells.phase,
     )
+    progress[0] += 1.0
+    progress[1], progress[2] = n, distortion
+    progress[4] += used
+    return has_ended
+
+
+@kernel
+def learn_one(table, kind, sample):
+    """Learn from one sample (1, n_features) of weight one; the `table` holds `OwnCells`.
+
+    Returns whether a temperature or a check has ended.
+    """
+    cells = open_cells(table)
+    for j in range(sample.shape[1]):
+        cells.rows[0, j] = sample[0, j]
+    gather_rows(cells)
+    return learn_rows(cells, kind, None)
 
 
 class Prepared:
@@ -128,14 +130,22 @@ class Prepared:
     def __init__(self, run: Run, n_rows: int, *others: Any) -> None:
         annealer: Any = run.annealer
         codebook = annealer.codebook
-        self.reference, self.cells = annealer.reference, codebook.arrays
+        self.reference, self.cells, self.buffer = annealer.reference, codebook.arrays, run.buffer
         self.rows, self.row_weight = np.empty((n_rows, codebook.n_features)), np.empty(n_rows)
+        self.progress = np.empty(5)
+        numbers: Any = self.progress
+        self._progress: Any = memoryview(numbers)  # quicker, number by number
         spread = codebook.payload[codebook.rows("spread")]
-        found: Any = *self.cells[:4], self.reference, spread, annealer.phase, self.rows, self.row_weight
+        found: Any = (
+            *self.cells[:4],
+            *(self.reference, spread, annealer.phase),
+            *(self.rows, np.zeros(n_rows, dtype=np.int64), self.row_weight),
+            *(self.buffer, run.buffer_weight),
+            *(np.array(annealer.pace(annealer.level_length), dtype=float), self.progress),
+        )
         own = OwnCells(*found)
         self._groups = (own, *others)  # the table has their addresses: they must live as long
         self.table = np.concatenate([slots(group) for group in self._groups])
-        self.pace = annealer.pace(annealer.level_length)
 
     def holds(self, run: Run, n_rows: int) -> bool:
         """Whether the table may be used again, with as many rows."""
@@ -143,46 +153,65 @@ class Prepared:
         return (
             self.reference is annealer.reference
             and self.cells is annealer.codebook.arrays
+            and self.buffer is run.buffer
             and len(self.row_weight) == n_rows
         )
 
-    def learn(self, run: Run, sample: Any) -> Any:
+    def begin(self, run: Run) -> None:
+        """Before the kernel is called: have `progress` say where the run stands."""
+        annealer: Any = run.annealer
+        progress = self._progress
+        progress[0], progress[1], progress[2] = run.n_seen, annealer.n, annealer.distortion
+        progress[3], progress[4] = annealer.codebook.n_cells, 0.0
+
+    def end(self, run: Run, has_ended: bool) -> None:
+        """After it: have the run follow, and end a temperature if it is time."""
+        annealer: Any = run.annealer
+        seen, n, annealer.distortion, _, used = self._progress
+        run.n_seen, annealer.n = int(seen), int(n)
+        annealer.n_samples_seen += int(used)
+        if has_ended:
+            run.start_clock()
+            last = 1 + (int(used) - 1) % len(self.row_weight)  # of the last sample's rows
+            left = None if self.targets is None else self.targets[last:]
+            run.end_level(self.rows[last:], self.row_weight[last:], left)
+            run.stop_clock()
+
+    def learn(self, run: Run, sample: Any) -> bool:
         """Learn from a sample (1, n_features) that has been given room; as `learn_one` returns."""
         annealer: Any = run.annealer
-        book = annealer.codebook
-        state = run.buffer, run.buffer_weight, run.n_seen, *self.pace
-        end = annealer.n, annealer.distortion, book.n_cells
-        return learn_one(self.table, book.divergence.kind, sample, *state, *end)
+        return bool(learn_one(self.table, annealer.codebook.divergence.kind, sample))
 
 
-def make_room(run: Run, sample: Array) -> int:
-    """Rows with which the next sample (1, n_features) is learned; the buffer has room for it, if any."""
-    assert run.annealer is not None
-    if run.annealer.done or not run.rehearses:
-        return 1
-    if len(run.buffer) < REHEARSED:  # what is at the front makes space
-        run.buffer = np.concatenate([sample, run.buffer])
+def is_growing(run: Run) -> bool:
+    """Whether the samples that a run presents again are still getting more."""
+    annealer: Any = run.annealer
+    return not annealer.done and len(run.buffer) < REHEARSED and run.rehearses
+
+
+def make_room(run: Run, samples: Array) -> int:
+    """Rows with which the next of samples (n, n_features) is learned; the buffer has room for it."""
+    if is_growing(run):  # what is at the front makes space
+        run.buffer = np.concatenate([samples[:1], run.buffer])
         run.buffer_weight = np.concatenate([ONE, run.buffer_weight])
-    return 1 + REHEARSALS
+    annealer: Any = run.annealer
+    return 1 if annealer.done or not run.rehearses else 1 + REHEARSALS
 
 
-def observe_one(run: Run, sample: Any, prepare: type[Any] = Prepared) -> bool:
+def observe_one(run: Run, sample: Any, prepare: type[Any] = Prepared) -> int:
     """As `Run.observe` of a single sample (1, n_features) of weight one, once the run has warmed up.
 
-    Returns whether it was learned from.
+    Returns from how many samples it was learned, one or none.
     """
     annealer: Any = run.annealer
     if type(annealer) is not prepare.annealer_type or annealer.is_measuring:
-        return False
-    run.start_clock()
+        return 0
+    begun = perf_counter()
     n_rows, ready = make_room(run, sample), run.prepared
     if ready is None or not ready.holds(run, n_rows):
         ready = run.prepared = prepare(run, n_rows)
-    used, annealer.n, annealer.distortion, has_ended = ready.learn(run, sample)
-    run.n_seen += 1
-    annealer.n_samples_seen += used
-    if has_ended:
-        left = None if ready.targets is None else ready.targets[used:]
-        run.end_level(ready.rows[used:], ready.row_weight[used:], left)
-    run.stop_clock()
-    return True
+    ready.begin(run)
+    has_ended = ready.learn(run, sample)
+    run.seconds += perf_counter() - begun
+    ready.end(run, has_ended)
+    return 1

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from oda_rl._types import Array
 from oda_rl._validation import check_scale
@@ -15,7 +14,10 @@ from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, are_plain
+from oda_rl.estimators.targets import Data
+
+# In the place of that of a single sample
+NO_TARGET = np.zeros(1, dtype=np.int64)
 
 
 class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator):
@@ -56,22 +58,8 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self._count()
         self._tell_later()
 
-    def _learn_one(self, X: ArrayLike, y: Any) -> bool:
-        run = self.__dict__.get("_run")
-        if (
-            run is None
-            or self.verbose
-            or not are_plain(self, run.settings.divergence, X)
-            or self._settings(begin=False) is not run.settings
-        ):
-            return False
-        sample = np.asarray(X)
-        if not self._watched_one(sample, 0, observe_one, run, self._scaled(sample)):
-            return False
-        self._count()
-        if "codevectors_" in self.__dict__:
-            self._tell_later()
-        return True
+    def _observe_one(self, run: Run, X: Array, y: Any) -> bool:
+        return self._watched_few(X, NO_TARGET, observe_one, run, self._scaled(X)) > 0
 
     def _judge(self) -> PartitionJudge | None:
         return PartitionJudge(self.codevectors_) if self._run.path else None  # nobody changes them

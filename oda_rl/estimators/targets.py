@@ -66,14 +66,18 @@ class Latest:
             own[self.held : stop] = new
         self.held = stop
 
-    def add_one(self, sample: Array, target: int, weight: float) -> None:
-        """Take a single sample (1, n_features) in, and a class: as `add`, without slices."""
-        data, held = self._data, self.held
-        if data is None or held == len(data.weight):
-            self.add(Data(sample, np.array([target]), np.array([weight])))
+    def add_few(self, samples: Array, targets: NDArray[Any]) -> None:
+        """Take a few samples of weight one in: as `add`, in less time."""
+        data, stop = self._data, self.held + len(samples)
+        if data is None or stop > len(data.weight):
+            self.add(Data(samples, targets, np.ones(len(samples))))
             return
-        data.samples[held], data.targets[held], data.weight[held] = sample, target, weight
-        self.held = held + 1
+        place: Any = slice(self.held, stop)
+        own: Any = targets
+        if stop == self.held + 1:  # quicker
+            place, own = self.held, targets[0]
+        data.samples[place], data.targets[place], data.weight[place] = samples, own, 1.0
+        self.held = stop
 
     def last(self, n: int) -> Any:
         """Copies of the last n samples, or of all if there are fewer; None if there never was one."""

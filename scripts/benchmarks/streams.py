@@ -3,7 +3,8 @@
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
+from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -11,13 +12,14 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.stream_changes import run_changes
+from benchmarks.stream_sets import BEFORE, FILES, made_streams, own_streams
 from common.arguments import Count, Positive
 from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.streaming import Stream
 
-# Samples before and after the concept of a stream changes, and how many of the last are a column.
-BEFORE, LAST = 5000, 2000
+# So many of the last samples are a column.
+LAST = 2000
 # Parts of a stream of which the quickest counts where samples are timed one by one.
 BLOCKS = 10
 
@@ -30,15 +32,20 @@ class Streams:
     """
 
     datasets: tuple[str, ...] = ()
-    """Some of the streams; all by default."""
+    """Some of the streams; by default all of river's, or all of the folder if one is given."""
     models: tuple[str, ...] = ()
     """Some of the learners; all by default."""
     samples: Count = 10_000
     """Samples of a stream, at most."""
+    data_dir: Path | None = None
+    """Folder with more streams, of which those that are there are added: elec*, weather*, covtype*,
+    moving_squares* and sea_stream* (the CSV files in the source archive of scikit-multiflow 0.4.1, on
+    PyPI), and magic*, the gamma telescope (KEEL's or UCI's, which is shuffled). Commas between the
+    columns, with a header or not; the last column is the class."""
     seed: int = 0
     """Of the learners and of the streams that are made."""
     only_single: bool = False
-    """Only what one sample costs as an array; needs no river."""
+    """Only what one sample costs by itself; needs no river."""
     only_change: bool = False
     """Only what forgetting costs where nothing changes, and how soon changes are followed."""
     n_seeds: Positive = 10
@@ -67,37 +74,6 @@ class LastClass:
     def learn_one(self, x: dict[str, Any], y: Any) -> None:
         """Remember it."""
         self._class = y
-
-
-def streams(seed: int) -> dict[str, Callable[[], Iterator[tuple[dict[str, Any], Any]]]]:
-    """The streams by name; concepts of some change after BEFORE samples."""
-    from river import datasets
-    from river.datasets import synth
-
-    def changing(make: Callable[[int], Any], concepts: tuple[int, ...]) -> Any:
-        return lambda: chain.from_iterable(islice(iter(make(c)), BEFORE) for c in concepts)
-
-    def swapped() -> Iterator[tuple[dict[str, Any], Any]]:
-        for i, (x, y) in enumerate(synth.SEA(seed=seed)):
-            yield x, (not y if i >= BEFORE else y)
-
-    rbf = {"n_classes": 4, "n_features": 8, "n_centroids": 40}
-    moving = {"change_speed": 0.0005, "n_drift_centroids": 40}
-    return {
-        "Bananas": lambda: iter(datasets.Bananas()),
-        "Phishing": lambda: iter(datasets.Phishing()),
-        "ImageSegments": lambda: iter(datasets.ImageSegments()),
-        "SEA": changing(lambda c: synth.SEA(variant=c, seed=seed), (0, 3)),
-        "Agrawal": changing(lambda c: synth.Agrawal(classification_function=c, seed=seed), (0, 4)),
-        "RandomRBFDrift": lambda: iter(
-            synth.RandomRBFDrift(seed_model=seed, seed_sample=seed, **rbf, **moving)
-        ),
-        "Hyperplane": lambda: iter(
-            synth.Hyperplane(seed=seed, n_features=10, n_drift_features=5, mag_change=0.002)
-        ),
-        "LED": lambda: iter(synth.LED(seed=seed, noise_percentage=0.1)),
-        "labels swapped": swapped,
-    }
 
 
 def learners(seed: int) -> dict[str, Callable[[], Any]]:
@@ -133,21 +109,21 @@ def measure(model: Any, stream: Iterator[tuple[dict[str, Any], Any]], n: int) ->
     return Result(float(np.mean(right)), float(np.mean(right[-LAST:])), spent, len(pickle.dumps(model)))
 
 
-def microseconds(model: Any, rows: list[Any], targets: list[Any], predicted: bool) -> float:
+def microseconds(predict: Any, learn: Any, samples: list[Any], predicted: bool) -> float:
     """CPU time of a sample learned by itself, the least of blocks; `predicted` just before, or not."""
-    size, spent = len(rows) // BLOCKS, []
+    size, spent = len(samples) // BLOCKS, []
     for start in range(0, size * BLOCKS, size):
         begun = process_time()
-        for row, target in zip(rows[start : start + size], targets[start:], strict=False):
+        for row, *target in samples[start : start + size]:
             if predicted:
-                model.predict(row)
-            model.partial_fit(row, *target)
+                predict(row)
+            learn(row, *target)
         spent.append(1e6 * (process_time() - begun) / size)
     return min(spent)
 
 
 def show_single(console: Console, seed: int) -> None:
-    """What a sample of eight features costs as an array, after `BEFORE` others."""
+    """What a sample of eight features costs, after `BEFORE` others."""
     rng = np.random.default_rng(seed)
     samples = rng.normal(size=(2 * BEFORE, 8))
     classes = (samples[:, :4].sum(axis=1) > 0.0).astype(np.int64)
@@ -159,16 +135,27 @@ def show_single(console: Console, seed: int) -> None:
         "ODAPartition": (ODAPartition(random_state=seed), ()),
     }
     shown = []
+
+    def add(name: str, cells: Any, predict: Any, learn: Any, rest: list[Any]) -> None:
+        half = len(rest) // 2
+        alone = microseconds(predict, learn, rest[:half], predicted=False)
+        both = microseconds(predict, learn, rest[half:], predicted=True)
+        shown.append([name, f"{cells()}", f"{alone:.1f}", f"{both:.1f}"])
+
     for name, (model, targets) in kinds.items():
-        model.partial_fit(samples[:BEFORE], *(target[:BEFORE] for target in targets))
-        rows = [samples[i : i + 1] for i in range(BEFORE, 2 * BEFORE)]
-        own = [tuple(target[i : i + 1] for target in targets) for i in range(BEFORE, 2 * BEFORE)]
-        half = len(rows) // 2
-        alone = microseconds(model, rows[:half], own[:half], predicted=False)
-        both = microseconds(model, rows[half:], own[half:], predicted=True)
-        shown.append([name, f"{model.n_codevectors_}", f"{alone:.1f}", f"{both:.1f}"])
-    title = f"Microseconds of CPU for one sample of 8 features as an array, after {BEFORE:,} others"
-    show_table(console, title, ("", "cells", "partial_fit", "predict and partial_fit"), shown)
+        parts = samples, *targets
+        model.partial_fit(*(part[:BEFORE] for part in parts))
+        rest = [tuple(part[i : i + 1] for part in parts) for i in range(BEFORE, 2 * BEFORE)]
+        add(name, lambda own=model: own.n_codevectors_, model.predict, model.partial_fit, rest)
+    stream = Stream(ODAClassifier(random_state=seed))
+    named = [dict(zip("abcdefgh", row, strict=True)) for row in samples.tolist()]
+    pairs = list(zip(named, classes.tolist(), strict=True))
+    for x, y in pairs[:BEFORE]:
+        stream.learn_one(x, y)
+    own = stream.predict_one, stream.learn_one, pairs[BEFORE:]
+    add("Stream(ODAClassifier())", lambda: stream.estimator.n_codevectors_, *own)
+    title = f"Microseconds of CPU for one sample of 8 features (array or dict) after {BEFORE:,} others"
+    show_table(console, title, ("", "cells", "learned", "predicted and learned"), shown)
 
 
 def run_streams(args: Streams, console: Console) -> int:
@@ -177,20 +164,25 @@ def run_streams(args: Streams, console: Console) -> int:
         show_single(console, args.seed)
         return 0
     try:
-        every, models = streams(args.seed), learners(args.seed)
+        made, models = made_streams(args.seed), learners(args.seed)
     except ImportError:
         console.print('river is not installed: pip install "oda_rl[streams]"', markup=False)
         return 1
     if args.only_change:
         run_changes(console, range(args.seed, args.seed + args.n_seeds))
         return 0
+    own = own_streams(args.data_dir, args.seed)
+    every, names = made | own, args.datasets or tuple(own) or tuple(made)
     unknown = [n for n in args.datasets if n not in every] + [n for n in args.models if n not in models]
     if unknown:
-        console.print(f"Not known: {unknown}. Streams: {list(every)}; learners: {list(models)}.")
+        console.print(
+            f"Not at hand: {unknown}. Streams: {list(every)}, with their files in --data-dir "
+            f"{list(FILES)}; learners: {list(models)}."
+        )
         return 2
     chosen = args.models or tuple(models)
     shown: dict[str, list[list[str]]] = {"accuracy": [], "last": [], "microseconds": [], "size": []}
-    for name in args.datasets or tuple(every):
+    for name in names:
         found = [measure(models[model](), every[name](), args.samples) for model in chosen]
         shown["accuracy"].append([name, *(f"{r.accuracy:.3f}" for r in found)])
         shown["last"].append([name, *(f"{r.last:.3f}" for r in found)])

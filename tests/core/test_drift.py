@@ -147,7 +147,7 @@ def test_what_is_prepared_for_one_sample_follows_new_classes_and_limits():
         whole.partial_fit(X[rows], y[rows])
         for i in rows:
             single.partial_fit(X[i : i + 1], y[i : i + 1])
-    assert len(single._session.prepared) == 3
+    assert len(single._session.prepared.tables) == 3
     np.testing.assert_allclose(whole.codevectors_, single.codevectors_, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(whole.predict_proba(X), single.predict_proba(X), atol=1e-6)
 

@@ -26,7 +26,7 @@ def test_a_regressor_learns_one_by_one_as_it_does_from_arrays():
     X = np.array([[x["a"], x["b"]] for x, _ in samples()])
     y = np.array([y for _, y in samples()])
     model = ODARegressor(8, random_state=0).partial_fit(X, y)
-    assert 390 < patient._n_learned < 400  # some wait, until somebody wants the estimator
+    assert patient._n_learned == 384  # some wait, until somebody wants the estimator
     assert patient.estimator.n_samples_seen_ == 400
     for (x, _), expected in zip(samples(), model.predict(X), strict=True):
         assert stream.predict_one(x) == patient.predict_one(x) == expected
@@ -76,6 +76,16 @@ def test_several_outputs_are_dictionaries():
     found = stream.predict_one({"a": 1.0, "b": 0.0})
     assert found["sum"] == pytest.approx(3.0, abs=0.1)
     assert found["minus"] == pytest.approx(-3.0, abs=0.1)
+
+
+def test_a_prediction_knows_all_samples_before_it():
+    waiting, single = (Stream(ODAClassifier(n_warmup=20, random_state=0), block=b) for b in (16, 1))
+    for i, (x, y) in enumerate(samples()):
+        if i % 7 == 0:
+            assert waiting.predict_proba_one(x) == pytest.approx(single.predict_proba_one(x))
+            assert waiting._n_learned == single._n_learned == i
+        for stream in (waiting, single):
+            stream.learn_one(x, y > 0)
 
 
 def test_a_clusterer_gives_cells():

@@ -210,6 +210,24 @@ def test_streams(run):
     assert ours > last + 0.05
 
 
+def test_streams_of_files(module, run, tmp_path):
+    own = module("benchmarks.stream_sets")
+    (tmp_path / "elec.csv").write_text("a,b,target\n" + "1.0,0.0,1\n0.0,1.0,0\n" * 200)
+    (tmp_path / "magic.dat").write_text("1.5,2.0, g\n0.5,3.0, h\n" * 20)
+    streams = own.own_streams(tmp_path, 0)
+    assert list(streams) == ["electricity", "gamma telescope"]
+    assert next(streams["electricity"]()) == ({"a": 1.0, "b": 0.0}, "1")
+    gamma = list(streams["gamma telescope"]())
+    assert len(gamma) == 40
+    assert {(x["feature 0"], y) for x, y in gamma} == {(1.5, "g"), (0.5, "h")}
+    assert [y for _, y in gamma] != ["g", "h"] * 20  # shuffled
+    pytest.importorskip("river", reason="river is not installed")
+    options = ["--data-dir", tmp_path, "--datasets", "electricity", "weather", "--models", "ODA"]
+    code, output = run("benchmark", "streams", *options)
+    assert code == 2
+    assert "Not at hand: ['weather']" in output
+
+
 def test_changes_of_streams(module, monkeypatch):
     pytest.importorskip("river", reason="river is not installed")
     changes = module("benchmarks.stream_changes")

@@ -80,9 +80,9 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         if classes is None and sample_weight is None:
             done = self._learn_few(X, y)
             if done > 0:
-                X, y = np.asarray(X)[done:], np.asarray(y)[done:]
-                if len(y) == 0:
+                if done == len(y):  # type: ignore[arg-type]
                     return self
+                X, y = np.asarray(X)[done:], np.asarray(y)[done:]
         first = "n_samples_seen_" not in self.__dict__
         settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)

@@ -1,12 +1,13 @@
-"""One sample at a time, in a single call of compiled code."""
+"""A few samples at a time, in a single call of compiled code."""
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oda_rl._types import Array
-from oda_rl.estimators.classification.one_sample_kernel import Decided, Measured, learn_one
-from oda_rl.estimators.one_sample import Prepared, make_room
+from oda_rl._types import Array, Labels
+from oda_rl.estimators.classification.one_sample_kernel import Decided, Measured, learn_in_order
+from oda_rl.estimators.one_sample import Prepared, is_growing, make_room
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.targets import are_plain
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PreparedClass(Prepared):
-    """The arrays that a sample of a class changes, as a table for `learn_one`."""
+    """The arrays that a sample of a class changes, as a table for `learn_in_order`."""
 
     def __init__(self, session: "ClassSession", run: Run, n_rows: int) -> None:
         book, self.live = session.live_book()
@@ -44,16 +45,65 @@ class PreparedClass(Prepared):
         )
 
 
+class PreparedClasses:
+    """What samples of the classes change, by their numbers, and the tables of all of them."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Prepare all anew."""
+        self._classes: dict[int, PreparedClass] = {}
+        self.tables = np.empty((0, 0), dtype=np.int64)
+
+    def of(self, session: "ClassSession", number: int, n_rows: int) -> PreparedClass:
+        """That of a class, with so many rows; its table is one of `tables`."""
+        run, ready = session.runs[number], self._classes.get(number)
+        if ready is None or not ready.serves(session, run, n_rows):
+            ready = self._classes[number] = PreparedClass(session, run, n_rows)
+            if len(self.tables) != len(session.runs):
+                self.tables = np.zeros((len(session.runs), len(ready.table)), dtype=np.int64)
+            self.tables[number] = ready.table
+        return ready
+
+
 def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
-    """Have an estimator learn, one by one, from a few samples that need no more checks.
+    """Have an estimator learn from a few samples that need no more checks.
 
     `X` is to be plain and (n_samples, n_features), `y` an array with classes of the known ones and of
     their kind, and parameters as they were. Returns from how many, the first, it has learned.
     """
+    numbers = _plain_numbers(estimator, X, y)
+    if numbers is None:
+        return 0
+    done, n, left = 0, len(numbers), len(numbers)
+    while done < n:
+        if n > 1:
+            left = n - done if estimator.forgetting is None else min(n - done, estimator._watch.left)
+        own = (X, numbers) if left == n else (X[done : done + left], numbers[done : done + left])
+        # its session is another if it has begun anew
+        used = estimator._watched_few(*own, observe_few, estimator._session, *own)
+        if used == 0:
+            break
+        done += used
+    if done == 0:
+        return 0
+    told, session = estimator.__dict__, estimator._session
+    estimator.n_samples_seen_ = session.n_seen
+    if session.fixed is None:
+        estimator._count()
+    book = told.get("_book")  # which changes in place
+    if "codevectors_" in told or (book is not None and book is not session.fixed):
+        estimator._tell_later()
+    return done
+
+
+def _plain_numbers(estimator: "ODAClassifier", X: Any, y: Any) -> Labels | None:
+    """Numbers of the classes of samples that need no more checks; None if they do."""
     told = estimator.__dict__
     session = told.get("_session")
     if session is None or estimator.verbose or estimator.class_weight is not None:
-        return 0
+        return None
     classes = estimator.classes_
     if (
         type(y) is not np.ndarray
@@ -64,88 +114,58 @@ def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
         or not are_plain(estimator, session.divergence, X, len(y))
         or estimator._settings(begin=False) is not session.settings
     ):
-        return 0
+        return None
     if told.get("_numbered") is not classes:
         estimator._numbered = classes
         estimator._number_of = {c: i for i, c in enumerate(classes.tolist())}
     numbers = [estimator._number_of.get(c) for c in y.tolist()]
-    if None in numbers:
+    return None if None in numbers else np.array(numbers)
+
+
+def observe_few(session: "ClassSession", samples: Array, numbers: Labels) -> int:
+    """Learn from the first of samples (n, n_features) of classes with these numbers; returns how many.
+
+    Of classes that have warmed up, where only densities are learned and features are not scaled anew.
+    The codebook of all classes is brought up to date in place.
+    """
+    known, begun = numbers.tolist(), perf_counter()
+    n = _count_plain(session, known)
+    if n == 0:
         return 0
-    done, row = 0, X
-    for number in numbers:
-        if len(numbers) > 1:
-            row = X[done : done + 1]
-        session = estimator._session  # another, if it has begun anew
-        if not estimator._watched_one(row, number, observe_one, session, row, number):
-            break
-        done += 1
-    if done == 0:
-        return 0
-    session = estimator._session
-    estimator.n_samples_seen_ = session.n_seen
-    if session.fixed is None:
-        estimator._count()
-    book = told.get("_book")  # which changes in place
-    if "codevectors_" in told or (book is not None and book is not session.fixed):
-        estimator._tell_later()
+    if n < len(known):
+        samples, numbers, known = samples[:n], numbers[:n], known[:n]
+    prepared, choice, ready = session.prepared, session.choice, []
+    for c in known if n == 1 else set(known):
+        run = session.runs[c]
+        own = prepared.of(session, c, make_room(run, samples))
+        own.begin(run)
+        ready.append((c, run, own))
+    state = prepared.tables, session.divergence.kind, samples, numbers, choice.own, choice.factor
+    done, has_ended, session.shared_width = learn_in_order(*state)
+    session.n_seen += done
+    session.n_measured += done
+    part = (perf_counter() - begun) / done
+    for c, run, own in ready:
+        run.seconds += part if n == 1 else part * known[:done].count(c)
+        own.end(run, has_ended and c == known[done - 1])
+    if has_ended:
+        session.fixed = None
     return done
 
 
-def _is_plain(session: "ClassSession", run: Run) -> bool:
-    """Whether one more sample of a run's class changes nothing but densities."""
-    return (
-        run.annealer is not None
-        and not run.annealer.is_measuring
-        and session.settings.mode == "conditional"
-        and session.settings.fine_tune is None
-        and session.local is None
-        and session.n_measured + 1 < session.rescale_at
-    )
+def _count_plain(session: "ClassSession", numbers: list[int]) -> int:
+    """The first samples, of classes with these numbers, of which each changes nothing but densities.
 
-
-def observe_one(session: "ClassSession", sample: Array, number: int) -> bool:
-    """Learn from one sample (1, n_features) of a class with this number.
-
-    Returns whether it was, which is so once its class has warmed up, where only densities are learned
-    and features are not scaled anew. The codebook of all classes is brought up to date in place.
+    A class that still gathers samples to present again takes one at a time.
     """
-    run = session.runs[number]
-    annealer = run.annealer
-    if annealer is None or not _is_plain(session, run):
-        return False
-    run.start_clock()
-    _learn(session, run, sample, number)
-    session.n_seen += 1
-    session.n_measured += 1
-    run.stop_clock()
-    return True
-
-
-def _learn(session: "ClassSession", run: Run, sample: Array, number: int) -> None:
-    """Learn one sample; end a temperature if it is time."""
-    n_rows, ready = make_room(run, sample), session.prepared.get(number)
-    if ready is None or not ready.serves(session, run, n_rows):
-        ready = session.prepared[number] = PreparedClass(session, run, n_rows)
-    annealer, choice = run.annealer, session.choice
-    assert annealer is not None
-    codebook = annealer.codebook
-    used, annealer.n, annealer.distortion, has_ended, session.shared_width = learn_one(
-        ready.table,
-        codebook.divergence.kind,
-        sample,
-        number,
-        run.buffer,
-        run.buffer_weight,
-        run.n_seen,
-        *ready.pace,
-        annealer.n,
-        annealer.distortion,
-        codebook.n_cells,
-        choice.own,
-        choice.factor,
-    )
-    run.n_seen += 1
-    annealer.n_samples_seen += used
-    if has_ended:
-        run.end_level(ready.rows[used:], ready.row_weight[used:])
-        session.fixed = None
+    settings = session.settings
+    if settings.mode != "conditional" or settings.fine_tune is not None or session.local is not None:
+        return 0
+    n, left = len(numbers), session.rescale_at - 1 - session.n_measured
+    for i, c in enumerate(numbers):
+        run = session.runs[c]
+        if i == left or run.annealer is None or run.annealer.is_measuring:
+            return i
+        if n > 1 and is_growing(run):
+            return max(i, 1)
+    return n

@@ -12,6 +12,7 @@ from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
 from oda_rl.estimators.classification.judging import WIDTHS
 from oda_rl.estimators.classification.local_logits import LocalLogits
+from oda_rl.estimators.classification.one_sample import PreparedClasses
 from oda_rl.estimators.classification.session_book import LiveCells, book_of_session, move
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
@@ -38,7 +39,7 @@ class ClassSession:
         self.choice = Choice(factor=1.0 if settings.shared else WIDTHS[0][1])
         self.n_tried, self.trial_losses = 0, np.zeros(len(WIDTHS))
         self.live: LiveCells | None = None  # behind `fixed`, unless a fit or a file has made that
-        self.prepared: dict[int, Any] = {}  # tables of addresses, by number of class
+        self.prepared = PreparedClasses()  # tables of addresses
         self.shared_width = 1.0
         self.following = Following()
         self.n_seen = 0
@@ -289,7 +290,7 @@ class ClassSession:
     def __getstate__(self) -> dict[str, Any]:
         # The book of live cells has views of them, which copies have not: both are made anew.
         fixed = None if self.live is not None else self.fixed
-        return vars(self) | {"live": None, "fixed": fixed, "prepared": {}}
+        return vars(self) | {"live": None, "fixed": fixed, "prepared": PreparedClasses()}
 
     # -- storing ---------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from oda_rl.estimators.regression.predictor import Predictor, predictor_schema
 from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, are_plain, check_data
+from oda_rl.estimators.targets import Data, check_data
 
 Array = NDArray[np.float64]
 # What a model file has in place of a local model of the user's own.
@@ -226,25 +226,15 @@ class ODARegressor(Forgetful, CodebookRegressor):
             self._run.resume(settings)
         return self._run, np.column_stack([data.samples, outputs]), data.weight
 
-    def _learn_one(self, X: ArrayLike, y: Any) -> bool:
-        run = self.__dict__.get("_run")
-        if (
-            run is None
-            or self.verbose
-            or not are_plain(self, run.settings.divergence, X)
-            or self._settings(begin=False)[0] is not run.settings
-        ):
+    def _annealing(self) -> Settings:
+        return self._settings(begin=False)[0]
+
+    def _observe_one(self, run: RegressionRun, X: Array, y: Any) -> bool:
+        row = row_of(run, self._flat, X, y)
+        if row is None:
             return False
-        sample = np.asarray(X)
-        row = row_of(run, self._flat, sample, y)
-        if row is None or not self._watched_one(
-            sample, row[0, run.n_inputs :], observe_one, run, row, PreparedOutputs
-        ):
-            return False
-        self._count()
-        if "codevectors_" in self.__dict__:
-            self._tell_later()
-        return True
+        outputs = row[:, run.n_inputs :]
+        return self._watched_few(X, outputs, observe_one, run, row, PreparedOutputs) > 0
 
     def _learn(self, data: Data) -> None:
         self._run.observe(np.hstack([data.samples, data.targets]), data.weight)

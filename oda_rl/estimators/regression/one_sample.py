@@ -12,11 +12,10 @@ from oda_rl._structs import Float1, Float2, make_opener
 from oda_rl._types import Array
 from oda_rl._validation import LARGEST
 from oda_rl.codebook.annealer import Annealer
-from oda_rl.codebook.learning import Pace, anneal
 from oda_rl.codebook.model_learning import Models
-from oda_rl.estimators.one_sample import OTHERS, Prepared, open_cells, rehearse
+from oda_rl.estimators.one_sample import OTHERS, Prepared, gather_rows, learn_rows, open_cells
 from oda_rl.estimators.regression.local_models import ModelAnnealer
-from oda_rl.estimators.session import REHEARSALS, Run
+from oda_rl.estimators.session import Run
 
 
 class OwnModels(NamedTuple):
@@ -43,40 +42,19 @@ open_models = make_opener(OwnModels, OTHERS)
 
 
 @kernel
-def learn_one_output(
-    table,
-    kind,
-    sample,
-    buffer,
-    buffer_weight,
-    n_seen,
-    temperature,
-    a,
-    b,
-    begin,
-    check_every,
-    tolerance,
-    max_steps,
-    most,
-    n,
-    distortion,
-    n_cells,
-    softness,
-):
+def learn_one_output(table, kind, sample, softness):
     """Learn from one sample (1, n_inputs + n_outputs): as `one_sample.learn_one`, with local models.
 
-    The `table` holds `OwnCells` and `OwnModels`; the sample and the `buffer` are in the data's units.
+    The `table` holds `OwnCells` and `OwnModels`; the sample and the buffer are in the data's units.
     """
     cells, own = open_cells(table), open_models(table)
-    rows, row_weight, d = cells.rows, cells.row_weight, len(own.unscale)
+    rows, d = cells.rows, len(own.unscale)
     for j in range(rows.shape[1]):
         rows[0, j] = sample[0, j]
         if j >= d:
             own.low[j] = min(own.low[j], sample[0, j])
             own.high[j] = max(own.high[j], sample[0, j])
-    row_weight[0] = 1.0
-    if len(rows) > 1:
-        rehearse(buffer, buffer_weight, REHEARSALS * n_seen, rows, row_weight)
+    gather_rows(cells)
     for t in range(len(rows)):
         for j in range(rows.shape[1]):
             x = rows[t, j] if j >= d else min(max(rows[t, j], own.low[j]), own.high[j])
@@ -84,32 +62,19 @@ def learn_one_output(
             rows[t, j] = standard * own.metric[j]
             if j >= d:
                 own.targets[t, j - d] = standard
-    return anneal(
-        rows,
-        np.zeros(len(rows), dtype=np.int64),
-        row_weight,
-        kind,
-        Pace(temperature, a, b, begin, check_every, tolerance, max_steps, most),
-        n,
-        distortion,
-        n_cells,
-        cells,
-        cells.reference,
-        cells.spread,
-        Models(
-            own.targets,
-            d,
-            own.unscale,
-            own.theta,
-            own.gain,
-            own.seen,
-            own.noise,
-            softness,
-            own.figures,
-            False,
-        ),
-        cells.phase,
+    models = Models(
+        own.targets,
+        d,
+        own.unscale,
+        own.theta,
+        own.gain,
+        own.seen,
+        own.noise,
+        softness,
+        own.figures,
+        False,
     )
+    return learn_rows(cells, kind, models)
 
 
 class PreparedOutputs(Prepared):
@@ -128,13 +93,11 @@ class PreparedOutputs(Prepared):
         )
         super().__init__(run, n_rows, models)
 
-    def learn(self, run: Run, sample: Array) -> Any:
+    def learn(self, run: Run, sample: Array) -> bool:
         """As of the base, with the outputs beside the inputs."""
         annealer: Any = run.annealer
-        book = annealer.codebook
-        state = run.buffer, run.buffer_weight, run.n_seen, *self.pace
-        end = annealer.n, annealer.distortion, book.n_cells, float(annealer.softness)
-        return learn_one_output(self.table, book.divergence.kind, sample, *state, *end)
+        kind, softness = annealer.codebook.divergence.kind, float(annealer.softness)
+        return bool(learn_one_output(self.table, kind, sample, softness))
 
 
 def row_of(run: Any, flat: bool, X: Array, y: Any) -> Array | None:
