@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from oda_rl.agents.hyperparameters import Config, documented, setting, with_default
@@ -19,7 +20,16 @@ class _AnnealedConfig(Config):
         ["optimism", "growth_steps", "growth_fraction", "growth_cells", "growth_hold"]
     )
 
-    gamma: float = setting(0.99, "Discount factor.", "[0, 1)", group="What is maximised")
+    earlier = MappingProxyType({"gamma_halving": math.inf})
+
+    gamma: float = setting(0.99, "Discount factor, at first.", "[0, 1)", group="What is maximised")
+    gamma_halving: float | None = setting(
+        None,
+        "1 - gamma falls as 1 / (1 + steps / this), to 0.001; with an actor, steps in which its critic "
+        "explains returns well. By default inf, which keeps it, but 50,000 where an actor's actions are "
+        "continuous, and in a table of `TwoTimescaleQ`.",
+        "(0, inf]",
+    )
     criterion: Literal["discounted", "average"] = setting(
         "discounted",
         "Maximise the discounted sum of rewards, or, for tasks that never end, their average over time.",
@@ -162,6 +172,11 @@ class _AnnealedConfig(Config):
     def find_trace_decay(self, table: bool) -> float:
         """Lambda, if states are numbered or not."""
         return self.trace_decay
+
+    def find_gamma_halving(self, table: bool, continuous: bool) -> float:
+        """Steps after which 1 - gamma is half, if states are numbered or not, and actions points."""
+        usual = GAMMA_HALVING if (continuous if self.has_critic else table) else math.inf
+        return usual if self.gamma_halving is None else self.gamma_halving
 
     def count_near_branches(self, joint: bool) -> int:
         """The branches that an observation is compared with on a tree."""
@@ -330,5 +345,6 @@ JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300, samples=30)
 TREE_CELLS, TREE_SAMPLES = 1000, 10
 # Cells for several actions lie above one another in a branch: more branches have as many observations.
 NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 4
+GAMMA_HALVING = 50_000.0
 # The preferences of a distribution over an interval move it further than those of numbered actions.
 ACTOR_RATE, CONTINUOUS_ACTOR_RATE = 1.0, 0.5

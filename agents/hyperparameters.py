@@ -10,7 +10,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -75,10 +75,13 @@ class Config:
     fixed, fixed_by_learning : frozenset of str
         The fields that cannot be changed of a model that has been made, and those that cannot once
         values are learned.
+    earlier : dict
+        The fields that files of before do not have, with the values by which those models learned.
     """
 
     fixed: ClassVar[frozenset[str]] = frozenset()
     fixed_by_learning: ClassVar[frozenset[str]] = frozenset()
+    earlier: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         for one in fields(self):

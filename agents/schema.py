@@ -164,7 +164,8 @@ def _codecs(agent: Any, state: Any) -> tuple[ActionCodec, ObservationCodec]:
 
 def _hyperparameters(agent: Any, around: Any, sizes: Sizes) -> Schema:
     config = agent.config_class(**around["hyperparameters"])
-    return {one.name: anything for one in fields(config)}
+    optional = config.earlier
+    return {one.name + "?" * (one.name in optional): anything for one in fields(config)}
 
 
 def _learner(agent: Any, around: Any, sizes: Sizes) -> Schema:

@@ -313,7 +313,8 @@ class TwoTimescaleLearner(ActingLearner):
         before = self.codebook.codevectors
         counters = self.numbers.counters
         counters[:] = state["counters"]
-        self.numbers.figures[: names.N_FIGURES] = state["figures"]
+        self.numbers.figures[: names.N_FIGURES] = 0.0
+        self.numbers.figures[: len(state["figures"])] = state["figures"]
         fill_numbers(self.numbers, self.sizes, self.config, self.horizon)
         self.slow.set_state(state["slow"], counters[names.PHASE] == names.LEARNING)
         self._storage = None

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl._schema import Either, Rules, Schema, Sized, Sizes, expect
 from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes as ArraySizes
@@ -25,6 +25,9 @@ FIGURES = {
     names.MEAN_ERROR_WEIGHT: (0.0, 1.0),
     names.LARGEST_ERROR: SIZE,
     names.ACTOR_UNIT: SIZE,
+    names.MEAN_SQUARE: SIZE,
+    names.UNEXPLAINED: SIZE,
+    names.KNOWN_STEPS: (0.0, np.inf),
 }
 
 # What `SlowTimescale.get_state` gives, but for the planes; those; and what the traces owe.
@@ -108,6 +111,8 @@ class _Room(NamedTuple):
         never = (state["figures"][names.NEXT_SLOW] == np.inf) == (self.n_states > 0)
         expect(never, "figures", "have another time of an update", "that, or for a table no time")
         for figure, (low, high) in FIGURES.items():
+            if figure >= len(state["figures"]):
+                continue
             right = low <= state["figures"][figure] <= high
             expect(right, "figures", f"have {state['figures'][figure]} at {figure}", f"{low} to {high}")
         place, cells = self._cells(state)
@@ -172,14 +177,18 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         recent=f"int[E, {arrays.n_recent}] in [0, {max(1, n_states) * arrays.n_actions})",
         n_recent="count[E]",
         waiting="count[E]",
+        reach="float[E] in [0, inf)",
     )
+    memory["reach?"] = memory.pop("reach")  # files of before do not have it
     entries = shared_schema(scale_schema(config.warmup_steps, observations), memory)
     entries |= {
         "slow": room.slow,
         "ledger": _ledger,
         "memory": entries.pop("memory"),  # in their terms
         "counters": f"count[{names.N_COUNTERS}]",
-        "figures": f"float[{names.N_FIGURES}] in [-inf, inf]",
+        "figures": Either(
+            *(f"float[{n}] in [-inf, inf]" for n in (names.N_FIGURES, names.N_FIGURES_EARLIER))
+        ),
         "errors": "float[errors] in [0, inf)",
         "tally": f"count[{names.N_TALLY}]",
     }

@@ -53,7 +53,8 @@ FLATTENING = 14
 SIGN = 15
 AVERAGE_RATE = 16
 ACTOR_RATE = 17
-N_SETTINGS = 18
+GAMMA_HALVING = 18
+N_SETTINGS = 19
 
 # Counters, int64
 N_CELLS = 0
@@ -90,7 +91,14 @@ ACTOR_UNIT = 9
 # Four figures of `bounds.bound_reward`, of which the last is the second largest reward
 REWARDS = 10
 RECURRING_REWARD = REWARDS + 3
-N_FIGURES = 14
+# Three running means of a critic, and the steps in which returns were well explained (`rules.horizon`)
+MEAN_VALUE = 14
+MEAN_SQUARE = 15
+UNEXPLAINED = 16
+KNOWN_STEPS = 17
+N_FIGURES = 18
+# Files of before do not have those four.
+N_FIGURES_EARLIER = 14
 # Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
 # The tally, int64: searches made, comparisons with planes and distances to cells in all of these
@@ -197,7 +205,8 @@ class Memory(NamedTuple):
     `z` (n_location) is the observation, with the action if that is part of a location, and their
     products; the first `n_found` of `found` are the branches asked, `share` (n_places) the association
     probabilities of their cells for the action taken, `only` the place of the one active cell, or -1;
-    `norm` is the sum of squares of the features. `trace_scale` is a common factor of the traces.
+    `norm` is the sum of squares of the features, `reach` that of the discounts at which an error counts
+    for the steps of the episode so far. `trace_scale` is a common factor of the traces.
     `action` is the number of the action taken, or 0, `command` (n_command) what the environment takes
     for it, `held` the steps for which it is repeated, `exploratory` whether another one was better. With
     an actor, `direction` (n_actions) is the gradient of the log-probability with which the action was
@@ -214,6 +223,7 @@ class Memory(NamedTuple):
     share: Float2
     only: Int1
     norm: Float1
+    reach: Float1
     trace_scale: Float1
     action: Int1
     command: Float2

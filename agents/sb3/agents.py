@@ -1,5 +1,6 @@
 """The two-timescale agents: Q-learning, and an actor-critic."""
 
+import math
 from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium import spaces
@@ -19,6 +20,7 @@ AS_PRINTED: dict[str, Any] = {
     "local_model": "constant",
     "softness": 0.0,
     "trace_decay": 0.0,
+    "gamma_halving": math.inf,
     "flattening": 0.0,
     "growth_steps": 20_000,
     "growth_cells": 250,
@@ -140,8 +142,8 @@ class TwoTimescaleAC(CodebookAlgorithm):
     Observations are those of `TwoTimescaleQ`, a cell for each state where they are discrete; the scale
     of Boxes is learned from the bounds and from what a warm-up shows. Discrete, MultiDiscrete and
     MultiBinary actions are numbered. For a bounded Box of actions the actor learns the two parameters of
-    a Beta distribution for each coordinate, and values begin at the largest reward that ended an episode
-    while the codebook grew.
+    a Beta distribution for each coordinate, values begin at the largest reward that ended an episode
+    while the codebook grew, and the discount rises while the critic explains returns well.
 
     Attributes
     ----------

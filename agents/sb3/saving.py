@@ -101,7 +101,7 @@ class Saving(Readable):
             device=device,
             _init_setup_model=False,
             **{"seed": state["seed"], **options},
-            **state["hyperparameters"],
+            **{**cls.config_class.earlier, **state["hyperparameters"]},
         )
         with storage.restoring(path):
             restore_model(model, state)

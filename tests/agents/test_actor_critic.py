@@ -10,7 +10,7 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.beta_policy import shapes
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
-from oda_rl.agents.codebook_rl.rules import actor_critic
+from oda_rl.agents.codebook_rl.rules import actor_critic, horizon
 
 BOX = spaces.Box(np.float32([-1.0, 0.0]), np.float32([3.0, 0.5]))
 
@@ -57,6 +57,8 @@ class Twin:
         self.visits = self.book["visits"].sum(axis=0)
         self.rate = self.book["rate"][0].copy()
         self.mean = self.weight = self.largest = self.unit = self.sure = 0.0
+        self.known = self.reach = 0.0
+        self.told = np.zeros(3)  # of v, v^2, c delta^2
 
     def features(self, observation):
         """The shares p_i, and the features p_i and p_i (z - mu_i) / sqrt(T), of shape (m, K)."""
@@ -76,7 +78,15 @@ class Twin:
     def learn(self, x, reward, y, terminated, direction):
         share, phi = self.features(x)
         after = 0.0 if terminated else (self.v * self.features(y)[1]).sum()
-        error = reward + self.config.gamma * after - (self.v * phi).sum()
+        value = (self.v * phi).sum()
+        gamma = 1 - (1 - self.config.gamma) / (1 + self.known / self.config.gamma_halving)
+        error = reward + gamma * after - value
+        if self.weight > 0.5:
+            mean, square, rest = self.told / self.weight
+            rho = (square - mean**2) / (square - mean**2 + rest)
+            self.known += max(0.0, rho - 0.9) / 0.1
+        self.reach = 1 + gamma**2 * self.reach
+        self.told += horizon.MEAN_RATE * ([value, value**2, self.reach * error**2] - self.told)
         self.largest = max(abs(error), (1 - actor_critic.MEAN_RATE) * self.largest)
         unit = self.mean / self.weight if self.weight else abs(error)
         unit = max(unit, actor_critic.LEAST_UNIT * self.largest)
@@ -86,7 +96,7 @@ class Twin:
         slope = self.config.learning_rate_power / (self.config.learning_rate_halving + self.visits)
         self.rate = np.maximum(self.config.learning_rate_min, self.rate * (1 - share * slope))
         step = self.rate * phi / (phi**2).sum()
-        decay = self.config.gamma * self.config.trace_decay
+        decay = gamma * self.config.trace_decay
         self.e_v = decay * self.e_v + step
         self.e_h = decay * self.e_h + self.config.actor_rate * direction[:, None, None] * step
         error *= min(1.0, actor_critic.LARGEST_STEP / (self.e_v * phi).sum())
@@ -114,9 +124,9 @@ def about_codevectors(rows, book, temperature):
 @pytest.mark.parametrize("local_model", ["constant", "linear"])
 @pytest.mark.parametrize(("space", "terminated"), [(spaces.Discrete(3), False), (BOX, True)])
 def test_steps_follow_the_equations(local_model, space, terminated):
-    learner = make_learner(
-        space, local_model=local_model, gamma=0.9, trace_decay=0.8, learning_rate=0.3, actor_rate=0.7
-    )
+    options = {"gamma": 0.9, "trace_decay": 0.8, "learning_rate": 0.3, "actor_rate": 0.7}
+    options["gamma_halving"] = 20.0 if space is BOX else np.inf
+    learner = make_learner(space, local_model=local_model, **options)
     learner.numbers.figures[layout.NEXT_SLOW] = np.inf  # the fast timescales alone
     rng, book = np.random.default_rng(1), learner.codebook
     k, m, n = len(book), 3 if local_model == "linear" else 1, learner.sizes.n_actions
@@ -130,6 +140,11 @@ def test_steps_follow_the_equations(local_model, space, terminated):
         learner, about_codevectors(h, book, temperature), about_codevectors(v, book, temperature)
     )
     points = rng.uniform(-1, 1, (40, 2))
+    if space is BOX:  # the critic has explained much so far
+        twin.mean, twin.weight, twin.told[:] = 0.8, 0.9, (0.5, 19.0, 1.0)
+        found = [layout.MEAN_ERROR, layout.MEAN_ERROR_WEIGHT, layout.MEAN_VALUE]
+        found += [layout.MEAN_SQUARE, layout.UNEXPLAINED]
+        learner.numbers.figures[found] = twin.mean, twin.weight, *twin.told
     learner.begin(0, points[0])
     for t in range(1, 40):
         direction = learner.memory.direction[0].copy()
@@ -151,6 +166,21 @@ def test_steps_follow_the_equations(local_model, space, terminated):
                 ).sum()
             np.testing.assert_allclose(learner.memory.direction[0], wanted, rtol=1e-5, atol=1e-6)
     assert (twin.sure > 0.5) == (space is not BOX)
+    np.testing.assert_allclose(learner.numbers.figures[layout.KNOWN_STEPS], twin.known, rtol=1e-9)
+    assert (twin.known > 10.0) == (space is BOX)
+
+
+def test_gamma_rises_only_where_returns_are_explained():
+    angles, chance = np.linspace(0, 400 * np.pi, 10_000), np.random.default_rng(1).normal(size=10_000)
+    points, known = np.stack([np.cos(angles), np.sin(angles)], axis=1), []
+    for rewards in (10.0 * points[:, 0], chance):
+        learner = make_learner(BOX)
+        learner.begin(0, points[0])
+        for x, reward in zip(points[1:], rewards, strict=False):
+            learner.step(0, x, float(reward), False, False)
+        known.append(learner.numbers.figures[layout.KNOWN_STEPS])
+    assert known[0] > 1000.0
+    assert known[1] == 0.0
 
 
 def test_rewards_of_any_size_are_the_same_to_the_actor():

@@ -13,6 +13,7 @@ from stable_baselines3.common.env_util import make_vec_env
 
 import oda_rl.agents as agents
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.learner import DivergenceError
 
 SMALL = {
@@ -179,6 +180,26 @@ def test_hyperparameters_change_where_they_can():
             from_bytes(model, stored, **options)
     with pytest.raises(TypeError, match="no hyperparameter 'gama'"):
         from_bytes(model, stored, gama=0.5)
+
+
+def test_a_file_of_before_gamma_rose_goes_on_as_it_learned(monkeypatch):
+    def make():
+        return TwoTimescaleAC(env="oda_rl/Pendulum-v1", seed=0, gamma_halving=np.inf, **SMALL)
+
+    model = make().learn(1500)
+    known, learned = model.config.to_dict(), model.learner.get_state()
+    del known["gamma_halving"], learned["memory"]["reach"]
+    learned["figures"] = learned["figures"][: layout.N_FIGURES_EARLIER]
+    monkeypatch.setattr(type(model.config), "to_dict", lambda config: known)
+    monkeypatch.setattr(model.learner, "get_state", lambda: learned)
+    content = to_bytes(model)
+    monkeypatch.undo()
+    assert TwoTimescaleAC(env="oda_rl/Pendulum-v1").gamma_halving is None
+    assert from_bytes(model, content, gamma_halving=1000).gamma_halving == 1000
+    again = from_bytes(model, content, "oda_rl/Pendulum-v1")
+    assert again.gamma_halving == np.inf
+    whole, again = make().learn(3000), again.learn(1500, reset_num_timesteps=False)
+    np.testing.assert_array_equal(again.learner.codebook["q"], whole.learner.codebook["q"])
 
 
 def test_attributes_of_sb3_can_be_read_and_set_by_callbacks():

@@ -32,9 +32,13 @@ class Table:
         self.novelty = np.full((n_states, n_actions), 1.0 / 0.03)
         self.visits, self.noise = np.zeros_like(self.q), np.ones_like(self.q)
         self.drift, self.square, self.trace = (np.zeros_like(self.q) for _ in range(3))
-        self.rng, self.lam, self.gamma = np.random.default_rng(seed), lam, gamma
+        self.rng, self.lam, self.first_gamma, self.known = np.random.default_rng(seed), lam, gamma, 0
         self.exploring, self.exploratory = False, False
         self.outcomes, self.recent, self.waiting = {}, [], 0
+
+    @property
+    def gamma(self):
+        return 1 - (1 - self.first_gamma) / (1 + self.known / 50_000)
 
     def choose(self, state, values, begins):
         draws = self.rng.random(4)
@@ -79,6 +83,7 @@ class Table:
         self.outcomes.setdefault(pair, []).append((after, reward))
         self.recent.append(pair)
         self.waiting += 1
+        self.known += 1
 
     def run(self, env, seed, n_steps):
         state, _ = env.reset(seed=seed)

@@ -31,7 +31,8 @@ It is in the beginning that luck decides. So f_i = min(1, N / (1 + n_i))^4: a ce
 far beyond N = 2,000 holds what it knows.
 
 Where actions are points of a Box, there are two preferences for each coordinate, the parameters of the
-distribution of `oda_rl.agents.beta_policy`, and nothing is forgotten; all else is the same.
+distribution of `oda_rl.agents.beta_policy`, nothing is forgotten, and gamma rises (`rules.horizon`); all
+else is the same.
 
 So that one ledger serves both, the traces of the actor are kept divided by m. They are brought to
 another m when it has changed by more than a few parts in a hundred.
@@ -50,6 +51,7 @@ from oda_rl.agents.codebook_rl.association import (
     average_rows,
     value_temperature,
 )
+from oda_rl.agents.codebook_rl.rules.horizon import MEAN_RATE, find_discount, note_explained
 from oda_rl.agents.codebook_rl.rules.q_lambda import (
     FIGURE_RATE,
     MONITORED_EVERY,
@@ -58,13 +60,18 @@ from oda_rl.agents.codebook_rl.rules.q_lambda import (
     find_value,
     note_errors,
 )
-from oda_rl.agents.codebook_rl.rules.traces import enliven, first_trace, let_decay, move_along, pay
+from oda_rl.agents.codebook_rl.rules.traces import (
+    enliven,
+    first_trace,
+    let_decay,
+    move_along,
+    pay,
+)
 from oda_rl.agents.codebook_rl.state import (
     ACTOR_RATE,
     ACTOR_UNIT,
     AVERAGE_RATE,
     AVERAGE_REWARD,
-    GAMMA,
     LARGEST_ERROR,
     LEARNING_RATE_HALVING,
     LEARNING_RATE_MIN,
@@ -87,8 +94,6 @@ from oda_rl.agents.codebook_rl.state import (
 
 # The part of an error by which the value that it is of changes, at most
 LARGEST_STEP = 0.5
-# Forgetting of the mean size of the errors
-MEAN_RATE = 1e-4
 # The actor's unit is at least this part of the largest error: where rewards are rare the mean is tiny.
 LEAST_UNIT = 0.03
 # The m by which the traces are divided is known to this factor.
@@ -284,8 +289,9 @@ def learn(state, env, reward, next_value):
     width, n_actions, n_rows = counters[WIDTH], scratch.values.shape[0], scratch.sums.shape[0]
     first, only = first_trace(env, n_actions, n_rows), memory.only[env]
 
-    error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * next_value
-    error -= find_value(state, env, n_actions * counters[N_BASIS])
+    error = reward - figures[AVERAGE_REWARD] + find_discount(state) * next_value
+    value = find_value(state, env, n_actions * counters[N_BASIS])
+    error -= value
     if not abs(error) < bounds.LARGEST_ERROR:
         return False
     error = bounds.bound_error(error, figures[LARGEST_ERROR], figures[REWARDS + 1])
@@ -293,6 +299,7 @@ def learn(state, env, reward, next_value):
     if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
         note_errors(state, env, abs(error))
     let_decay(state, env)
+    note_explained(state, env, value, error)
 
     unit = abs(error)
     figures[LARGEST_ERROR] = max(unit, (1.0 - MEAN_RATE) * figures[LARGEST_ERROR])

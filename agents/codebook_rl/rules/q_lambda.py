@@ -20,12 +20,19 @@ import numpy as np
 from oda_rl._jit import inline_kernel, vector_kernel
 from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl.association import average_rows, value_temperature
-from oda_rl.agents.codebook_rl.rules.traces import catch_up, enliven, first_trace, let_decay, move_along
+from oda_rl.agents.codebook_rl.rules.horizon import find_discount
+from oda_rl.agents.codebook_rl.rules.traces import (
+    catch_up,
+    enliven,
+    first_trace,
+    let_decay,
+    move_along,
+)
 from oda_rl.agents.codebook_rl.state import (
     AVERAGE_RATE,
     AVERAGE_REWARD,
     COMMON_RATE,
-    GAMMA,
+    KNOWN_STEPS,
     LEARNING_RATE_HALVING,
     LEARNING_RATE_MIN,
     LEARNING_RATE_POWER,
@@ -234,7 +241,7 @@ def learn(state, env, reward, best_next):
     first = first_trace(env, n_actions, n_rows)
     z, only, taken = memory.z[env], memory.only[env], memory.action[env]
 
-    error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * best_next
+    error = reward - figures[AVERAGE_REWARD] + find_discount(state) * best_next
     error -= find_value(state, env, taken * n_basis)
     if not abs(error) < LARGEST_ERROR:
         return False
@@ -278,4 +285,5 @@ def learn(state, env, reward, best_next):
             ledger.paid[env, branch] = ledger.owed[env]
     if settings[AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
+    figures[KNOWN_STEPS] += 1.0
     return True

@@ -43,6 +43,7 @@ import math
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import argmax_random, index_of_largest
 from oda_rl.agents.bounds import LARGEST_ERROR
+from oda_rl.agents.codebook_rl.rules.horizon import find_discount
 from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE, MONITORED_EVERY, note_errors
 from oda_rl.agents.codebook_rl.rules.traces import (
     catch_up,
@@ -54,7 +55,7 @@ from oda_rl.agents.codebook_rl.rules.traces import (
 from oda_rl.agents.codebook_rl.state import (
     AVERAGE_RATE,
     AVERAGE_REWARD,
-    GAMMA,
+    KNOWN_STEPS,
     LEARNING_STEPS,
     N_FIGURES,
     TD_ERROR,
@@ -189,7 +190,7 @@ def renew(state, pair):
     if block[led_to + 2 * n_actions, place] == 0.0:
         catch_up(state, branch)
         reward = block[led_to + n_actions, place] - numbers.figures[AVERAGE_REWARD]
-        block[taken, place] = reward + numbers.settings[GAMMA] * best
+        block[taken, place] = reward + find_discount(state) * best
 
 
 @inline_kernel
@@ -221,7 +222,7 @@ def learn(state, env, reward, best_next, cell):
     block, first = branches.payload[branch], first_trace(env, n_actions, n_actions)
     catch_up(state, branch)
 
-    error = reward - figures[AVERAGE_REWARD] + settings[GAMMA] * best_next - block[taken, place]
+    error = reward - figures[AVERAGE_REWARD] + find_discount(state) * best_next - block[taken, place]
     if not abs(error) < LARGEST_ERROR:
         return False
     figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
@@ -246,4 +247,5 @@ def learn(state, env, reward, best_next, cell):
     ):
         block[led_to + 2 * n_actions, place] = 1.0
     block[led_to, place], block[led_to + n_actions, place] = cell, reward
+    figures[KNOWN_STEPS] += 1.0
     return True

@@ -12,8 +12,8 @@ and made for a branch when it is visited again or its traces are cut. The sum is
 """
 
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
+from oda_rl.agents.codebook_rl.rules.horizon import find_discount
 from oda_rl.agents.codebook_rl.state import (
-    GAMMA,
     TRACE_DECAY,
     WIDTH,
     open_branches,
@@ -121,6 +121,7 @@ def fade_all(state, env, factor):
 def forget(state, env):
     """An episode of environment `env` begins or ends: what happened has no part in what comes."""
     fade_all(state, env, 0.0)
+    open_memory(state).reach[env] = 0.0
 
 
 @inline_kernel
@@ -131,7 +132,7 @@ def let_decay(state, env):
     more than all the rest.
     """
     settings, memory = open_numbers(state).settings, open_memory(state)
-    decay = settings[GAMMA] * settings[TRACE_DECAY]
+    decay = find_discount(state) * settings[TRACE_DECAY]
     if memory.exploratory[env] or decay == 0.0:
         forget(state, env)
     else:

@@ -1,0 +1,71 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""How far ahead values look: a discount that rises while returns are well explained.
+
+Returns are reported without a discount, but values with little of it are hard to learn: what is far
+ahead has many causes. So an agent begins with the `gamma` of its configuration and, after tau steps in
+which returns were well explained,
+
+    1 - gamma_t = max((1 - gamma) / (1 + tau / T), 1 / 1000),     T = `gamma_halving`
+
+What a critic v explains of returns is the variance of its values. If it is right, its errors delta have
+no correlation with what was before, and a return differs from v by a sum of the errors to come, with the
+variance sum_k gamma^2k delta_k^2. An error at step i of an episode is to come for all steps up to i, so
+that over an episode the mean of these sums is that of c_i delta_i^2, c_i = 1 + gamma^2 + ... + gamma^2i.
+With running means E,
+
+    rho = Var v / (Var v + E[c delta^2]),     tau <- tau + max(0, rho - .9) / .1
+
+Where rho stays below .9, as on landers and walkers, the discount stays as it was. In a table, where
+nothing is approximated, every step counts.
+"""
+
+from oda_rl._jit import inline_kernel
+from oda_rl.agents.bounds import LONGEST
+from oda_rl.agents.codebook_rl.state import (
+    GAMMA,
+    GAMMA_HALVING,
+    KNOWN_STEPS,
+    MEAN_ERROR_WEIGHT,
+    MEAN_SQUARE,
+    MEAN_VALUE,
+    UNEXPLAINED,
+    open_memory,
+    open_numbers,
+)
+
+# Forgetting of the means of a critic's values and errors
+MEAN_RATE = 1e-4
+# The means are told by so much of their weights at least, some 7,000 steps.
+LEAST_WEIGHT = 0.5
+# Returns are well explained above this share of their variance.
+EXPLAINED = 0.9
+
+
+@inline_kernel
+def find_discount(state):
+    """The discount factor of now, gamma_t."""
+    settings, known = open_numbers(state).settings, open_numbers(state).figures[KNOWN_STEPS]
+    gamma, fall = settings[GAMMA], 1.0 + known / settings[GAMMA_HALVING]
+    return max(gamma, min(gamma + (1.0 - gamma) * (1.0 - 1.0 / fall), 1.0 - 1.0 / LONGEST))
+
+
+@inline_kernel
+def note_explained(state, env, value, error):
+    """Follow how much of the returns a critic explains, by its last value and the error of it.
+
+    `figures[MEAN_ERROR_WEIGHT]` is the weight of all its means.
+    """
+    numbers, memory = open_numbers(state), open_memory(state)
+    figures, gamma = numbers.figures, find_discount(state)
+    weight = figures[MEAN_ERROR_WEIGHT]
+    if weight > LEAST_WEIGHT:
+        variance = figures[MEAN_SQUARE] / weight - (figures[MEAN_VALUE] / weight) ** 2
+        whole = variance + figures[UNEXPLAINED] / weight
+        if variance > EXPLAINED * whole:
+            figures[KNOWN_STEPS] += (variance / whole - EXPLAINED) / (1.0 - EXPLAINED)
+    memory.reach[env] = 1.0 + gamma * gamma * memory.reach[env]
+    unexplained = memory.reach[env] * error * error
+    figures[MEAN_VALUE] += MEAN_RATE * (value - figures[MEAN_VALUE])
+    figures[MEAN_SQUARE] += MEAN_RATE * (value * value - figures[MEAN_SQUARE])
+    figures[UNEXPLAINED] += MEAN_RATE * (unexplained - figures[UNEXPLAINED])
