@@ -13,6 +13,8 @@ from oda_rl._types import Array, Labels
 from oda_rl._validation import OF_DATA, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
+# How far predictions go beyond the outputs seen, as a part of their range.
+MARGIN = 0.1
 # What kernels read.
 FLOAT = np.dtype(np.float64)
 
@@ -140,6 +142,12 @@ class OutputUnits(NamedTuple):
     def squared(self) -> float:
         """The unit of squared errors: that of a single output; several are counted in deviations."""
         return float(self.deviation[0] ** 2) if len(self.deviation) == 1 else 1.0
+
+
+def within_reach(outputs: Array, low: Array, high: Array) -> Array:
+    """Predictions (n_samples, n_outputs), no further than `MARGIN` beyond what outputs were seen."""
+    margin = MARGIN * (high - low)
+    return np.clip(outputs, low - margin, high + margin)
 
 
 def check_samples(estimator: Any, divergence: Divergence, X: ArrayLike, *, reset: bool) -> Array:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trees import TEMPLATES, made, problem
+from model_files import reloaded
 from sklearn.datasets import load_digits, load_iris, make_friedman1
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
@@ -317,6 +318,20 @@ def test_functions_that_are_smooth_do_not_jump_where_cells_meet(seed):
         return np.mean((tree.predict(X_test) - y_test) ** 2)
 
     assert error() < 0.8 * error(validation=None)
+
+
+def test_outputs_stay_near_those_that_were_seen():
+    X, y = make_friedman1(300, random_state=100)
+    tree = MultiResolutionODA(ODARegressor(), random_state=0).fit(X, y)
+    far = np.concatenate([100.0 * X, -100.0 * X])
+    again = reloaded(tree)
+    for seen, more in ((y, y), (np.append(y, [-50.0, 90.0]), np.array([-50.0, 90.0]))):
+        tree.partial_fit(X[: len(more)], more)  # widens what was seen
+        reach = 0.1 * np.ptp(seen) + 1e-9
+        found = tree.predict(far)
+        assert seen.min() - reach <= found.min() <= found.max() <= seen.max() + reach
+        assert np.ptp(found) > 0.5 * np.ptp(y)
+    assert y.min() - 0.1 * np.ptp(y) - 1e-9 <= again.predict(far).min()
 
 
 def test_a_tree_of_regressors_tells_how_far_outputs_may_be():

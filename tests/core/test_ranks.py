@@ -75,4 +75,5 @@ def test_trees_rank_skewed_features_where_that_helps(template, seed):
     if isinstance(template, ODARegressor):
         plain = X[:, 0] - X[:, 1]  # which ranks would bend
         linear = MultiResolutionODA(template, random_state=0).fit(X[:1000], plain[:1000])
-        assert linear.score(X[1000:], plain[1000:]) > 0.99
+        inside = 1000 + np.flatnonzero(np.abs(plain[1000:]) < np.abs(plain[:1000]).max())
+        assert linear.score(X[inside], plain[inside]) > 0.99

@@ -17,11 +17,11 @@ from oda_rl.codebook.association import EXACT, add_distances, associate
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.codebook.model_learning import predict_output
 
-# Ridges tried by generalised cross-validation, and what a degree of freedom counts there.
+# Ridges tried by cross-validation.
 RIDGES = np.geomspace(1e-8, 1e3, 34)
-CAUTION = 1.3
-# With less than this part of the degrees of freedom left, a ridge is not considered.
-LEAST_LEFT = 0.1
+# With less than this part of the degrees of freedom left, nothing more is fitted, and no less is left of
+# a sample that is predicted without itself.
+LEAST_LEFT, LEAST_OF_ONE = 0.1, 1e-6
 # Columns, or samples where there are more columns, of the largest system that is solved; and columns
 # of models that a fit makes, of which many more tell little and take the cube of the time.
 LARGEST, MOST_COLUMNS = 2500, 1000
@@ -102,57 +102,45 @@ def nearest_distances(inputs: Array, codevectors: Array) -> Array:
 
 
 class Mixture(NamedTuple):
-    """A fitted mixture of local models, and the generalised cross-validation of its squared error."""
+    """A fitted mixture of local models, and the cross-validation of its squared error."""
 
     theta: Array  # (n_outputs * q, n_cells)
     score: float
 
 
 class GlobalModel(NamedTuple):
-    """The model of a single cell, its degrees of freedom, and the cross-validation of its error."""
+    """The model of a single cell, its leverages of the samples tried, and its cross-validation."""
 
     theta: Array  # (1 + n_inputs, n_outputs)
-    used: float
+    leverage: Array  # (n_tried,)
     score: float
+
+
+def tried(n: int) -> slice:
+    """Which of n samples ridges are tried on: some of very many, which may be in some order."""
+    return slice(None, None, -(-n // LARGEST))
 
 
 def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> GlobalModel:
     """Weighted least squares, with a ridge on the slopes that cross-validation chooses."""
-    total, (n, d) = weight.sum(), inputs.shape
+    total, (n, d), rows = weight.sum(), inputs.shape, tried(len(inputs))
     mean, level = weight @ inputs / total, weight @ outputs / total
     root = np.sqrt(weight)[:, None]
-    target = root * (outputs - level)
+    target, one = root * (outputs - level), weight[rows] / total
     if not linear:
-        score = float((target**2).sum()) / n
-        return GlobalModel(np.vstack([level, np.zeros((d, outputs.shape[1]))]), 1.0, score)
+        return GlobalModel(
+            np.vstack([level, np.zeros((d, outputs.shape[1]))]), one, _left_out(target[rows], one)
+        )
     centred = root * (inputs - mean)
+    unit = max(float((centred**2).sum()) / min(n, d), SMALLEST_SQUARE)
     if d < n:
-        unit = max(float((centred**2).sum()) / d, SMALLEST_SQUARE)
-        energy, products = float((target**2).sum()), (centred.T @ centred, centred.T @ target)
-        slopes, score, used = solve_primal(*products, energy, n, None, 1.0, unit)
+        products = centred.T @ centred, centred.T @ target
+        found = solve_primal(*products, centred[rows], target[rows], None, one, 1.0, unit)
     else:
-        slopes, score, used = _leave_one_out(centred, target)
-    return GlobalModel(np.vstack([level - mean @ slopes, slopes]), used, score)
-
-
-def _leave_one_out(columns: Array, target: Array) -> tuple[Array, float, float]:
-    """Ridge regression of centred columns, no fewer than samples: as `solve_primal`.
-
-    The ridge has the least error on samples left out one by one, which are known where generalised
-    cross-validation means nothing: towards interpolation.
-    """
-    values, vectors = np.linalg.eigh(columns @ columns.T)
-    told = values > 1e-10 * max(float(values[-1]), SMALLEST_SQUARE)  # all but the mean
-    values, vectors = values[told], vectors[:, told]
-    inside, squares = vectors.T @ target, vectors**2
-    best = np.inf, 0.0
-    for ridge in RIDGES * float(values.mean() if len(values) > 0 else 1.0):
-        error = vectors @ (inside / (values + ridge)[:, None])
-        error /= np.maximum(squares @ (1.0 / (values + ridge)), 1e-300)[:, None]
-        best = min(best, (float((error**2).sum()) / len(target), float(ridge)))
-    score, ridge = best
-    slopes = columns.T @ (vectors @ (inside / (values + ridge)[:, None]))
-    return slopes, score, 1.0 + float((values / (values + ridge)).sum())
+        found = solve_dual(centred, target, None, weight / total, 1.0, unit)
+    slopes = found.solution
+    leverage = found.leverage if d < n else found.leverage[rows]
+    return GlobalModel(np.vstack([level - mean @ slopes, slopes]), leverage, found.score)
 
 
 def most_cells(n_basis: int) -> int:
@@ -173,29 +161,31 @@ def fit_mixture(
 
     `inputs` (n_samples, n_inputs) and `outputs` (n_samples, n_outputs) are scaled, `weight` has a mean
     of about 1. The cells at `codevectors` (n_cells, n_inputs) overlap at `temperature`, 0 for nearest
-    cells; their models are `linear` or constant. A ridge of None is chosen by generalised
-    cross-validation.
+    cells; their models are `linear` or constant. A ridge of None is chosen by cross-validation.
     """
     k, d = codevectors.shape
-    base, used, base_score = global_model(inputs, outputs, weight, linear)
+    base, before, base_score = global_model(inputs, outputs, weight, linear)
     root = np.sqrt(weight)[:, None]
     target = root * (outputs - base[0] - inputs @ base[1:])
-    n, p = len(inputs), k * (d + 1 if linear else 1)
-    if 1.0 - CAUTION * used / n <= LEAST_LEFT:  # no more can be told of single cells
+    n, p, rows = len(inputs), k * (d + 1 if linear else 1), tried(len(inputs))
+
+    def columns_of(part: slice) -> Array:
+        return root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
+
+    if before.mean() >= 1.0 - LEAST_LEFT:  # no more can be told of single cells
         solution, score = np.zeros((p, outputs.shape[1])), base_score
     elif p <= min(n, LARGEST):
         # Block by block, as all columns of many samples might not fit in memory.
         gram, moments = np.zeros((p, p)), np.zeros((p, outputs.shape[1]))
         for start in range(0, n, BLOCK):
-            part = slice(start, start + BLOCK)
-            columns = root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
+            columns = columns_of(slice(start, start + BLOCK))
             gram += columns.T @ columns
-            moments += columns.T @ target[part]
-        solution, score, _ = solve_primal(gram, moments, float((target**2).sum()), n, ridge, used)
+            moments += columns.T @ target[start : start + BLOCK]
+        solution, _, score = solve_primal(
+            gram, moments, columns_of(rows), target[rows], ridge, before, 1.0 - before
+        )
     else:
-        part = slice(None, None, -(-n // LARGEST))  # samples may be in some order
-        columns = root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
-        solution, score, _ = solve_dual(columns, target[part], ridge, used)
+        solution, _, score = solve_dual(columns_of(rows), target[rows], ridge, before, 1.0 - before)
     theta = np.empty((outputs.shape[1], d + 1 if linear else 1, k))
     if linear:
         parts = solution.reshape(k, d + 1, -1)
@@ -235,60 +225,86 @@ def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linea
     return columns.reshape(len(inputs), -1)
 
 
+class Ridge(NamedTuple):
+    """A ridge regression: its solution, its leverages of the samples tried, its cross-validation."""
+
+    solution: Array  # (n_columns, n_outputs)
+    leverage: Array  # (n_tried,)
+    score: float
+
+
 def solve_primal(
     gram: Array,
     moments: Array,
-    energy: float,
-    n: int,
+    columns: Array,
+    target: Array,
     ridge: float | None,
-    used: float,
+    before: Array,
+    free: Array | float,
     unit: float = 1.0,
-) -> tuple[Array, float, float]:
-    """Ridge regression from products of columns: solution, cross-validation, degrees of freedom.
+) -> Ridge:
+    """Ridge regression from products of columns, of which some samples' are at hand to try ridges on.
 
-    Ridges that are tried are in a `unit`; `used` degrees of freedom are gone.
+    Ridges that are tried are in a `unit`; `before` (n_tried,) are leverages of what was fitted before,
+    which leave a part `free` of each sample to be told.
     """
     values, vectors = np.linalg.eigh(gram)
-    projected = vectors.T @ moments
-    shrunk, score, freedom = _choose_ridge(values, projected, energy, n, ridge, used, unit)
-    return vectors @ (projected / shrunk[:, None]), score, freedom
+    values, projected = np.maximum(values, 0.0), vectors.T @ moments
+    mapped = columns @ vectors
+    best, leverage, score = _choose_ridge(values, projected, mapped, target, ridge, before, free, unit)
+    return Ridge(vectors @ (projected / (values + best)[:, None]), leverage, score)
 
 
 def solve_dual(
-    columns: Array, target: Array, ridge: float | None, used: float
-) -> tuple[Array, float, float]:
-    """The same where there are more columns than samples."""
+    columns: Array,
+    target: Array,
+    ridge: float | None,
+    before: Array,
+    free: Array | float,
+    unit: float = 1.0,
+) -> Ridge:
+    """The same where there are more columns than samples, all of which are tried."""
     values, vectors = np.linalg.eigh(columns @ columns.T)
-    inside = vectors.T @ target
-    projected = np.sqrt(np.maximum(values, 0.0))[:, None] * inside
-    energy = float((target**2).sum())
-    shrunk, score, freedom = _choose_ridge(values, projected, energy, len(target), ridge, used)
-    return columns.T @ (vectors @ (inside / shrunk[:, None])), score, freedom
+    told = values > 1e-10 * max(float(values[-1]), SMALLEST_SQUARE)
+    values, vectors = values[told], vectors[:, told]
+    inside, mapped = vectors.T @ target, vectors * np.sqrt(values)
+    projected = np.sqrt(values)[:, None] * inside
+    best, leverage, score = _choose_ridge(values, projected, mapped, target, ridge, before, free, unit)
+    return Ridge(columns.T @ (vectors @ (inside / (values + best)[:, None])), leverage, score)
 
 
 def _choose_ridge(
     values: Array,
     projected: Array,
-    energy: float,
-    n: int,
+    mapped: Array,
+    target: Array,
     ridge: float | None,
-    used: float,
-    unit: float = 1.0,
-) -> tuple[Array, float, float]:
-    """Eigenvalues plus ridge, generalised cross-validation, degrees of freedom."""
-    values = np.maximum(values, 0.0)
-    power = (projected**2).sum(axis=1)[:, None]
+    before: Array,
+    free: Array | float,
+    unit: float,
+) -> tuple[float, Array, float]:
+    """The ridge with the least squared errors of samples left out one by one, leverages, that error.
+
+    `mapped` (n_tried, n_values) are columns along the eigenvectors. Generalised cross-validation, which
+    has the mean of the leverages in place of each, knows nothing of samples that a cell bends to.
+    (Allen, "The relationship between variable selection and data augmentation", 1974.)
+    """
     ridges = RIDGES * unit if ridge is None else np.array([max(ridge, RIDGES[0])])
-    shrunk = values[:, None] + ridges
-    residual = energy - (power / shrunk).sum(axis=0) * 2.0
-    residual += (values[:, None] * power / shrunk**2).sum(axis=0)
-    freedom = used + (values[:, None] / shrunk).sum(axis=0)
-    left = 1.0 - CAUTION * freedom / n
-    scores = np.maximum(residual, 1e-12 * energy) / n / np.maximum(left, LEAST_LEFT) ** 2
-    # Towards interpolation both residual and what is left vanish, and their ratio means nothing.
-    scores[:-1][left[:-1] <= LEAST_LEFT] = np.inf
-    best = int(scores.argmin())
-    return shrunk[:, best], float(scores[best]), float(freedom[best])
+    squares, found = mapped**2, []
+    for one in ridges:
+        shrunk = values + one
+        leverage = before + free * (squares @ (1.0 / shrunk))
+        score = _left_out(target - mapped @ (projected / shrunk[:, None]), leverage)
+        # Towards interpolation both a residual and what is left vanish, and rounding has their ratio.
+        found.append((bool(leverage.max() > 1.0 - LEAST_OF_ONE), score, float(one), leverage))
+    _, score, one, leverage = min(found, key=lambda each: each[:2])
+    return one, leverage, score
+
+
+def _left_out(residuals: Array, leverage: Array) -> float:
+    """The mean squared error of samples left out one by one, summed over outputs."""
+    errors = residuals / np.maximum(1.0 - leverage, LEAST_OF_ONE)[:, None]
+    return float((errors**2).sum()) / len(errors)
 
 
 def second_moments(

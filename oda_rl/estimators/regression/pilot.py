@@ -19,7 +19,7 @@ from oda_rl.estimators.regression.mixture import (
 )
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data
+from oda_rl.estimators.targets import Data, within_reach
 
 # Cells, samples and overlap of a pilot, and samples at which its slopes are measured.
 CELLS, SAMPLES, SOFTNESS, SLOPES = 60, 4000, 4.0, 1000
@@ -32,8 +32,6 @@ LEAST_RELEVANCE = 0.02
 # Inputs count as no further out than this part of the range of all but the outermost samples, of which
 # a part of so much is left out at either end: a single far sample would tell the slope of its cell.
 BEYOND, OUTERMOST = 0.25, 0.005
-# How far predictions go beyond the outputs seen, as a part of their range.
-MARGIN = 0.1
 NO_KNOTS: Array = np.empty((0, 0))
 
 
@@ -126,9 +124,8 @@ class Scaling(NamedTuple):
     def outputs(self, standard: Array) -> Array:
         """Standardised predictions in the data's units, little beyond the outputs that were seen."""
         d = standard.shape[1]
-        low, high = self.low[-d:], self.high[-d:]
-        margin = MARGIN * (high - low)
-        return np.clip(standard * self.deviation[-d:] + self.mean[-d:], low - margin, high + margin)
+        found = standard * self.deviation[-d:] + self.mean[-d:]
+        return within_reach(found, self.low[-d:], self.high[-d:])
 
 
 def _usual_range(inputs: Array) -> tuple[Array, Array]:

@@ -10,7 +10,8 @@ from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, OF_DATA, SMALLEST_DEVIATION
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import LocalModel
-from oda_rl.estimators.regression.pilot import MARGIN, Scaling
+from oda_rl.estimators.regression.pilot import Scaling
+from oda_rl.estimators.targets import MARGIN
 
 
 def _is_of_data(scaling: Any, sizes: Sizes) -> None:

@@ -14,9 +14,16 @@ from oda_rl.estimators.tree.cells import CELLS, Cell
 from oda_rl.estimators.tree.features import FEATURES, Features, maps_of
 from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
-from oda_rl.estimators.tree.tasks import Classes, Prior, task_for
+from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
-from oda_rl.estimators.tree.trials import SURE_OF_RANKS, Trial, is_better, may_be_ranked, may_be_weighed
+from oda_rl.estimators.tree.trials import (
+    FEW,
+    SURE_OF_RANKS,
+    Trial,
+    is_better,
+    may_be_ranked,
+    may_be_weighed,
+)
 
 
 class Refinement(NamedTuple):
@@ -67,7 +74,14 @@ def session_schema(settings: TreeSettings) -> Schema:
         "history": [point],
         "candidates": [(("count", "count"), CANDIDATE | {"data": data_schema(settings.kind)})],
     }
+    if settings.kind == "regressor":
+        entries["bounds?"] = Rules("float[2, m] in [-inf, inf]", _are_in_order)
     return Rules(entries, candidates_are_leaves)
+
+
+def _are_in_order(bounds: Any, sizes: Sizes) -> None:
+    """The least and the largest outputs."""
+    expect(np.all(bounds[0] <= bounds[1]), "", "are not in order", "the least and the largest outputs")
 
 
 class TreeSession(Growth):
@@ -120,14 +134,18 @@ class TreeSession(Growth):
 
     @classmethod
     def _losses_left_out(cls, trial: Trial, settings: TreeSettings, data: Data, n_classes: int) -> Array:
-        """What a tree of two thirds of the samples loses on each of the others, from 0 to 1."""
-        n = len(data.weight)
+        """What trees of two thirds of the samples lose on others, from 0 to 1: of few, on all."""
+        n, losses = len(data.weight), []
         order = np.random.default_rng(n).permutation(n)  # the tree grows as it would have without
-        test, train = (data.take(part) for part in np.split(order, [len(order) // 3]))
-        one = cls._with(trial, settings, train, n_classes, np.random.default_rng(n))
-        one.fit(settings.layers, train)
-        found = one.task.sample_losses(one.task.predict(one.tree, test.samples), test)
-        return np.asarray(found / (1.0 + found))  # no single sample decides
+        thirds = np.array_split(order, 3)
+        for i in range(3 if n < FEW else 1):
+            train = data.take(np.concatenate([*thirds[i + 1 :], *thirds[:i]]))
+            test = data.take(thirds[i])
+            one = cls._with(trial, settings, train, n_classes, np.random.default_rng(n))
+            one.fit(settings.layers, train)
+            found = one.task.sample_losses(one.task.predict(one.tree, test.samples), test)
+            losses.append(found / (1.0 + found))  # no single sample decides
+        return np.concatenate(losses)
 
     @classmethod
     def _with(
@@ -303,7 +321,8 @@ class TreeSession(Growth):
 
     def get_state(self) -> dict[str, Any]:
         """All of this as plain values and arrays, for a model file."""
-        return {
+        bounds = {"bounds": self.task.bounds} if isinstance(self.task, Outputs) else {}
+        return bounds | {
             "features": self.tree.features.get_state(),
             "layers": self.tree.get_state(),
             "entropy": self.entropy,
@@ -319,6 +338,8 @@ class TreeSession(Growth):
         self.n_leaves = self.tree.n_leaves
         self.entropy, self.n_seen = state["entropy"], state["n_seen"]
         self.task.smoothing = float(state["smoothing"])
+        if isinstance(self.task, Outputs):  # of which older files do not know the bounds
+            self.task.bounds[:] = state.get("bounds", [[-np.inf], [np.inf]])
         self.history = [GrowthPoint(tuple(point[0]), *point[1:]) for point in state["history"]]
         for place, own in state["candidates"]:
             cell, annealing = Cell(*place), self.settings.annealing

@@ -14,7 +14,7 @@ from oda_rl._schema import Sizes, expect
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.book import half_vote
-from oda_rl.estimators.targets import Data
+from oda_rl.estimators.targets import Data, within_reach
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import Cells, Children
 from oda_rl.estimators.tree.settings import TreeSettings
@@ -206,6 +206,7 @@ class Outputs(Partition):
     `n_features` are those of the resolution with most. What a cell predicts is drawn towards what the
     one above does, as if that had been learned from `smoothing` samples: so that functions do not jump
     where cells meet. (Quinlan, "Learning with continuous classes", 1992, for the trees called M5.)
+    `bounds` (2, n_outputs) are the least and the largest outputs seen: no prediction is far beyond them.
     """
 
     looks_ahead = True
@@ -219,6 +220,7 @@ class Outputs(Partition):
         q = self._size(n_features)
         self.n_tally = q * q + q * n_outputs + n_outputs
         self.smoothing = 0.0
+        self.bounds = np.array([[np.inf], [-np.inf]]).repeat(n_outputs, axis=1)
         if linear:  # which few samples bend too far; constants need many leaves
             self.least_part = 30
 
@@ -250,6 +252,9 @@ class Outputs(Partition):
 
     def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
         """Products of inputs and outputs."""
+        if len(data.targets) > 0:
+            self.bounds[0] = np.minimum(self.bounds[0], data.targets.min(axis=0))
+            self.bounds[1] = np.maximum(self.bounds[1], data.targets.max(axis=0))
         kernels.add_products(self._basis(scaled), data.targets, data.weight, at, cells.tally)
 
     def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
@@ -272,7 +277,7 @@ class Outputs(Partition):
         """Outputs of samples by the models of the cells `at`."""
         basis = self._basis(scaled)
         theta = cells.model[at].reshape(len(at), basis.shape[1], self.n_outputs)
-        return np.asarray(np.einsum("nq,nqm->nm", basis, theta))
+        return within_reach(np.einsum("nq,nqm->nm", basis, theta), *self.bounds)
 
     def _basis(self, scaled: Array) -> Array:
         ones = np.ones((len(scaled), 1))

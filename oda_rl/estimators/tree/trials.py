@@ -14,6 +14,8 @@ from oda_rl.estimators.tree.settings import TreeSettings
 CLEARLY, SURE, SURE_OF_RANKS = 0.9, 2.0, 1.0
 # Features of outputs are weighed if there are so many samples.
 WEIGHED = 100
+# With fewer samples than this each of them is left out once, else a third of them.
+FEW = 500
 
 
 def may_be_ranked(settings: TreeSettings, data: Data) -> bool:
