@@ -1,5 +1,7 @@
 """Trees of cells: how they grow, what they tell, how they are stored."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -94,6 +96,34 @@ def test_noise_is_pruned_by_samples_left_out():
     signal = MultiResolutionODA(ODARegressor(), random_state=0)
     assert signal.fit(X, np.sin(3.0 * X[:, 0])).n_codevectors_ > 5
     assert signal.fit(X, rng.normal(size=600)).n_codevectors_ < 5
+
+
+def test_probabilities_of_regions_are_drawn_towards_those_above():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    y = (X[:, 0] * X[:, 1] + 0.7 * rng.normal(size=900) > 0.0).astype(int)
+    model = MultiResolutionODA(ODAClassifier(), random_state=0).fit(X[:250], y[:250])
+    tree, s = model.tree_, model._session.task.smoothing
+    assert s == 15.0  # too few to validate
+    assert model.n_layers_ > 1
+    z, at = tree.features(0, X[600:]), np.zeros(300, dtype=int)
+    votes = np.bincount(y[:250]) * (1.0 + 0.5 / 250)
+    expected = np.tile(votes / votes.sum(), (300, 1))
+    for region, cells in itertools.pairwise(tree.layers):
+        for t, place in enumerate(at):
+            if place < 0 or region.count[place] == 0:
+                at[t] = -1
+                continue
+            own = slice(region.first[place], region.first[place] + region.count[place])
+            distance = ((z[t] - cells.location[:, own].T) ** 2).sum(axis=1)
+            density = cells.share[own] * np.exp(-distance / region.width[place])
+            p = np.bincount(cells.own[own], density, 2)
+            share = region.mass[place] / (region.mass[place] + s)
+            expected[t] += share * (p / p.sum() - expected[t])
+            at[t] = own.start + distance.argmin()
+    np.testing.assert_allclose(model.predict_proba(X[600:]), expected, atol=1e-9)
+    nearest = MultiResolutionODA(ODAClassifier(rule="nearest"), random_state=0).fit(X, y)
+    np.testing.assert_array_equal(nearest.predict(X), nearest.codevector_labels_[nearest.apply(X)])
 
 
 def test_more_layers_make_the_training_error_smaller():

@@ -1,7 +1,6 @@
 """Linear logits in a few soft cells: local models of the classes, learned on the faster timescale."""
 
 import warnings
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,24 +25,16 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 
-# Cells of the logits that are tried, the fewest first, and inverse penalties, the strongest first; more
-# than `USUAL` cells where logits have no more columns in all, and cells so many samples each.
-CELLS, PENALTIES, USUAL = (1, 16, 40, 100), (1.0, 10.0, 100.0), 16
-COLUMNS, PER_CELL = 1500, 10
-# Samples of a fit that logits are learned from, at most; for a trial, fewer; so many are mapped at once.
-LARGEST, LARGEST_TRIAL, BLOCK = 20_000, 4000, 10_000
-# Trials go on with as many folds as leave so many samples out.
-ENOUGH = 500
-# More cells than usual must lower the loss by this part.
-WORTHWHILE = 0.01
+# Cells where nothing tells how many; inverse penalties that are tried, the strongest first.
+USUAL, PENALTIES = 16, (1.0, 10.0, 100.0)
+# Samples of a fit that logits are learned from, at most.
+LARGEST = 20_000
 # Gradients at which logistic regression ends, per sample.
-TOLERANCE, TRIAL_TOLERANCE, ITERATIONS = 1e-5, 1e-3, 200
+TOLERANCE, ITERATIONS = 1e-5, 200
 # Overlap of the cells in a stream, in mean squared distances of samples from the nearest.
 STREAM_SOFTNESS = 0.5
 # Logit of a class of which there was no sample.
 ABSENT = -10.0
-
-Split = tuple[Labels, Labels]
 
 
 class LogitTrial(NamedTuple):
@@ -147,12 +138,21 @@ class LogitRun(RegressionRun):
             found = found[:, :, np.r_[True, self.kept]]
         return np.ascontiguousarray(found.reshape(len(inputs), -1))
 
-    def fit_logits(self, samples: Array, labels: Labels, weight: Array, penalty: float) -> None:
-        """All local models together, by logistic regression."""
+    def fit_logits(
+        self,
+        samples: Array,
+        labels: Labels,
+        weight: Array,
+        penalty: float,
+        begin: LogisticRegression | None = None,
+    ) -> None:
+        """All local models together, by logistic regression, from those of some samples or from zero."""
         assert self.scaling is not None
         d, book = self.n_inputs, self.book
-        found = _logistic(self.columns(samples), labels, weight, penalty, TOLERANCE)
-        coef, intercept = _of_all_classes(found, self.n_outputs)
+        if begin is not None and not np.array_equal(begin.classes_, np.unique(labels)):
+            begin = None
+        found = logistic(self.columns(samples), labels, weight, penalty, TOLERANCE, begin)
+        coef, intercept = of_all_classes(found, self.n_outputs)
         slopes = np.zeros((self.n_outputs, len(book), d + 1))
         told = np.ones(d + 1, dtype=np.bool_) if self.kept is None else np.r_[True, self.kept]
         slopes[:, :, told] = coef.reshape(self.n_outputs, len(book), -1)
@@ -168,7 +168,7 @@ class LogitRun(RegressionRun):
         )
 
 
-def _logistic(
+def logistic(
     columns: Array,
     labels: Labels,
     weight: Array,
@@ -184,26 +184,7 @@ def _logistic(
         return model.fit(columns, labels, sample_weight=weight)
 
 
-class _Fold:
-    """Logits of cells, of samples as a run takes them, and what they say of those that were left out."""
-
-    def __init__(self, run: LogitRun, data: Data, train: Labels, test: Labels) -> None:
-        rows = np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
-        self.test, self._learned, self._n_classes = test, data.take(rows), run.n_outputs
-        self._columns = run.columns(self._learned.samples).astype(np.float32)
-        blocks = np.array_split(data.samples[test], 1 + len(test) // BLOCK)
-        self._tested = np.concatenate([run.columns(block).astype(np.float32) for block in blocks])
-        self._model: LogisticRegression | None = None
-
-    def log_proba(self, penalty: float) -> Array:
-        """Log-probabilities (n_test, n_classes) of the samples left out; begins where the last ended."""
-        own = self._learned.targets, self._learned.weight
-        self._model = _logistic(self._columns, *own, penalty, TRIAL_TOLERANCE, self._model)
-        coef, intercept = _of_all_classes(self._model, self._n_classes)
-        return np.asarray(log_softmax(self._tested @ coef.T + intercept, axis=1))
-
-
-def _of_all_classes(found: LogisticRegression, n_classes: int) -> tuple[Array, Array]:
+def of_all_classes(found: LogisticRegression, n_classes: int) -> tuple[Array, Array]:
     """Coefficients (n_classes, n_columns) and intercepts (n_classes,)."""
     coef, intercept = found.coef_, found.intercept_
     if len(coef) == 1:
@@ -251,67 +232,33 @@ class LocalLogits:
 
     # -- all samples at hand ---------------------------------------------------------------------
 
-    def fit(self, data: Data, trial: LogitTrial, run: LogitRun | None = None) -> None:
-        """Learn cells, if no run has them, and logits, from raw samples with numbers of classes."""
-        data = self._some(data, LARGEST)
-        if run is None:
-            self.ranks = Ranks.of(data.samples)
-        self.run = run or self._run_over(data, trial)
-        samples = self._side_by_side(data)
-        self.run.fit_logits(samples, data.targets, data.weight, trial.penalty)
-
-    def choose(
+    def fit(
         self,
         data: Data,
-        folds: Sequence[Split],
-        kept: NDArray[np.bool_] | None,
-        loss_of: Callable[[Array, Labels], float],
-    ) -> tuple[LogitTrial, LogitRun, Array]:
-        """The trial that does best on samples that folds leave out.
+        trial: LogitTrial,
+        run: LogitRun | None = None,
+        begin: LogisticRegression | None = None,
+    ) -> None:
+        """Learn cells, if no run has them, and logits, from raw samples with numbers of classes."""
+        data = self.some(data)
+        if run is None:
+            self.ranks = Ranks.of(data.samples)
+        self.run = run or self.run_over(data, trial)
+        samples = self.side_by_side(data)
+        self.run.fit_logits(samples, data.targets, data.weight, trial.penalty, begin)
 
-        More cells, and weaker penalties, are tried as long as they do better on `ENOUGH` samples by
-        `loss_of`, which takes log-probabilities (n, n_classes) of some of the samples, and their rows.
-        Several cells see the features that are `kept`. Returns cells, too, and the log-probabilities
-        (n_samples, n_classes) of all samples.
-        """
-        some = self._some(data, LARGEST)
-        self.ranks = Ranks.of(some.samples)
-        samples, least, best = self._side_by_side(data), np.inf, LogitTrial()
-        n_kept = self.n_features if kept is None else int(kept.sum())
-        tried = folds[: -(-ENOUGH * len(folds) // len(samples))]
-        for cells in CELLS:
-            if cells > USUAL and (cells * (n_kept + 1) > COLUMNS or cells * PER_CELL > len(samples)):
-                break
-            one, helps = LogitTrial(cells, best.penalty, kept if cells > 1 else None), False
-            run = self._run_over(some, one)
-            parts = [_Fold(run, data._replace(samples=samples), *fold) for fold in tried]
-            rows, before = np.concatenate([part.test for part in parts]), np.inf
-            for penalty in PENALTIES[PENALTIES.index(one.penalty) :]:
-                log_proba = np.concatenate([part.log_proba(penalty) for part in parts])
-                loss = loss_of(log_proba, rows)
-                if loss < (1.0 - WORTHWHILE * (cells > USUAL)) * least:
-                    least, best, best_run, helps = loss, one._replace(penalty=penalty), run, True
-                if loss >= before or cells == 1:
-                    break
-                before = loss
-            if cells > 1 and not helps:
-                break
-        log_proba = np.empty((len(samples), self.n_classes))
-        for fold in folds:
-            part = _Fold(best_run, data._replace(samples=samples), *fold)
-            log_proba[part.test] = part.log_proba(best.penalty)
-        return best, best_run, log_proba
-
-    def _some(self, data: Data, n: int) -> Data:
+    def some(self, data: Data) -> Data:
+        """As many samples as logits are learned from."""
+        n = LARGEST
         if len(data.weight) <= n:
             return data
         return data.take(np.sort(self.rng.choice(len(data.weight), n, replace=False)))
 
-    def _run_over(self, data: Data, trial: LogitTrial) -> LogitRun:
+    def run_over(self, data: Data, trial: LogitTrial) -> LogitRun:
         """A run with its cells in place."""
         settings = self.settings._replace(max_codevectors=trial.cells)
         run = LogitRun(settings, self.n_features, self.n_classes, self.rng)
-        run.fit_cells(self._side_by_side(data), data.weight / data.weight.mean(), trial.kept)
+        run.fit_cells(self.side_by_side(data), data.weight / data.weight.mean(), trial.kept)
         return run
 
     # -- a stream --------------------------------------------------------------------------------
@@ -326,7 +273,7 @@ class LocalLogits:
             self.ranks = Ranks.of(data.samples[: self.settings.n_warmup])
             self.run = LogitRun(self.settings, self.n_features, self.n_classes, self.rng)
         assert self.run is not None
-        self.run.observe(self._side_by_side(data), data.weight)
+        self.run.observe(self.side_by_side(data), data.weight)
 
     def insert_classes(self, places: list[int]) -> None:
         """Know new classes, which are at these places among all; logits begin anew."""
@@ -336,7 +283,8 @@ class LocalLogits:
         if places:
             self.run = None
 
-    def _side_by_side(self, data: Data) -> Array:
+    def side_by_side(self, data: Data) -> Array:
+        """Samples as a run takes them: ranks, and classes as 0 and 1."""
         assert self.ranks is not None
         return np.hstack([self.ranks(data.samples), np.eye(self.n_classes)[data.targets]])
 

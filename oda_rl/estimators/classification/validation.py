@@ -14,8 +14,8 @@ from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
 from oda_rl.estimators.classification.local_logits import (
     LocalLogits,
     LogitTrial,
-    Split,
 )
+from oda_rl.estimators.classification.logit_trials import Split, choose_logits
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -169,13 +169,13 @@ def fit_logits(
         density, own = left_out.log_proba[rows], data.take(rows)
         return min((_loss_and_errors(a * density + b * log_proba, own), (a, b)) for a, b in weights)
 
-    trial, run, log_proba = local.choose(
-        data, left_out.folds, kept, lambda log_proba, rows: mixed(log_proba, rows)[0]
+    log_proba, chosen = choose_logits(
+        local, data, left_out.folds, kept, lambda log_proba, rows: mixed(log_proba, rows)[0]
     )
     loss, (local.density, local.logits) = mixed(log_proba, np.arange(len(log_proba)))
     if not alone and loss > (1.0 - WORTHWHILE) * _loss_and_errors(left_out.log_proba, data):
         return None
-    local.fit(data, trial, run)
+    local.fit(data, *chosen)
     return local
 
 

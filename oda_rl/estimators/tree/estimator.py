@@ -115,10 +115,10 @@ class MultiResolutionODA(StreamTree):
     -----
     With classes every region has a codebook for each of them, as in Algorithm 4; which child a sample
     falls into is a matter of the nearest codevector of any class. With `rule="bayes"` it is then all
-    codevectors of the region that decide the class, with `"nearest"` the classes of the samples in the
-    leaf. A regressor's cells are annealed over inputs and outputs together; a sample goes by its inputs;
-    slopes of linear models are drawn towards those of the parent, and predictions towards its, as far as
-    helps on samples left out.
+    codevectors of the region that decide the class, drawn towards what the regions above say as far as
+    helps on samples left out; with `"nearest"` the classes of the samples in the leaf. A regressor's
+    cells are annealed over inputs and outputs together; a sample goes by its inputs; slopes of linear
+    models are drawn towards those of the parent, and predictions towards its, as far as helps there.
 
     In a stream, a leaf keeps the latest of its samples while its children are annealed, one step for
     each sample (Algorithm 5). These become cells when the annealing ends and if they then do better on

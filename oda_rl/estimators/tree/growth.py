@@ -170,6 +170,8 @@ class Growth:
         n_parts, price = self.settings.validation, 0.0
         if n_parts is not None and len(data.weight) >= self.task.least_part * n_parts:
             price, self.task.smoothing = find_price(self, layers, data, n_parts)
+        elif n_parts is not None:
+            self.task.smoothing = self.task.smoothing_of_few
         cut = cuts(self.tree, layers, price)
         self.history = [point for point in self.history if not self._is_below(point.path, cut)]
         self.tree.prune(cut)

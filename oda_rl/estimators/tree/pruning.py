@@ -75,15 +75,22 @@ def find_price(
             own, squares = _losses(grown, layers, tested)
             losses[j] += own
             spread[j] += squares
-    best = int(losses.min(axis=1).argmin())
-    own, smoothing = losses[best], smoothings[best]
-    single = float(growth.task.by_labels)  # errors are counted: McNemar's test, corrected as by Edwards
-    worth = own[0] - own > SURE * np.sqrt(spread[best]) + single
+    if not growth.task.by_labels:
+        best = int(losses.min(axis=1).argmin())
+        return float(PRICES[_cheapest(losses[best], spread[best], 0.0)]), smoothings[best]
+    # Errors are counted: McNemar's test, corrected as by Edwards. Small trees come before smooth ones.
+    price = _cheapest(losses[0], spread[0], 1.0)
+    return float(PRICES[price]), smoothings[int(losses[:, price].argmin())]
+
+
+def _cheapest(own: Array, spread: Array, single: float) -> int:
+    """Which price is paid, by losses (n_prices,) and the squares of what they differ from the first."""
+    worth = own[0] - own > SURE * np.sqrt(spread) + single
     if not worth.any():
-        return 0.0, smoothing
+        return 0
     own = np.where(worth, own, np.inf)
     least = np.flatnonzero(own == own.min())
-    return float(PRICES[least[len(least) // 2]]), smoothing
+    return int(least[len(least) // 2])
 
 
 def _losses(growth: "Growth", layers: Sequence[Layer], data: Data) -> tuple[Array, Array]:

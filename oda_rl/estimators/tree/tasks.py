@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oda_rl._schema import Sizes, expect
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.book import half_vote
+from oda_rl.estimators.classification.book import half_vote, probabilities
 from oda_rl.estimators.targets import Data, within_reach
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import Cells, Children
@@ -32,11 +32,10 @@ class Partition:
     """Clustering: the error of a cell is the sum of the divergences from its codevector."""
 
     by_labels = False
-    # Samples in each part of the validation, no fewer
-    least_part = 100
-    # How far predictions may be drawn towards those of the cells above: for outputs, see there.
+    least_part = 100  # samples in each part of the validation, no fewer
+    # How far predictions may be drawn towards those above (see `Outputs`), and are if samples are few.
     smoothings: tuple[float, ...] = (0.0,)
-    smoothing = 0.0
+    smoothing_of_few = smoothing = 0.0
     # Whether a split may only pay with those below it: a divergence is always less after one.
     looks_ahead = False
     n_tally = 1
@@ -119,7 +118,8 @@ class Partition:
 class Classes(Partition):
     """Classification: a cell stands for the class with most of its weight.
 
-    Classes are predicted by the `rule`: all codevectors that share a region, or the cell alone.
+    Classes are predicted by the `rule`: all codevectors that share a region, or the cell alone. Those of
+    a region are drawn towards those above, as outputs are (see `Outputs`): few samples know less.
     """
 
     by_labels = True
@@ -128,6 +128,8 @@ class Classes(Partition):
     def __init__(self, n_classes: int, rule: str) -> None:
         self.n_classes, self.rule = n_classes, rule
         self.n_tally = n_classes
+        if rule == "bayes":
+            self.smoothings, self.smoothing_of_few = (0.0, 5.0, 15.0, 50.0, 150.0), 15.0
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
         """Samples and labels to anneal: a codebook for each class (Algorithm 4)."""
@@ -169,8 +171,7 @@ class Classes(Partition):
 
     def all_one(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
         """Whether the children of cells are all of one class (section V-A)."""
-        starts = children.first[parents]
-        label = children.cells.label
+        starts, label = children.first[parents], children.cells.label
         return np.asarray(np.minimum.reduceat(label, starts) == np.maximum.reduceat(label, starts))
 
     def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
@@ -178,19 +179,22 @@ class Classes(Partition):
 
         Both are of shape (n_samples, n_classes).
         """
-        votes = tree.layers[0].tally[:1]
+        votes, bayes, n = tree.layers[0].tally[:1], self.rule == "bayes", len(samples)
         shares = with_half_vote(votes, votes)
-        shares /= shares.sum(axis=1, keepdims=True)
-        bayes, n = self.rule == "bayes", len(samples)
-        root = np.zeros(n, dtype=np.int64)
-        yield np.arange(n), root, np.tile(np.log(shares) if bayes else shares, (n, 1))
+        above = np.tile(shares / shares.sum(), (n, 1))
+        yield np.arange(n), np.zeros(n, dtype=np.int64), np.log(above) if bayes else above
         for layer, scaled, rows, at, _ in tree.walk(samples):
-            if bayes:
-                yield rows, at, tree.below(layer).log_joint(tree.divergence, scaled, at, self.n_classes)
+            cells, regions = tree.layers[layer], tree.layers[layer - 1]
+            if not bayes:
+                mixed = with_half_vote(cells.tally[at], regions.tally[cells.parent[at]])
+                yield rows, at, mixed / mixed.sum(axis=1, keepdims=True)
                 continue
-            cells = tree.layers[layer]
-            mixed = with_half_vote(cells.tally[at], tree.layers[layer - 1].tally[cells.parent[at]])
-            yield rows, at, mixed / mixed.sum(axis=1, keepdims=True)
+            found = tree.below(layer).log_joint(tree.divergence, scaled, at, self.n_classes)
+            if self.smoothing > 0.0:
+                mass = regions.mass[cells.parent[at], None]
+                above[rows] += mass / (mass + self.smoothing) * (probabilities(found) - above[rows])
+                found = np.log(above[rows])
+            yield rows, at, found
 
     def sample_losses(self, predicted: Array, data: Data) -> Array:
         """The weights of those of another class."""

@@ -1,0 +1,110 @@
+"""How many cells local logits have, and how strong their penalty is: trials on samples left out."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from sklearn.linear_model import LogisticRegression
+
+from oda_rl._ranks import Ranks
+from oda_rl._types import Array, Labels
+from oda_rl.estimators.classification.local_logits import (
+    PENALTIES,
+    USUAL,
+    LocalLogits,
+    LogitRun,
+    LogitTrial,
+    logistic,
+    of_all_classes,
+)
+from oda_rl.estimators.targets import Data
+
+# Cells that are tried, the fewest first; more than usual where logits then have no more columns in all,
+# and cells so many samples each, and they must lower the loss by such a part.
+CELLS, COLUMNS, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100), 1500, 10, 0.01
+# Trials go on with as many folds as leave so many samples out; each learns from so many at most.
+ENOUGH, LARGEST_TRIAL = 500, 4000
+# Gradients at which they end, per sample; samples that are mapped at once.
+TOLERANCE, BLOCK = 1e-3, 10_000
+
+Split = tuple[Labels, Labels]
+
+
+class Chosen(NamedTuple):
+    """The best trial, its cells, and logits of some of the samples: what `LocalLogits.fit` takes."""
+
+    trial: LogitTrial
+    run: LogitRun
+    begin: LogisticRegression | None
+
+
+class _Fold:
+    """Logits of cells, of samples as a run takes them, and what they say of those that were left out."""
+
+    def __init__(self, run: LogitRun, data: Data, train: Labels, test: Labels) -> None:
+        rows = np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
+        self.test, self._learned, self._n_classes = test, data.take(rows), run.n_outputs
+        self._columns = run.columns(self._learned.samples).astype(np.float32)
+        blocks = np.array_split(data.samples[test], 1 + len(test) // BLOCK)
+        self._tested = np.concatenate([run.columns(block).astype(np.float32) for block in blocks])
+        self.model: LogisticRegression | None = None
+
+    def log_proba(self, penalty: float) -> Array:
+        """Log-probabilities (n_test, n_classes) of the samples left out; begins where the last ended."""
+        own = self._learned.targets, self._learned.weight
+        self.model = logistic(self._columns, *own, penalty, TOLERANCE, self.model)
+        coef, intercept = of_all_classes(self.model, self._n_classes)
+        return np.asarray(log_softmax(self._tested @ coef.T + intercept, axis=1))
+
+
+def choose_logits(
+    local: LocalLogits,
+    data: Data,
+    folds: Sequence[Split],
+    kept: NDArray[np.bool_] | None,
+    loss_of: Callable[[Array, Labels], float],
+) -> tuple[Array, Chosen]:
+    """The trial that does best on samples that folds leave out.
+
+    More cells, and weaker penalties, are tried as long as they do better by `loss_of`, which takes
+    log-probabilities (n, n_classes) of some of the samples, and their rows. Several cells see the
+    features that are `kept`. Returns the log-probabilities (n_samples, n_classes) of all samples, too.
+    """
+    some = local.some(data)
+    local.ranks = Ranks.of(some.samples)
+    placed = data._replace(samples=local.side_by_side(data))
+    n, n_kept = len(data.weight), local.n_features if kept is None else int(kept.sum())
+    tried, least, best, best_run = folds[: -(-ENOUGH * len(folds) // n)], np.inf, LogitTrial(), None
+    for cells in CELLS:
+        if cells > USUAL and (cells * (n_kept + 1) > COLUMNS or cells * PER_CELL > n):
+            break
+        one = LogitTrial(cells, best.penalty, kept if cells > 1 else None)
+        run = local.run_over(some, one)
+        loss, penalty = _best_penalty([_Fold(run, placed, *fold) for fold in tried], one, loss_of)
+        if best_run is None or loss < (1.0 - WORTHWHILE * (cells > USUAL)) * least:
+            least, best, best_run = loss, one._replace(penalty=penalty), run
+        elif cells > 1:
+            break
+    assert best_run is not None
+    log_proba = np.empty((n, local.n_classes))
+    for fold in folds:
+        part = _Fold(best_run, placed, *fold)
+        log_proba[part.test] = part.log_proba(best.penalty)
+    return log_proba, Chosen(best, best_run, part.model)
+
+
+def _best_penalty(
+    parts: Sequence[_Fold], trial: LogitTrial, loss_of: Callable[[Array, Labels], float]
+) -> tuple[float, float]:
+    """The least loss and its penalty, from that of the trial on; a single cell has that one."""
+    rows, least, best = np.concatenate([part.test for part in parts]), np.inf, trial.penalty
+    for penalty in PENALTIES[PENALTIES.index(trial.penalty) :]:
+        loss = loss_of(np.concatenate([part.log_proba(penalty) for part in parts]), rows)
+        if loss >= least:
+            break
+        least, best = loss, penalty
+        if trial.cells == 1:
+            break
+    return least, best
