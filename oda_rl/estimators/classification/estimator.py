@@ -69,11 +69,11 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         of one class in the features as they are: those of one unit, such as pixels; or by a few, which
         tell of classes alone or in pairs: the others then hardly count (`relevances_`).
     local_model : {"auto", "linear", None}, default="auto"
-        Linear logits in a few soft cells of their own, in features mapped to a normal by their ranks:
-        they see boundaries that are nearly planes, and do not mind skewed features. `"linear"`: with
-        `rule="bayes"` they decide alone. None: the densities do. `"auto"`: `fit` adds the
-        log-probabilities of both, with the weights that do best on samples left out, and leaves the
-        logits out where they do not help; a stream that begins without a fit has none.
+        Linear logits in soft cells of their own (1, 16, 40 or 100, as samples left out ask for), in
+        features mapped to a normal by their ranks: they see boundaries that are nearly planes, and
+        do not mind skewed features. `"linear"`: with `rule="bayes"` they decide alone. None: the
+        densities do. `"auto"`: `fit` adds the log-probabilities of both, with the weights that do best
+        on samples left out; there are no logits where they do not help, nor in a stream without a fit.
     fine_tune : {None, "lvq1", "glvq"}, default=None
         Learning vector quantization after the annealing, in a stream too. Codevectors are then no means
         of their cells, which `rule="nearest"` does not mind.

@@ -169,7 +169,7 @@ class LogitRun(RegressionRun):
 
 
 def logistic(
-    columns: Array,
+    columns: NDArray[Any],
     labels: Labels,
     weight: Array,
     penalty: float,

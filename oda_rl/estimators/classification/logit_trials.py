@@ -21,9 +21,9 @@ from oda_rl.estimators.classification.local_logits import (
 )
 from oda_rl.estimators.targets import Data
 
-# Cells that are tried, the fewest first; more than usual where logits then have no more columns in all,
+# Cells that are tried, the fewest first; more than usual where their second moments have no more numbers
 # and cells so many samples each, and they must lower the loss by such a part.
-CELLS, COLUMNS, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100), 1500, 10, 0.01
+CELLS, NUMBERS, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100), 10_000, 10, 0.01
 # Trials go on with as many folds as leave so many samples out; each learns from so many at most.
 ENOUGH, LARGEST_TRIAL = 500, 4000
 # Gradients at which they end, per sample; samples that are mapped at once.
@@ -78,7 +78,7 @@ def choose_logits(
     n, n_kept = len(data.weight), local.n_features if kept is None else int(kept.sum())
     tried, least, best, best_run = folds[: -(-ENOUGH * len(folds) // n)], np.inf, LogitTrial(), None
     for cells in CELLS:
-        if cells > USUAL and (cells * (n_kept + 1) > COLUMNS or cells * PER_CELL > n):
+        if cells > USUAL and (cells * (n_kept + 1) ** 2 > NUMBERS or cells * PER_CELL > n):
             break
         one = LogitTrial(cells, best.penalty, kept if cells > 1 else None)
         run = local.run_over(some, one)
