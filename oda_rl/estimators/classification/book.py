@@ -175,6 +175,11 @@ def half_vote(prior: Array, total: Any) -> Array:
     return np.asarray(0.5 * (prior + 1e-12) / (total + 1e-12 * prior.shape[1]))
 
 
+def with_half_vote(votes: Array, prior: Array) -> Array:
+    """Votes (n, n_classes) of cells, and half a vote more as the votes `prior` above them are."""
+    return np.asarray(votes + half_vote(prior, prior.sum(axis=1, keepdims=True)))
+
+
 def widths_of(
     k: Labels, distortion: Array, mass: Array, counts: Array, features: int, own: float
 ) -> Array:

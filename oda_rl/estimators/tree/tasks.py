@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oda_rl._schema import Sizes, expect
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.book import half_vote, probabilities
+from oda_rl.estimators.classification.book import probabilities, with_half_vote
 from oda_rl.estimators.targets import Data, within_reach
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import Cells, Children
@@ -335,11 +335,6 @@ class Outputs(Partition):
             theta[0] -= mean @ theta[1:]
         loss = energy - 2.0 * float((theta * moments).sum()) + float((theta * (products @ theta)).sum())
         return theta, max(loss, 0.0)
-
-
-def with_half_vote(votes: Array, prior: Array) -> Array:
-    """Votes (n, n_classes) of cells, and half a vote more as the votes `prior` above them are."""
-    return np.asarray(votes + half_vote(prior, prior.sum(axis=1, keepdims=True)))
 
 
 def task_for(
