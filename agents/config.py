@@ -26,8 +26,8 @@ class _AnnealedConfig(Config):
     gamma_halving: float | None = setting(
         None,
         "1 - gamma falls as 1 / (1 + steps / this), to 0.001; with an actor, steps in which its critic "
-        "explains returns well. By default inf, which keeps it, but 50,000 where an actor's actions are "
-        "continuous, and in a table of `TwoTimescaleQ`.",
+        "explains returns well. By default inf, which keeps it, and 50,000 where an actor's actions are "
+        "continuous.",
         "(0, inf]",
     )
     criterion: Literal["discounted", "average"] = setting(
@@ -173,9 +173,9 @@ class _AnnealedConfig(Config):
         """Lambda, if states are numbered or not."""
         return self.trace_decay
 
-    def find_gamma_halving(self, table: bool, continuous: bool) -> float:
-        """Steps after which 1 - gamma is half, if states are numbered or not, and actions points."""
-        usual = GAMMA_HALVING if (continuous if self.has_critic else table) else math.inf
+    def find_gamma_halving(self, continuous: bool) -> float:
+        """Steps after which 1 - gamma is half, if actions are points or not."""
+        usual = GAMMA_HALVING if continuous and self.has_critic else math.inf
         return usual if self.gamma_halving is None else self.gamma_halving
 
     def count_near_branches(self, joint: bool) -> int:

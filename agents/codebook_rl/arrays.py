@@ -174,7 +174,7 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, h
     default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else ACTOR_RATE
     for index, value in {
         names.GAMMA: config.gamma if discounted else 1.0,
-        names.GAMMA_HALVING: config.find_gamma_halving(sizes.is_table, sizes.n_coordinates > 0),
+        names.GAMMA_HALVING: config.find_gamma_halving(sizes.n_coordinates > 0),
         names.AVERAGE_RATE: 0.0 if discounted else config.average_rate,
         names.SIGN: -1.0 if config.minimise else 1.0,
         names.TRACE_DECAY: config.find_trace_decay(sizes.is_table),

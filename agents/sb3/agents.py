@@ -1,6 +1,5 @@
 """The two-timescale agents: Q-learning, and an actor-critic."""
 
-import math
 from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium import spaces
@@ -20,7 +19,6 @@ AS_PRINTED: dict[str, Any] = {
     "local_model": "constant",
     "softness": 0.0,
     "trace_decay": 0.0,
-    "gamma_halving": math.inf,
     "flattening": 0.0,
     "growth_steps": 20_000,
     "growth_cells": 250,

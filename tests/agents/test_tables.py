@@ -27,18 +27,19 @@ class Table:
     visited, and again as the last pairs are gone through backward, ten for each step.
     """
 
-    def __init__(self, n_states, n_actions, seed, lam, gamma=0.99):
+    def __init__(self, n_states, n_actions, seed, lam, gamma_halving):
         self.q = np.zeros((n_states, n_actions))
         self.novelty = np.full((n_states, n_actions), 1.0 / 0.03)
         self.visits, self.noise = np.zeros_like(self.q), np.ones_like(self.q)
         self.drift, self.square, self.trace = (np.zeros_like(self.q) for _ in range(3))
-        self.rng, self.lam, self.first_gamma, self.known = np.random.default_rng(seed), lam, gamma, 0
+        self.rng, self.lam = np.random.default_rng(seed), lam
+        self.gamma_halving, self.known = gamma_halving, 0
         self.exploring, self.exploratory = False, False
         self.outcomes, self.recent, self.waiting = {}, [], 0
 
     @property
     def gamma(self):
-        return 1 - (1 - self.first_gamma) / (1 + self.known / 50_000)
+        return 1 - 0.01 / (1 + self.known / self.gamma_halving)
 
     def choose(self, state, values, begins):
         draws = self.rng.random(4)
@@ -102,11 +103,13 @@ class Table:
             state = after
 
 
-@pytest.mark.parametrize(("lam", "slippery"), [(0.0, True), (0.8, True), (0.8, False)])
-def test_a_table_of_frozen_lake_is_that_of_numpy(lam, slippery):
+@pytest.mark.parametrize(
+    ("lam", "slippery", "halving"), [(0.0, True, np.inf), (0.8, True, 1000), (0.8, False, np.inf)]
+)
+def test_a_table_of_frozen_lake_is_that_of_numpy(lam, slippery, halving):
     env = gym.make("FrozenLake-v1", is_slippery=slippery)
-    model = TwoTimescaleQ(env=env, seed=3, trace_decay=lam).learn(6_000)
-    twin = Table(16, 4, 3, lam)
+    model = TwoTimescaleQ(env=env, seed=3, trace_decay=lam, gamma_halving=halving).learn(6_000)
+    twin = Table(16, 4, 3, lam, halving)
     twin.run(gym.make("FrozenLake-v1", is_slippery=slippery), 3, 6_000)
     np.testing.assert_allclose(model.learner.q_values, twin.q, atol=1e-9)
     np.testing.assert_array_equal(model.learner.codebook["visits"].T, twin.visits)

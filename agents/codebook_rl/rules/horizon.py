@@ -16,8 +16,8 @@ With running means E,
 
     rho = Var v / (Var v + E[c delta^2]),     tau <- tau + max(0, rho - .9) / .1
 
-Where rho stays below .9, as on landers and walkers, the discount stays as it was. In a table, where
-nothing is approximated, every step counts.
+Where rho stays below .9, as on landers and walkers, the discount stays as it was. For a rule without a
+critic of states tau counts every step.
 """
 
 from oda_rl._jit import inline_kernel
