@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets as toy
-from sklearn.model_selection import train_test_split
 
 from oda_rl import datasets
 from oda_rl._types import Array, Labels
@@ -167,34 +166,3 @@ KEEL: dict[str, Read] = {
 AIMS = ("electricity", "magic", "spambase")
 CHOOSING = sorted(KEEL.keys() - AIMS)[::2]
 REPORTING = sorted(KEEL.keys() - set(CHOOSING))
-
-# The two halves of each collection.
-COLLECTIONS: dict[str, dict[str, dict[str, Read]]] = {
-    "twenty": {"known": KNOWN, "untouched": UNTOUCHED},
-    "keel": {
-        "choosing": {name: KEEL[name] for name in CHOOSING},
-        "reporting": {name: KEEL[name] for name in REPORTING},
-    },
-}
-
-
-def find(collection: str, names: tuple[str, ...]) -> dict[str, Read]:
-    """The data sets of a collection with these names, or in halves of it with these; without, all.
-
-    Raises a ValueError for a name that is neither.
-    """
-    halves = COLLECTIONS[collection]
-    known = halves | {name: {name: read} for half in halves.values() for name, read in half.items()}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"{collection} has no {', '.join(unknown)}; it has {', '.join(known)}.")
-    return {name: read for one in names or halves for name, read in known[one].items()}
-
-
-def load(read: Read, data_dir: Path | None, most: int) -> Labelled:
-    """A data set, of which `most` samples are drawn if there are more; an OSError without its file."""
-    samples, labels = read(data_dir)
-    if len(labels) > most:
-        options = {"train_size": most, "stratify": labels, "random_state": 0}
-        samples, _, labels, _ = train_test_split(samples, labels, **options)
-    return samples, labels

