@@ -128,9 +128,8 @@ def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> 
     root = np.sqrt(weight)[:, None]
     target, one = root * (outputs - level), weight[rows] / total
     if not linear:
-        return GlobalModel(
-            np.vstack([level, np.zeros((d, outputs.shape[1]))]), one, _left_out(target[rows], one)
-        )
+        score = float(_left_out(target[rows][:, :, None], one[:, None])[0])
+        return GlobalModel(np.vstack([level, np.zeros((d, outputs.shape[1]))]), one, score)
     centred = root * (inputs - mean)
     unit = max(float((centred**2).sum()) / min(n, d), SMALLEST_SQUARE)
     if d < n:
@@ -290,21 +289,23 @@ def _choose_ridge(
     (Allen, "The relationship between variable selection and data augmentation", 1974.)
     """
     ridges = RIDGES * unit if ridge is None else np.array([max(ridge, RIDGES[0])])
-    squares, found = mapped**2, []
-    for one in ridges:
-        shrunk = values + one
-        leverage = before + free * (squares @ (1.0 / shrunk))
-        score = _left_out(target - mapped @ (projected / shrunk[:, None]), leverage)
-        # Towards interpolation both a residual and what is left vanish, and rounding has their ratio.
-        found.append((bool(leverage.max() > 1.0 - LEAST_OF_ONE), score, float(one), leverage))
-    _, score, one, leverage = min(found, key=lambda each: each[:2])
-    return one, leverage, score
+    shrunk = values[:, None] + ridges
+    leverage = before[:, None] + np.reshape(free, (-1, 1)) * (mapped**2 @ (1.0 / shrunk))
+    residuals = target[:, :, None] - np.tensordot(mapped, projected[:, :, None] / shrunk[:, None], 1)
+    scores = _left_out(residuals, leverage)
+    # Towards interpolation both a residual and what is left vanish, and rounding has their ratio.
+    vanish = leverage.max(axis=0) > 1.0 - LEAST_OF_ONE
+    best = np.lexsort((scores, vanish))[0]
+    return float(ridges[best]), leverage[:, best], float(scores[best])
 
 
-def _left_out(residuals: Array, leverage: Array) -> float:
-    """The mean squared error of samples left out one by one, summed over outputs."""
+def _left_out(residuals: Array, leverage: Array) -> Array:
+    """Mean squared errors (n_ridges,) of samples left out one by one, summed over outputs.
+
+    `residuals` are (n_tried, n_outputs, n_ridges), leverages (n_tried, n_ridges).
+    """
     errors = residuals / np.maximum(1.0 - leverage, LEAST_OF_ONE)[:, None]
-    return float((errors**2).sum()) / len(errors)
+    return np.asarray((errors**2).sum(axis=(0, 1)) / len(errors))
 
 
 def second_moments(
