@@ -21,13 +21,13 @@ class _AnnealedConfig(Config):
     )
 
     earlier = MappingProxyType({"gamma_halving": math.inf})
+    has_critic: ClassVar[bool]
 
     gamma: float = setting(0.99, "Discount factor, at first.", "[0, 1)", group="What is maximised")
     gamma_halving: float | None = setting(
         None,
         "1 - gamma falls as 1 / (1 + steps / this), to 0.001; with an actor, steps in which its critic "
-        "explains returns well. By default inf, which keeps it, and 50,000 where an actor's actions are "
-        "continuous.",
+        "explains returns well. By default inf, which keeps it; 50,000 where an actor has a Box.",
         "(0, inf]",
     )
     criterion: Literal["discounted", "average"] = setting(
