@@ -25,9 +25,7 @@ FIGURES = {
     names.MEAN_ERROR_WEIGHT: (0.0, 1.0),
     names.LARGEST_ERROR: SIZE,
     names.ACTOR_UNIT: SIZE,
-    names.MEAN_SQUARE: SIZE,
-    names.UNEXPLAINED: SIZE,
-    names.KNOWN_STEPS: (0.0, np.inf),
+    **dict.fromkeys((names.MEAN_SQUARE, names.UNEXPLAINED, names.KNOWN_STEPS), (0.0, np.inf)),
 }
 
 # What `SlowTimescale.get_state` gives, but for the planes; those; and what the traces owe.
