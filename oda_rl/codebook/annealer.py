@@ -79,7 +79,7 @@ class Annealer(StoredAnnealer):
     history : list of Level
         One record per finished temperature.
     remembered : float
-        Samples per cell, at most, that the stepsizes remember once it is done; 0 is no limit.
+        Samples per cell, at most, that the stepsizes remember; 0 is no limit.
     at_level_end : callable or None
         Called when the cells of a temperature stand, before any split; True ends the annealing.
     settle : callable or None
@@ -242,7 +242,7 @@ class Annealer(StoredAnnealer):
 
     def pace(self, max_steps: int) -> Pace:
         """The temperature, the stepsizes and the checks of the inner loop."""
-        limited = self.done and self.remembered > 0.0
+        limited = self.remembered > 0.0
         most = max(1.0, self.remembered * self.codebook.n_cells) if limited else math.inf
         now = 0.0 if self.done and self.harden else float(self.temperature)
         a, b, begun = float(self.stepsize.a), float(self.stepsize.b), self.level_begun - 1

@@ -82,6 +82,19 @@ def test_cells_forget_as_fast_as_clusters_move_and_nothing_where_they_stay():
     assert min(lost) > -0.01
 
 
+def test_what_moved_before_a_change_moves_after_it():
+    X, y = moving(0, 0.001)
+    y[5000:] = 1 - y[5000:]
+    model = ODAClassifier(12, random_state=0).partial_fit(X[:5000], y[:5000])
+    assert (model.drifts_, model.memory_ < 50.0) == ([], True)
+    start = 5000
+    while not model.drifts_:
+        model.partial_fit(X[start : start + 64], y[start : start + 64])
+        start += 64
+    assert not model.converged_  # which would be needed to find that out again
+    assert model.memory_ < 50.0
+
+
 def test_without_forgetting_nothing_begins_anew():
     X, y = swapped()
     model = ODAClassifier(20, forgetting=None, **SEEDS).partial_fit(X[:3000], y[:3000])

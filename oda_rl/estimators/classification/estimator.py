@@ -21,6 +21,7 @@ from oda_rl.estimators.classification.judging import (
     choose_widths,
     class_watch_schema,
     follow,
+    limit_memory,
 )
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
@@ -142,7 +143,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     drifts_ : list of DriftPoint
         Changes of the stream at which learning began anew.
     memory_ : float
-        Samples of a cell that its stepsizes remember once the annealing is done, infinite if all.
+        Samples of a cell that its stepsizes remember, infinite if all.
 
     See Also
     --------
@@ -266,6 +267,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._session = session = ClassSession(old.settings, old.n_features, old.rng)
         session.insert_classes(list(range(len(self.classes_))))
         session.observe(recent)
+        limit_memory(session, old.following.memory)  # what changed slowly goes on to
         session.n_seen = old.n_seen
         self._count()
         self._tell_later()
@@ -293,7 +295,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     @property
     def memory_(self) -> float:
-        """Samples of a cell that its stepsizes remember once the annealing is done, infinite if all."""
+        """Samples of a cell that its stepsizes remember, infinite if all."""
         return self._session.following.memory or np.inf
 
     @property

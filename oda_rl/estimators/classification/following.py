@@ -13,7 +13,7 @@ from oda_rl._types import Array, Labels
 LAGS, OVERSHOOTS = 4.0, -1.0
 # By what the memory then gets shorter or longer; it is no shorter than so many samples of a cell, and
 # without limit above the last.
-SHORTER, LONGER, SHORTEST, UNLIMITED = 0.5, 1.5, 2.0, 100.0
+SHORTER, LONGER, SHORTEST, UNLIMITED = 0.5, 1.5, 0.5, 100.0
 # What evidence counts after another piece.
 KEPT = 0.9
 # What `Following.get_state` gives.

@@ -134,15 +134,26 @@ def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, d
 def follow(
     session: "ClassSession", judge: ClassJudge, scaled: Array, distance: Array, data: Data
 ) -> None:
-    """Have cells whose annealing is done remember as long as judged samples say, in all classes."""
+    """Have cells remember as long as judged samples say, in all classes.
+
+    While all classes anneal they remember what they may, but after a change of the stream no longer than
+    before it: cells that have just split move on in one direction, too.
+    """
     annealers = [run.annealer for run in session.runs if run.annealer is not None]
-    if session.settings.shared or not any(annealer.done for annealer in annealers):
-        return
     book, following = judge.book, session.following
+    anneal = not any(annealer.done for annealer in annealers)
+    if session.settings.shared or (anneal and following.memory == 0.0):
+        return
     location = np.ascontiguousarray(book.codevectors.T)
     clear = following.judge(scaled, data.targets, distance, location, book.labels)
     following.decide(clear, float(session.counts.sum()) / len(book.labels))
-    for annealer in annealers:
-        if annealer.remembered != following.memory:
-            annealer.remembered = following.memory
+    limit_memory(session, following.memory)
+
+
+def limit_memory(session: "ClassSession", memory: float) -> None:
+    """Have the cells of all classes remember so many samples of theirs; 0 is no limit."""
+    session.following.memory = memory
+    for run in session.runs:
+        if run.annealer is not None and run.annealer.remembered != memory:
+            run.annealer.remembered = memory
             session.prepared.clear()  # their paces have it
