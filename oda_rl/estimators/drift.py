@@ -95,6 +95,9 @@ class Learner(Protocol):
     def _learn(self, data: Data) -> None:
         """Learn from the next samples."""
 
+    def _forgets_itself(self) -> bool:
+        """Whether what was before a change is soon forgotten as it is."""
+
     def _begin_anew(self, recent: Data) -> None:
         """Forget all, and learn from these."""
 
@@ -178,7 +181,7 @@ class Watch:
         if cut == 0:
             return
         self.losses = self.losses[cut:]
-        if after <= before:  # it has learned
+        if after <= before or learner._forgets_itself():  # it has learned, or will soon have
             return
         self.drifts.append(DriftPoint(self.count, before, after))
         tell(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
@@ -239,6 +242,9 @@ class Forgetful:
     def drifts_(self) -> list[DriftPoint]:
         """Changes of the stream at which learning began anew."""
         return self._watch.drifts
+
+    def _forgets_itself(self) -> bool:
+        return False
 
     def _watched_few(
         self: Any, samples: Array, targets: Any, learn: Callable[..., int], *what: Any

@@ -56,6 +56,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
     from oda_rl.estimators.classification.book import book_schema
     from oda_rl.estimators.classification.following import FOLLOWING
     from oda_rl.estimators.classification.judging import WIDTHS
+    from oda_rl.estimators.classification.mixing import MIXING
 
     shared = around["parameters"]["mode"] == "majority"
     run = ("count in [1, inf)", run_schema("d", "C" if shared else "0"))
@@ -79,6 +80,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
         "book": book_schema(shared),
         "runs": (run,) * (1 if shared else sizes["C"]),
         "local": maybe(logits_schema),
+        "mixing?": maybe(MIXING),
     }
     return Rules(entries, _classes_are_told)
 
@@ -90,7 +92,7 @@ def logits_schema(around: Any, sizes: Sizes) -> Schema:
         "density": "float in [0, inf)",
         "logits": "float in [0, inf)",
         "knots": maybe("float[knots, d]"),
-        "waiting": data_schema("classifier"),
+        "waiting": data_schema("classifier", "unlearned"),
         "run": maybe(model_run_schema(True, "0")),
     }
 

@@ -95,6 +95,30 @@ def test_what_moved_before_a_change_moves_after_it():
     assert model.memory_ < 50.0
 
 
+def test_logits_count_in_a_stream_where_they_help_and_go_where_they_do_not():
+    rng = np.random.default_rng(0)
+    X = rng.lognormal(0.0, 1.5, (3000, 8))  # long tails, and a boundary that is a plane of their ranks
+    y = (np.log(X).sum(axis=1) + 0.3 * rng.normal(size=3000) > 0.0).astype(int)
+    never, model = (
+        ODAClassifier(local_model=local, random_state=0).partial_fit(X[:2000], y[:2000])
+        for local in (None, "auto")
+    )
+    assert model.local_weights_[1] > 0.0
+    assert model.score(X[2000:], y[2000:]) > never.score(X[2000:], y[2000:]) + 0.05
+    again = pickle.loads(pickle.dumps(model))
+    for i in range(2000, 2200):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    again.partial_fit(X[2000:2200], y[2000:2200])
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-6)
+    centers = rng.uniform(-3.0, 3.0, (12, 2))
+    at = rng.integers(12, size=3000)
+    model.fit(X[:100], y[:100])  # what a stream tried is gone
+    islands = ODAClassifier(random_state=0)
+    islands.partial_fit(centers[at] + 0.3 * rng.normal(size=(3000, 2)), at % 2)
+    assert (islands.local_weights_, islands.n_local_cells_) == ((1.0, 0.0), 0)
+    assert islands._session.mixing is None
+
+
 def test_without_forgetting_nothing_begins_anew():
     X, y = swapped()
     model = ODAClassifier(20, forgetting=None, **SEEDS).partial_fit(X[:3000], y[:3000])

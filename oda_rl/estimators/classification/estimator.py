@@ -16,13 +16,12 @@ from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
 from oda_rl.estimators.classification.fitting import fit_classes
 from oda_rl.estimators.classification.judging import (
-    KNOWN,
     ClassJudge,
-    choose_widths,
     class_watch_schema,
-    follow,
+    judge_piece,
     limit_memory,
 )
+from oda_rl.estimators.classification.mixing import PATIENCE, begin_mixing
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.drift import Forgetful, Watch
@@ -74,7 +73,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         features mapped to a normal by their ranks: they see boundaries that are nearly planes, and
         do not mind skewed features. `"linear"`: with `rule="bayes"` they decide alone. None: the
         densities do. `"auto"`: `fit` adds the log-probabilities of both, with the weights that do best
-        on samples left out; there are no logits where they do not help, nor in a stream without a fit.
+        on samples left out, or none; so does a stream that is watched (`forgetting`).
     fine_tune : {None, "lvq1", "glvq"}, default=None
         Learning vector quantization after the annealing, in a stream too. Codevectors are then no means
         of their cells, which `rule="nearest"` does not mind.
@@ -135,7 +134,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     n_samples_seen_ : int
         Samples presented so far, with repetitions, without those of the validation.
     local_weights_ : tuple of two floats
-        What log-probabilities of the densities and of the local logits count; (1, 0) without the latter.
+        What log-probabilities of densities and of local logits count; (1, 0) without the latter.
     n_local_cells_ : int
         Cells of the local logits; 0 without them.
     history_ : list of ClassPoint
@@ -155,9 +154,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     the mean divergence within cells per feature: Gaussians of that variance for the squared Euclidean
     distance. Whether classes have widths of their own is decided with the temperature; in a stream
     several widths are tried on samples before they are learned from, and cells remember no more samples
-    than they may without lagging behind (`memory_`), unless `forgetting` is None.
-
-    A stream scales features anew whenever the number of samples has doubled. With `mode="majority"` and
+    than they may without lagging behind (`memory_`), unless `forgetting` is None. It scales features
+    anew whenever the number of samples has doubled. With `mode="majority"` and
     `"lvq"`, and until `fine_tune` begins, it learns in Python.
 
     References
@@ -234,6 +232,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         if first:
             self._session = ClassSession(settings, data.samples.shape[1], self._generator())
             self._watch = Watch()
+            if self.rule == "bayes" and self.forgetting is not None:
+                begin_mixing(self._session)
         self._session.resume(settings)
         self._session.insert_classes(new)
         if new:
@@ -254,17 +254,16 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     def _losses(self, judge: ClassJudge, data: Data) -> Array:
         """Whether samples, of classes that are known, are classified wrongly."""
-        data = data.take(judge.counts[data.targets] >= KNOWN)
-        scaled = judge.scaling(data.samples)
-        distance = self._divergence.between(scaled, judge.book.codevectors)
-        choose_widths(self._session, judge, distance, data)
-        follow(self._session, judge, scaled, distance, data)
-        wrong = judge.classes(data.samples, distance, self.rule) != data.targets
-        return wrong.astype(np.float64)
+        return judge_piece(self._session, judge, data, self.rule)
+
+    def _forgets_itself(self) -> bool:
+        return self._session.following.is_quick
 
     def _begin_anew(self, recent: Data) -> None:
         old = self._session
         self._session = session = ClassSession(old.settings, old.n_features, old.rng)
+        if self.rule == "bayes":
+            begin_mixing(session, PATIENCE)  # it may change again
         session.insert_classes(list(range(len(self.classes_))))
         session.observe(recent)
         limit_memory(session, old.following.memory)  # what changed slowly goes on to
@@ -337,12 +336,12 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._set_book(session.book(), session.scaling)
         self.relevances_ = session.relevances()
         local = session.local
-        ready = local is not None and local.is_ready
+        ready = session.uses_logits
         self.local_weights_ = (local.density, local.logits) if local and ready else (1.0, 0.0)
         self.n_local_cells_ = len(local.run.book) if local and local.run and ready else 0
 
     def _numbers(self, samples: Array) -> Labels:
-        if self.rule == "nearest" or self._session.local is not None or self._session.settings.shared:
+        if self.rule == "nearest" or self._session.uses_logits or self._session.settings.shared:
             return super()._numbers(samples)
         return self._book.most_likely(samples, self._scaling, self._divergence)
 

@@ -14,6 +14,8 @@ LAGS, OVERSHOOTS = 4.0, -1.0
 # By what the memory then gets shorter or longer; it is no shorter than so many samples of a cell, and
 # without limit above the last.
 SHORTER, LONGER, SHORTEST, UNLIMITED = 0.5, 1.5, 0.5, 100.0
+# With a memory of fewer samples of a cell than these, what was before a change is soon gone.
+QUICK = 5.0
 # What evidence counts after another piece.
 KEPT = 0.9
 # What `Following.get_state` gives.
@@ -94,6 +96,11 @@ class Following:
         found = max(SHORTER * known, SHORTEST) if clear > 0.0 else LONGER * known
         self.memory = found if found <= UNLIMITED else 0.0
         self.agreement = self.squares = 0.0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the stream moves so quickly that what was before is soon forgotten."""
+        return 0.0 < self.memory < QUICK
 
     def get_state(self) -> dict[str, Any]:
         """All of this, for a model file."""

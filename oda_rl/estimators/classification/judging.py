@@ -9,6 +9,7 @@ from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.book import FLOOR, ClassBook, book_schema
 from oda_rl.estimators.classification.kernels import losses_of_widths, mix_widths
 from oda_rl.estimators.classification.local_logits import LogitView
+from oda_rl.estimators.classification.mixing import mix_logits
 from oda_rl.estimators.drift import watch_schema
 from oda_rl.estimators.feature_scaling import SCALING, Scaling
 from oda_rl.estimators.regression.predictor import predictor_schema
@@ -68,7 +69,8 @@ class ClassJudge(NamedTuple):
         if rule == "nearest":
             return np.asarray(self.book.labels[distance.argmin(axis=1)])
         joint = self.book.log_joint(distance)
-        mixed = joint if self.local is None else self.local.mixed(joint, samples)
+        counts = self.local is not None and self.local.logits > 0.0
+        mixed = self.local.mixed(joint, samples) if self.local is not None and counts else joint
         return np.asarray(mixed.argmax(axis=1))
 
     def get_state(self) -> dict[str, Any]:
@@ -109,12 +111,27 @@ def _logits_schema(around: Any, sizes: Sizes) -> Schema:
     return {**knots, "density": number, "logits": number}
 
 
+def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: str) -> Array:
+    """Which samples of a piece, of classes that are known, are classified wrongly: ones and zeros.
+
+    What they tell of widths, of the memory of cells, and of local logits is taken in.
+    """
+    known = data.take(judge.counts[data.targets] >= KNOWN)
+    scaled = judge.scaling(known.samples)
+    distance = session.divergence.between(scaled, judge.book.codevectors)
+    choose_widths(session, judge, distance, known)
+    follow(session, judge, scaled, distance, known)
+    mix_logits(session, judge, distance, known, data)
+    return (judge.classes(known.samples, distance, rule) != known.targets).astype(np.float64)
+
+
 def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, data: Data) -> None:
     """Take the widths that would have cost least on samples that had not been learned from.
 
     `distance` are their divergences. What a fit has chosen by samples left out stays.
     """
-    if session.choice.losses or session.settings.shared or session.local or len(distance) == 0:
+    alone = session.local is not None and session.mixing is None
+    if session.choice.losses or session.settings.shared or alone or len(distance) == 0:
         return
     losses, widths = np.empty(len(WIDTHS)), np.empty((len(WIDTHS), len(judge.single)))
     for (own, factor), row in zip(WIDTHS, widths, strict=True):

@@ -159,7 +159,9 @@ def _count_plain(session: "ClassSession", numbers: list[int]) -> int:
     A class that still gathers samples to present again takes one at a time.
     """
     settings = session.settings
-    if settings.mode != "conditional" or settings.fine_tune is not None or session.local is not None:
+    if settings.mode != "conditional" or settings.fine_tune is not None:
+        return 0
+    if session.local is not None and session.mixing is None:
         return 0
     n, left = len(numbers), session.rescale_at - 1 - session.n_measured
     for i, c in enumerate(numbers):

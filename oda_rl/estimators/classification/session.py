@@ -12,6 +12,7 @@ from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
 from oda_rl.estimators.classification.judging import WIDTHS
 from oda_rl.estimators.classification.local_logits import LocalLogits
+from oda_rl.estimators.classification.mixing import Mixing, begin_mixing
 from oda_rl.estimators.classification.one_sample import PreparedClasses
 from oda_rl.estimators.classification.session_book import LiveCells, book_of_session, move
 from oda_rl.estimators.classification.validation import Choice
@@ -42,18 +43,23 @@ class ClassSession:
         self.prepared = PreparedClasses()  # tables of addresses
         self.shared_width = 1.0
         self.following = Following()
-        self.n_seen = 0
-        self.n_measured = 0
+        self.n_seen = self.n_measured = 0
         self.rescale_at = settings.annealing.n_warmup
         self.waiting = Data(np.empty((0, n_features)), np.empty(0, dtype=np.int64), np.empty(0))
         self.fixed: ClassBook | None = None
         self.local: LocalLogits | None = None
+        self.mixing: Mixing | None = None  # where a stream finds out what logits count
         if settings.local_model == "linear":
             self.local = self.new_local()
 
     def new_local(self) -> LocalLogits:
         """Local logits that know nothing."""
         return LocalLogits(self.settings.annealing, self.n_features, self.n_classes, self.rng)
+
+    @property
+    def uses_logits(self) -> bool:
+        """Whether there are logits that count."""
+        return self.local is not None and self.local.is_ready and self.local.logits > 0.0
 
     @property
     def divergence(self) -> Divergence:
@@ -101,6 +107,8 @@ class ClassSession:
             self.runs[0].payload = {"votes": (self.n_classes, "count")}
         if self.local is not None:
             self.local.insert_classes(places)
+            if self.mixing is not None and places:
+                begin_mixing(self, self.mixing.wait)
         if places:
             self.fixed = None
             self._share_capacity()
@@ -141,7 +149,7 @@ class ClassSession:
         """Learn from samples with numbers of classes, in their order."""
         self.n_seen += len(data.weight)
         self.fixed = None
-        if self.local is not None:
+        if self.local is not None and self.mixing is None:
             self.local.observe(data)
         while (left := len(data.weight)) > 0:
             n, piece = self.rescale_at - self.n_measured, data
@@ -307,6 +315,7 @@ class ClassSession:
             "book": self.book()._asdict(),
             "runs": [[run.settings.max_codevectors, run.get_state()] for run in self.runs],
             "local": None if self.local is None else self.local.get_state(),
+            "mixing": None if self.mixing is None else dict(vars(self.mixing)),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -330,10 +339,11 @@ class ClassSession:
         if state["local"] is not None:
             self.local = self.new_local()
             self.local.set_state(state["local"])
+        self.mixing = Mixing.restored(state.get("mixing"))
         self.rng.bit_generator.state = state["rng"]
 
     def log_joint(self, samples: Array, distance: Array) -> Array:
         """What densities, from the divergences, and logits say of raw samples together (eq. 35)."""
         joint = self.book().log_joint(distance)
-        view = None if self.local is None else self.local.view
+        view = self.local.view if self.local and self.uses_logits else None
         return joint if view is None else view.mixed(joint, samples)
