@@ -34,24 +34,6 @@ def test_better_than_a_tree_with_as_many_leaves(make, local_model):
     assert error(model, X_test, y_test) < TARGETS[local_model] * error(tree, X_test, y_test)
 
 
-def goods(n, seed):
-    """Sizes that are nearly the same, and kinds of which some are rare, with what they cost."""
-    rng = np.random.default_rng(seed)
-    size = rng.gamma(4.0, 0.2, n)
-    sides = size[:, None] ** (1 / 3) * (1 + 0.01 * rng.normal(size=(n, 3)))
-    kinds = [np.eye(k)[rng.choice(k, n, p=np.arange(1, k + 1) / (k * (k + 1) / 2))] for k in (5, 7, 8)]
-    quality = sum(kind @ np.linspace(-0.3, 0.3, kind.shape[1]) for kind in kinds)
-    cost = size**1.7 * np.exp(quality) * (1 + 0.1 * rng.normal(size=n))
-    return np.column_stack([size, sides, *kinds]), cost
-
-
-@pytest.mark.parametrize("seed", [101, 102])
-def test_cells_do_not_bend_to_single_samples(seed):
-    """Each cell has nearly as many slopes as samples: which of these are left out must tell."""
-    X, y = goods(1600, seed)
-    assert ODARegressor(random_state=0).fit(X[:800], y[:800]).score(X[800:], y[800:]) > 0.955
-
-
 @pytest.mark.parametrize("local_model", TARGETS)
 def test_a_stream_becomes_as_good_as_a_tree(local_model):
     X, y = make_surface(1200, 100)

@@ -185,15 +185,23 @@ def fit_mixture(
         )
     else:
         solution, _, score = solve_dual(columns_of(rows), target[rows], ridge, before, 1.0 - before)
-    theta = np.empty((outputs.shape[1], d + 1 if linear else 1, k))
-    if linear:
-        parts = solution.reshape(k, d + 1, -1)
-        slopes = parts[:, 1:] / width_of(temperature)
-        theta[:, 0] = (base[0] + parts[:, 0] - np.einsum("kdm,kd->km", slopes, codevectors)).T
+    parts = solution.reshape(k, p // k, -1)
+    return Mixture(_models_of(parts, base, codevectors, width_of(temperature)), score)
+
+
+def _models_of(parts: Array, base: Array, codevectors: Array, width: float) -> Array:
+    """Local models (n_outputs * q, n_cells) about the origin, of those about cells and beside a base.
+
+    `parts` are (n_cells, q, n_outputs), with slopes per `width`; `base` is (1 + n_inputs, n_outputs).
+    """
+    k, q, m = parts.shape
+    theta = np.empty((m, q, k))
+    slopes = parts[:, 1:] / width
+    theta[:, 0] = (base[0] + parts[:, 0]).T
+    if q > 1:
+        theta[:, 0] -= np.einsum("kdm,kd->mk", slopes, codevectors)
         theta[:, 1:] = (base[1:] + slopes).transpose(2, 1, 0)
-    else:
-        theta[:, 0] = (base[0] + solution).T
-    return Mixture(theta.reshape(-1, k), score)
+    return theta.reshape(-1, k)
 
 
 def choose_softness(fit: Callable[[float], Mixture]) -> tuple[float, Mixture]:
