@@ -180,25 +180,32 @@ def run_streams(args: Streams, console: Console) -> int:
             f"{list(FILES)}; learners: {list(models)}."
         )
         return 2
-    chosen = args.models or tuple(models)
-    shown: dict[str, list[list[str]]] = {"accuracy": [], "last": [], "microseconds": [], "size": []}
-    for name in names:
-        found = [measure(models[model](), every[name](), args.samples) for model in chosen]
-        shown["accuracy"].append([name, *(f"{r.accuracy:.3f}" for r in found)])
-        shown["last"].append([name, *(f"{r.last:.3f}" for r in found)])
-        shown["microseconds"].append([name, *(f"{r.microseconds:.0f}" for r in found)])
-        shown["size"].append([name, *(f"{r.size / 1000:.0f}" for r in found)])
-    titles = {
-        "accuracy": f"Test then train: accuracy over {args.samples:,} samples at most, seed {args.seed}",
-        "last": f"Accuracy of the last {LAST:,}; SEA, Agrawal and swapped labels change at {BEFORE:,}",
-        "microseconds": "Microseconds of CPU per sample, prediction and learning",
-        "size": "Kilobytes, pickled",
-    }
-    for key, rows in shown.items():
-        show_table(console, titles[key], ("stream", *chosen), rows)
+    chosen = {name: models[name] for name in args.models or models}
+    _show_measured(args, {name: every[name] for name in names}, chosen, console)
     show_single(console, args.seed)
     console.print(
         "ODA: ODAClassifier as it is, with local logits, without forgetting, and as a tree. HAT, ARF, "
         "softmax: river's adaptive Hoeffding tree, adaptive random forest and softmax regression."
     )
     return 0
+
+
+def _show_measured(
+    args: Streams, streams: dict[str, Any], models: dict[str, Any], console: Console
+) -> None:
+    """Measure models on streams; a table of each figure."""
+    found = {
+        name: [measure(make(), stream(), args.samples) for make in models.values()]
+        for name, stream in streams.items()
+    }
+    when = f"over {args.samples:,} samples at most, seed {args.seed}"
+    changed = f"Accuracy of the last {LAST:,}; SEA, Agrawal and swapped labels change at {BEFORE:,}"
+    figures: dict[str, Callable[[Any], str]] = {
+        f"Test then train: accuracy {when}": lambda result: f"{result.accuracy:.3f}",
+        changed: lambda result: f"{result.last:.3f}",
+        "Microseconds of CPU per sample, prediction and learning": lambda r: f"{r.microseconds:.0f}",
+        "Kilobytes, pickled": lambda result: f"{result.size / 1000:.0f}",
+    }
+    for title, text in figures.items():
+        rows = [[name, *map(text, results)] for name, results in found.items()]
+        show_table(console, title, ("stream", *models), rows)
