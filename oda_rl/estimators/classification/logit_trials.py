@@ -77,19 +77,26 @@ def choose_logits(
     placed = data._replace(samples=local.side_by_side(data))
     n, n_kept = len(data.weight), local.n_features if kept is None else int(kept.sum())
     tried, least, best, best_run = folds[: -(-ENOUGH * len(folds) // n)], np.inf, LogitTrial(), None
+    parts: list[_Fold] = []
+    told: list[Array] = []
     for cells in CELLS:
         if cells > USUAL and (cells * (n_kept + 1) ** 2 > NUMBERS or cells * PER_CELL > n):
             break
         one = LogitTrial(cells, best.penalty, kept if cells > 1 else None)
         run = local.run_over(some, one)
-        loss, penalty = _best_penalty([_Fold(run, placed, *fold) for fold in tried], one, loss_of)
+        own = [_Fold(run, placed, *fold) for fold in tried]
+        loss, penalty, found = _best_penalty(own, one, loss_of)
         if best_run is None or loss < (1.0 - WORTHWHILE * (cells > USUAL)) * least:
             least, best, best_run = loss, one._replace(penalty=penalty), run
+            parts, told = own, found
         elif cells > 1:
             break
     assert best_run is not None
     log_proba = np.empty((n, local.n_classes))
-    for fold in folds:
+    for part, own_told in zip(parts, told, strict=True):
+        log_proba[part.test] = own_told
+    part = parts[-1]
+    for fold in folds[len(parts) :]:
         part = _Fold(best_run, placed, *fold)
         log_proba[part.test] = part.log_proba(best.penalty)
     return log_proba, Chosen(best, best_run, part.model)
@@ -97,14 +104,19 @@ def choose_logits(
 
 def _best_penalty(
     parts: Sequence[_Fold], trial: LogitTrial, loss_of: Callable[[Array, Labels], float]
-) -> tuple[float, float]:
-    """The least loss and its penalty, from that of the trial on; a single cell has that one."""
+) -> tuple[float, float, list[Array]]:
+    """The least loss, its penalty, from that of the trial on, and log-probabilities fold by fold.
+
+    A single cell has the penalty of the trial.
+    """
     rows, least, best = np.concatenate([part.test for part in parts]), np.inf, trial.penalty
+    told: list[Array] = []
     for penalty in PENALTIES[PENALTIES.index(trial.penalty) :]:
-        loss = loss_of(np.concatenate([part.log_proba(penalty) for part in parts]), rows)
+        found = [part.log_proba(penalty) for part in parts]
+        loss = loss_of(np.concatenate(found), rows)
         if loss >= least:
             break
-        least, best = loss, penalty
+        least, best, told = loss, penalty, found
         if trial.cells == 1:
             break
-    return least, best
+    return least, best, told
