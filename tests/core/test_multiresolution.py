@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits, load_iris
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.estimators.tree import Layer
+from oda_rl.estimators.tree.pruning import least_as_good
 
 
 def nearest_leaf_by_hand(model, x):
@@ -302,3 +303,16 @@ def test_leaves_as_features():
     assert list(found.columns) == list(model.get_feature_names_out())
     np.testing.assert_array_equal(found.to_numpy().argmax(axis=1), model.apply(X))
     np.testing.assert_array_equal(found.to_numpy().sum(axis=1), np.ones(len(X)))
+
+
+def test_probabilities_are_smoothed_no_more_than_samples_left_out_tell():
+    rng = np.random.default_rng(100)
+    best = rng.uniform(size=200)
+    noise = 0.1 * rng.standard_normal(200)
+    noise -= noise.mean()
+    error = noise.std() / np.sqrt(200)  # of the mean difference
+    as_good, worse = best + noise + 0.9 * error, best + noise + 1.1 * error
+    assert least_as_good(np.stack([as_good, best])) == 0
+    assert least_as_good(np.stack([worse, best])) == 1
+    assert least_as_good(np.stack([worse, as_good, best])) == 1
+    assert least_as_good(np.stack([best, best])) == 0

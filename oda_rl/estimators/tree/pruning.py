@@ -1,12 +1,13 @@
 """Pruning a tree that was grown too far: splits that do not pay for their leaves are taken back."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array
+from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.settings import Layer
 from oda_rl.estimators.tree.tree import Tree
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from oda_rl.estimators.tree.growth import Growth
 
 Cuts = list[NDArray[np.bool_]]
+# Trees of all samples but some, with those that were left out.
+LeftOut = Sequence[tuple["Growth", Data]]
 # Prices of a leaf that are compared, in errors of the root.
 PRICES = np.concatenate([[0.0], 2.0 ** np.arange(-14.0, -2.0)])
 # One is paid where it saves so many standard errors: a leaf that makes no difference to trees of some
-# of the samples may make one to that of all.
+# of the samples may make one to that of all. Classes are smoothed more where it saves as many.
 SURE = 1.0
 
 
@@ -51,36 +54,43 @@ def cuts(tree: Tree, layers: Sequence[Layer], price: float) -> Cuts:
 def find_price(
     growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int
 ) -> tuple[float, float]:
-    """The price of a leaf and the smoothing with the least errors on samples left out.
+    """The price of a leaf and the smoothing that samples left out ask for.
 
     One part of `n_parts` is left out at a time. Of equally good prices the middle one, as the highest
     that leaves the trees of some samples as they are may cut that of all to its root; none where none
-    is clearly better.
+    is clearly better. Outputs take the smoothing with the least errors, classes the least that has no
+    clearly worse probabilities than another: few errors do not tell which.
     """
+    left_out = list(_leave_out(growth, layers, data, n_parts))
+    smoothings, task = growth.task.smoothings, growth.task
+    if task.by_labels:
+        # Errors are counted: McNemar's test, corrected as by Edwards. Small trees come first.
+        own, spread = _compare(left_out, layers, PRICES, task.sample_losses, 0.0)
+        price = float(PRICES[_cheapest(own, spread, 1.0)])
+        prices = np.array([price])
+        scores = [_losses(left_out, layers, prices, _brier, smoothing)[0] for smoothing in smoothings]
+        return price, smoothings[least_as_good(np.array(scores))] if len(smoothings) > 1 else 0.0
+    pairs = [_compare(left_out, layers, PRICES, task.sample_losses, one) for one in smoothings]
+    best = int(np.argmin([own.min() for own, _ in pairs]))
+    return float(PRICES[_cheapest(*pairs[best], 0.0)]), smoothings[best]
+
+
+def _leave_out(
+    growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int
+) -> Iterator[tuple["Growth", Data]]:
+    """Trees of all samples but a part, which sees the samples of that part, and these."""
     rng = np.random.default_rng(growth.entropy)
     # Parts have equally many of each class: else those that most are of are fewer where it counts.
     n = len(data.weight)
     part, kinds = np.empty(n, dtype=np.int64), data.targets if growth.task.by_labels else np.zeros(n)
     part[np.lexsort((rng.uniform(size=n), kinds))] = np.arange(n) % n_parts
-    smoothings = growth.task.smoothings
-    losses, spread = np.zeros((2, len(smoothings), len(PRICES)))
     for i in range(n_parts):
         rest, left_out = np.flatnonzero(part != i), np.flatnonzero(part == i)
         features, samples = growth.tree.features.of_rows(rest)
         grown = growth.another(features, rng)
         grown.grow(layers, data.take(rest)._replace(samples=samples))
         grown.tree.features, samples = growth.tree.features.of_rows(left_out)
-        tested = data.take(left_out)._replace(samples=samples)
-        for j, grown.task.smoothing in enumerate(smoothings):
-            own, squares = _losses(grown, layers, tested)
-            losses[j] += own
-            spread[j] += squares
-    if not growth.task.by_labels:
-        best = int(losses.min(axis=1).argmin())
-        return float(PRICES[_cheapest(losses[best], spread[best], 0.0)]), smoothings[best]
-    # Errors are counted: McNemar's test, corrected as by Edwards. Small trees come before smooth ones.
-    price = _cheapest(losses[0], spread[0], 1.0)
-    return float(PRICES[price]), smoothings[int(losses[:, price].argmin())]
+        yield grown, data.take(left_out)._replace(samples=samples)
 
 
 def _cheapest(own: Array, spread: Array, single: float) -> int:
@@ -93,21 +103,47 @@ def _cheapest(own: Array, spread: Array, single: float) -> int:
     return int(least[len(least) // 2])
 
 
-def _losses(growth: "Growth", layers: Sequence[Layer], data: Data) -> tuple[Array, Array]:
-    """Losses (n_prices,) of samples in all, by the trees that the prices leave of one.
+def least_as_good(scores: Array) -> int:
+    """The first of rows (n, n_samples) that is not clearly worse than the best, sample by sample."""
+    more = scores - scores[scores.sum(axis=1).argmin()]
+    n = scores.shape[1]
+    return int(np.flatnonzero(more.sum(axis=1) <= SURE * np.sqrt(n) * more.std(axis=1))[0])
 
-    And the sums of squared differences from those of the first.
-    """
-    tree, task = growth.tree, growth.task
-    steps = [
-        (rows, at, task.sample_losses(predicted, data.take(rows)))
-        for rows, at, predicted in task.along(tree, data.samples)
-    ]
-    n = len(data.weight)
-    losses = np.zeros((len(PRICES), n))
-    for loss, price in zip(losses, PRICES, strict=True):
-        cut, ended = cuts(tree, layers, price), np.zeros(n, dtype=np.bool_)
-        for depth, (rows, at, own) in enumerate(steps):
-            loss[rows] = np.where(ended[rows], loss[rows], own)
-            ended[rows] |= cut[depth][at]
+
+def _brier(log_joint: Array, data: Data) -> Array:
+    """Weighted squares of what probabilities differ from the classes."""
+    wrong = probabilities(log_joint)
+    wrong[np.arange(len(wrong)), data.targets] -= 1.0
+    return np.asarray(data.weight * (wrong**2).sum(axis=1))
+
+
+def _compare(left_out: LeftOut, layers: Sequence[Layer], *how: Any) -> tuple[Array, Array]:
+    """Losses (n_prices,) in all, and the sums of squared differences from those of the first price."""
+    losses = _losses(left_out, layers, *how)
     return losses.sum(axis=1), ((losses - losses[0]) ** 2).sum(axis=1)
+
+
+def _losses(
+    left_out: LeftOut,
+    layers: Sequence[Layer],
+    prices: Array,
+    loss_of: Callable[[Array, Data], Array],
+    smoothing: float,
+) -> Array:
+    """Losses (n_prices, n_samples) of samples left out by the trees that the prices leave, smoothed."""
+    parts = []
+    for grown, data in left_out:
+        grown.task.smoothing = smoothing
+        steps = [
+            (rows, at, loss_of(predicted, data.take(rows)))
+            for rows, at, predicted in grown.task.along(grown.tree, data.samples)
+        ]
+        n = len(data.weight)
+        losses = np.zeros((len(prices), n))
+        for loss, price in zip(losses, prices, strict=True):
+            cut, ended = cuts(grown.tree, layers, price), np.zeros(n, dtype=np.bool_)
+            for depth, (rows, at, own) in enumerate(steps):
+                loss[rows] = np.where(ended[rows], loss[rows], own)
+                ended[rows] |= cut[depth][at]
+        parts.append(losses)
+    return np.concatenate(parts, axis=1)
