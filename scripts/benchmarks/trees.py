@@ -55,6 +55,8 @@ class Trees:
     """Leaves of the larger tree whose predictions are timed."""
     gaussians: bool = True
     """The table on the papers' mixture of Gaussians."""
+    demo: bool = True
+    """The table on the authors' demo."""
     prediction: bool = True
     """The table on the time of predictions."""
     resolutions: bool = True
@@ -331,6 +333,7 @@ def run_trees(args: Trees, console: Console) -> None:
     with threadpool_limits(1):
         if args.gaussians:
             show_gaussians(args, console, splits)
+        if args.demo:
             show_demo(console, args.seeds)
         if args.prediction:
             show_prediction(args, console)

@@ -178,7 +178,15 @@ def test_trees(run):
 
 
 def test_resolutions_and_splits(run):
-    parts = ("--no-gaussians", "--no-prediction", "--datasets", "digits", "--resolution-seeds", 0)
+    parts = (
+        "--no-gaussians",
+        "--no-demo",
+        "--no-prediction",
+        "--datasets",
+        "digits",
+        "--resolution-seeds",
+        0,
+    )
     few = ("--stream", 300, "--cases", "pixels", "wavelets")
     _, output = run("benchmark", "trees", "--seeds", 0, *parts, *few)
     assert "wavelets" in output
