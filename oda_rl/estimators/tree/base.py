@@ -306,7 +306,8 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         warm = len(waiting.weight) >= n
         first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
         rng = self._rng if warm else np.random.default_rng(0)
-        self._session = TreeSession.over(settings, self.resolutions, first, self._n_classes, rng)
+        own = settings, self.resolutions, first, self._n_classes, rng
+        self._session = TreeSession.over(*own, tried=warm)
         if warm:
             self._session.plant(first)  # the samples will come again
         else:

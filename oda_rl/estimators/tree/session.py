@@ -107,22 +107,24 @@ class TreeSession(Growth):
         data: Data,
         n_classes: int,
         rng: np.random.Generator,
+        tried: bool = True,
     ) -> "TreeSession":
         """A tree without cells, with `resolutions` fitted to samples.
 
         Without any, features with long tails are mapped to a normal by their ranks, and the features of
         outputs count as their slopes are steep, where a tree of some of the samples then errs clearly
-        less on the others.
+        less on the others; unless nothing is `tried`, as for the root that waits for more samples.
         """
         own = settings, data, n_classes
         found = Trial(maps_of(resolutions, len(settings.layers)), False)
         trials: list[Trial] = []
-        if resolutions is None and may_be_ranked(settings, data):
+        tried &= resolutions is None
+        if tried and may_be_ranked(settings, data):
             from oda_rl.resolutions import RankMap
 
             ranked = maps_of([RankMap()], len(settings.layers))
             trials.append(Trial(ranked, False, SURE_OF_RANKS))
-        if resolutions is None and may_be_weighed(settings, data):
+        if tried and may_be_weighed(settings, data):
             trials += [one._replace(weighed=True) for one in (found, *trials)]
         if trials:
             losses = cls._losses_left_out(found, *own)
