@@ -8,6 +8,8 @@ n_features), and `sample_weight`, `nearest`, `closest` and `second` have one ent
 Equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing".
 """
 
+from typing import Any
+
 import numpy as np
 
 from oda_rl._jit import kernel
@@ -182,6 +184,32 @@ def quantize(kind, samples, sample_weight, stepsize_a, stepsize_b, n_cells, loca
             difference = samples[t, j] - location[j, nearest]
             spread[j, nearest] += gain * (difference * difference - spread[j, nearest])
     return total
+
+
+def grow_hard(book: Any, samples: Array, sample_weight: Array, n_cells: int) -> None:
+    """Split the cells of a codebook at temperature zero, until there are `n_cells`.
+
+    Those with the most distortion split first, along the feature in which they are widest; then come
+    cells and means in turn. `samples` are C-contiguous; the divergence is the squared distance.
+    """
+    cells = np.zeros(len(samples), dtype=np.int64), np.empty(len(samples)), np.empty(len(samples))
+    kind = book.divergence.kind
+    while (k := len(book)) < min(n_cells, len(samples)):
+        mass, spread = np.empty(k), np.empty((book.n_features, k))
+        assign(kind, samples, None, False, book.location, None, k, *cells)
+        cell_moments(samples, sample_weight, cells[0], k, book.location, mass, spread)
+        distortion = mass * spread.sum(axis=0)
+        chosen = np.argsort(-distortion, kind="stable")[: n_cells - k]
+        chosen = chosen[distortion[chosen] > 0.0]
+        if len(chosen) == 0:
+            break
+        for i in chosen:
+            widest = int(spread[:, i].argmax())
+            book.split(int(i), np.sqrt(spread[widest, i]) * (np.arange(book.n_features) == widest))
+        quench(
+            *(kind, samples, None, sample_weight, False, TRIAL_TOLERANCE, TRIAL_TURNS),
+            *(len(book), book.location, None, *cells),
+        )
 
 
 class Quench:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from oda_rl.codebook import association, lloyd
+from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.lloyd import Quench
 
@@ -105,3 +106,24 @@ def test_stochastic_vector_quantization():
     expected, moved = naive.vector_quantization(samples, codevectors, 1.0, 1.0)
     np.testing.assert_allclose(location.T, expected, rtol=1e-9)
     np.testing.assert_array_equal(count, moved)
+
+
+def test_cells_split_at_temperature_zero_until_there_are_so_many():
+    samples, codevectors = make(n=200, k=3)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(samples))
+    book = Codebook(3, payload={"seen": (1, "count")})
+    for mu in codevectors:
+        book.add(mu, weight=1 / 3)
+    book["seen"][:] = 10.0
+    before = (weight * naive.cells("squared_euclidean", samples, codevectors)[1]).sum()
+    lloyd.grow_hard(book, samples, weight, 20)
+    assert len(book) == 20
+    nearest, closest, _ = naive.cells("squared_euclidean", samples, book.codevectors)
+    assert len(np.unique(nearest)) == 20
+    assert (weight * closest).sum() < before / 3
+    np.testing.assert_allclose(book["seen"].sum(), 30.0)  # shared among the children
+    # Two places cannot be told apart by more than two cells.
+    twice = Codebook(1)
+    twice.add([0.5])
+    lloyd.grow_hard(twice, np.repeat([[0.0], [1.0]], 5, axis=0), np.ones(10), 8)
+    np.testing.assert_allclose(np.sort(twice.codevectors.ravel()), [0.0, 1.0], atol=1e-9)

@@ -1,11 +1,13 @@
 """Local logits of the classifier: ranks, the mixture of linear logits, what it gains, streams, files."""
 
 import numpy as np
+import pytest
 from model_files import reloaded
-from sklearn.linear_model import LogisticRegression
+from scipy.special import log_softmax
 
 from oda_rl import ODAClassifier
 from oda_rl.estimators.classification.local_logits import LogitTrial
+from oda_rl.estimators.classification.logistic import fit_logistic
 from oda_rl.estimators.targets import Data
 
 
@@ -34,14 +36,37 @@ def test_probabilities_are_the_softmax_of_the_mixture_of_linear_logits():
     np.testing.assert_array_equal(model.decision_function(X).argmax(axis=1), proba.argmax(axis=1))
 
 
-def test_a_single_cell_is_logistic_regression():
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_models_say_what_the_regression_found(n_classes):
     X, y = skewed(300)
+    y = np.minimum(y, n_classes - 1)
     model = ODAClassifier(local_model="linear", random_state=0).fit(X, y)
-    local = model._session.local
-    local.fit(Data(X, y, np.ones(len(y))), LogitTrial(1, 1.0))
-    z = local.run.scaling.standardise(local.ranks(X))
-    twin = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(z, y)
-    np.testing.assert_allclose(np.exp(local.view.log_proba(X)), twin.predict_proba(z), atol=1e-4)
+    local, data = model._session.local, Data(X, y, np.ones(len(y)))
+    for kept in (None, np.arange(6) != 3):
+        for cells in (1, 5):
+            local.fit(data, LogitTrial(cells, 1.0, kept))
+            basis = local.run.basis(local.side_by_side(data))
+            found = log_softmax(fit_logistic(basis, y, data.weight, 1.0)(basis), axis=1)
+            # Shares below a thousandth count nothing in the regression.
+            np.testing.assert_allclose(local.view.log_proba(X), found, atol=1e-9 if cells == 1 else 0.02)
+
+
+def test_many_cells_learn_a_fine_pattern_go_on_and_are_stored():
+    """Beyond a hundred they are split, not annealed; later samples and files find them as others."""
+    rng = np.random.default_rng(100)
+    X = rng.uniform(0.0, 8.0, (5000, 2))
+    y = ((np.floor(X[:, 0]) + np.floor(X[:, 1])) % 2).astype(int)  # a chess board
+    model = ODAClassifier(local_model="linear", random_state=0).fit(X[:4000], y[:4000])
+    model._session.local.fit(Data(X[:4000], y[:4000], np.ones(4000)), LogitTrial(250, 100.0))
+    model.partial_fit(X[:1], y[:1])
+    assert model.n_local_cells_ == 250
+    assert model.score(X[4000:], y[4000:]) > 0.9
+    read = reloaded(model)
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+    for one in (model, read):
+        one.partial_fit(X[4000:], y[4000:])
+    assert model.n_local_cells_ == 250
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
 
 
 def test_logits_are_mixed_in_where_they_help():

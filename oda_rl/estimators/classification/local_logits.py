@@ -1,20 +1,19 @@
 """Linear logits in a few soft cells: local models of the classes, learned on the faster timescale."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from oda_rl._ranks import Ranks
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
+from oda_rl.codebook.lloyd import grow_hard
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
 from oda_rl.estimators.classification.book import log_probabilities
+from oda_rl.estimators.classification.logistic import Basis, Logits, fit_logistic
 from oda_rl.estimators.feature_selection import UNIMPORTANT
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
@@ -27,10 +26,10 @@ from oda_rl.estimators.targets import Data, make_place
 
 # Cells where nothing tells how many; inverse penalties that are tried, the strongest first.
 USUAL, PENALTIES = 16, (1.0, 10.0, 100.0)
+# Cells that are annealed, at most.
+ANNEALED = 100
 # Samples of a fit that logits are learned from, at most.
 LARGEST = 20_000
-# Gradients at which logistic regression ends, per sample.
-TOLERANCE, ITERATIONS = 1e-5, 200
 # Overlap of the cells in a stream, in mean squared distances of samples from the nearest.
 STREAM_SOFTNESS = 0.5
 # Logit of a class of which there was no sample.
@@ -38,11 +37,15 @@ ABSENT = -10.0
 
 
 class LogitTrial(NamedTuple):
-    """So many cells with an inverse penalty, which see the features that are `kept`, or None for all."""
+    """So many cells with an inverse penalty, which see the features that are `kept`, or None for all.
+
+    They overlap by a part `overlap` of how far apart they are.
+    """
 
     cells: int = USUAL
     penalty: float = PENALTIES[0]
     kept: NDArray[np.bool_] | None = None
+    overlap: float = 1.0
 
 
 class LogitView(NamedTuple):
@@ -86,12 +89,20 @@ class LogitAnnealer(ModelAnnealer):
 
     link = True
 
+    def grow_hard(self, samples: Array, sample_weight: Array, n_cells: int) -> None:
+        """Split cells at temperature zero until there are `n_cells`; see `lloyd.grow_hard`."""
+        grow_hard(self.codebook, np.ascontiguousarray(samples), sample_weight, n_cells)
+        self.max_codevectors = max(self.max_codevectors, n_cells)
+        self._begin_check()
+
 
 class LogitRun(RegressionRun):
     """A run over features, and classes as 0 and 1, whose local models are logits."""
 
     annealer_type: type[Annealer] = LogitAnnealer
     kept: NDArray[np.bool_] | None = None  # features of a fit; those of a stream are all
+    # How far cells are apart, in mean squared distances of samples from the nearest.
+    apart = STREAM_SOFTNESS
 
     def __init__(
         self, settings: Settings, n_features: int, n_classes: int, rng: np.random.Generator
@@ -104,8 +115,10 @@ class LogitRun(RegressionRun):
         scaled, _ = super()._in_units(samples)
         return scaled, np.ascontiguousarray(samples[:, self.n_inputs :])
 
-    def fit_cells(self, samples: Array, weight: Array, kept: NDArray[np.bool_] | None = None) -> None:
-        """Anneal the cells, without their models, and let them overlap as far as they are apart.
+    def fit_cells(
+        self, samples: Array, weight: Array, cells: int, kept: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Anneal so many cells, without their models; beyond `ANNEALED`, split them at temperature zero.
 
         Features that are not `kept` hardly count there, and not at all in the models of `fit_logits`.
         """
@@ -115,28 +128,33 @@ class LogitRun(RegressionRun):
             self.kept = kept
             self.scaling.deviation[:d] /= np.where(kept, 1.0, UNIMPORTANT)
         scaled = self.scaling.with_outputs(samples, d) * self.scaling.metric
-        codevectors = Run.fit(self, scaled, weight)[:, :d]
+        Run.fit(self, scaled, weight)
+        if cells > ANNEALED:
+            assert isinstance(self.annealer, LogitAnnealer)
+            self.annealer.grow_hard(scaled, weight, cells)
+        codevectors = self.book.codevectors[:, :d]
         distance = mixture.nearest_distances(scaled[:, :d], codevectors)
         width = max(float(np.average(distance, weights=weight)), 1e-300)
         self.figures[INPUT_DISTORTION] = width
         if len(codevectors) > 1:
             apart = ((codevectors[:, None] - codevectors) ** 2).sum(axis=2)
             np.fill_diagonal(apart, np.inf)
-            self.softness = float(np.median(apart.min(axis=1))) / width
-        assert isinstance(self.annealer, ModelAnnealer)
-        self.annealer.softness = self.softness
+            self.apart = float(np.median(apart.min(axis=1))) / width
+        self.overlap(1.0)
 
-    def columns(self, samples: Array) -> Array:
+    def overlap(self, part: float) -> None:
+        """Let cells overlap by a part of how far apart they are."""
+        self.softness = part * self.apart
+        if isinstance(self.annealer, ModelAnnealer):
+            self.annealer.softness = self.softness
+
+    def basis(self, samples: Array) -> Basis:
         """What logits are linear in: the shares of the cells, and shares times x - mu."""
         assert self.scaling is not None
-        d, gate = self.n_inputs, self.gating_temperature
+        d = self.n_inputs
+        kept = np.ones(d, dtype=np.bool_) if self.kept is None else self.kept
         inputs = self.scaling.standardise(samples[:, :d])
-        found = mixture.mixture_columns(inputs, self.book.codevectors[:, :d], gate, True)
-        found = found.reshape(len(inputs), -1, d + 1)
-        found[:, :, 1:] *= mixture.width_of(gate)
-        if self.kept is not None:
-            found = found[:, :, np.r_[True, self.kept]]
-        return np.ascontiguousarray(found.reshape(len(inputs), -1))
+        return Basis.of(inputs, self.book.codevectors[:, :d], self.gating_temperature, kept)
 
     def fit_logits(
         self,
@@ -144,23 +162,19 @@ class LogitRun(RegressionRun):
         labels: Labels,
         weight: Array,
         penalty: float,
-        begin: LogisticRegression | None = None,
+        begin: Logits | None = None,
     ) -> None:
         """All local models together, by logistic regression, from those of some samples or from zero."""
         assert self.scaling is not None
         d, book = self.n_inputs, self.book
-        if begin is not None and not np.array_equal(begin.classes_, np.unique(labels)):
-            begin = None
-        found = logistic(self.columns(samples), labels, weight, penalty, TOLERANCE, begin)
-        coef, intercept = of_all_classes(found, self.n_outputs)
-        slopes = np.zeros((self.n_outputs, len(book), d + 1))
-        told = np.ones(d + 1, dtype=np.bool_) if self.kept is None else np.r_[True, self.kept]
-        slopes[:, :, told] = coef.reshape(self.n_outputs, len(book), -1)
-        theta = np.empty((self.n_outputs, d + 1, slopes.shape[1]))
-        theta[:, 1:] = slopes[:, :, 1:].transpose(0, 2, 1)
-        shift = np.einsum("ckd,kd->ck", slopes[:, :, 1:], book.codevectors[:, :d])
-        theta[:, 0] = intercept[:, None] + slopes[:, :, 0] - shift
-        book["theta"][:] = theta.reshape(-1, slopes.shape[1])
+        logits = fit_logistic(self.basis(samples), labels, weight, penalty, begin)
+        models, constant = logits.symmetric
+        told = np.flatnonzero(np.ones(d + 1) if self.kept is None else np.r_[True, self.kept])
+        theta = np.zeros((self.n_outputs, d + 1, len(book)))
+        theta[np.ix_(logits.of, told)] = models.transpose(1, 2, 0)
+        theta[:, 0] -= np.einsum("cdk,kd->ck", theta[:, 1:], book.codevectors[:, :d])
+        theta[:, 0] += of_all_classes(logits.of, constant[None], self.n_outputs).T
+        book["theta"][:] = theta.reshape(-1, len(book))
         book["seen"][:] = MEMORY
         inputs, gate = self.scaling.standardise(samples[:, :d]), self.gating_temperature
         book["gain"][:] = mixture.second_moments(
@@ -168,30 +182,10 @@ class LogitRun(RegressionRun):
         )
 
 
-def logistic(
-    columns: NDArray[Any],
-    labels: Labels,
-    weight: Array,
-    penalty: float,
-    tolerance: float,
-    begin: LogisticRegression | None = None,
-) -> LogisticRegression:
-    """Logistic regression; with another of these columns to `begin` at, which is changed."""
-    model = begin or LogisticRegression(max_iter=ITERATIONS, warm_start=True)
-    model.set_params(C=penalty, tol=tolerance)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the penalty bounds what is left
-        return model.fit(columns, labels, sample_weight=weight)
-
-
-def of_all_classes(found: LogisticRegression, n_classes: int) -> tuple[Array, Array]:
-    """Coefficients (n_classes, n_columns) and intercepts (n_classes,)."""
-    coef, intercept = found.coef_, found.intercept_
-    if len(coef) == 1:
-        coef = np.vstack([-0.5 * coef, 0.5 * coef])
-        intercept = np.r_[-0.5 * intercept, 0.5 * intercept]
-    every = np.zeros((n_classes, coef.shape[1])), np.full(n_classes, ABSENT)
-    every[0][found.classes_], every[1][found.classes_] = coef, intercept
+def of_all_classes(known: Labels, logits: Array, n_classes: int) -> Array:
+    """Logits (n_samples, n_classes), of those (n_samples, n_known) of the classes that are known."""
+    every = np.full((len(logits), n_classes), ABSENT)
+    every[:, known] = logits
     return every
 
 
@@ -237,13 +231,14 @@ class LocalLogits:
         data: Data,
         trial: LogitTrial,
         run: LogitRun | None = None,
-        begin: LogisticRegression | None = None,
+        begin: Logits | None = None,
     ) -> None:
         """Learn cells, if no run has them, and logits, from raw samples with numbers of classes."""
         data = self.some(data)
         if run is None:
             self.ranks = Ranks.of(data.samples)
         self.run = run or self.run_over(data, trial)
+        self.run.overlap(trial.overlap)
         samples = self.side_by_side(data)
         self.run.fit_logits(samples, data.targets, data.weight, trial.penalty, begin)
 
@@ -256,9 +251,10 @@ class LocalLogits:
 
     def run_over(self, data: Data, trial: LogitTrial) -> LogitRun:
         """A run with its cells in place."""
-        settings = self.settings._replace(max_codevectors=trial.cells)
+        settings = self.settings._replace(max_codevectors=min(trial.cells, ANNEALED))
         run = LogitRun(settings, self.n_features, self.n_classes, self.rng)
-        run.fit_cells(self.side_by_side(data), data.weight / data.weight.mean(), trial.kept)
+        weight = data.weight / data.weight.mean()
+        run.fit_cells(self.side_by_side(data), weight, trial.cells, trial.kept)
         return run
 
     # -- a stream --------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.linear_model import LogisticRegression
 
 from oda_rl._ranks import Ranks
 from oda_rl._types import Array, Labels
@@ -16,18 +15,18 @@ from oda_rl.estimators.classification.local_logits import (
     LocalLogits,
     LogitRun,
     LogitTrial,
-    logistic,
     of_all_classes,
 )
+from oda_rl.estimators.classification.logistic import Logits, fit_logistic
 from oda_rl.estimators.targets import Data
 
 # Cells that are tried, the fewest first; more than usual where their second moments have no more numbers
 # and cells so many samples each, and they must lower the loss by such a part.
-CELLS, NUMBERS, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100), 10_000, 10, 0.01
+CELLS, NUMBERS, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100, 250, 600), 25_000, 10, 0.01
+# Parts of the distance of cells that they overlap by
+OVERLAPS = (1.0, 0.5)
 # Trials go on with as many folds as leave so many samples out; each learns from so many at most.
-ENOUGH, LARGEST_TRIAL = 500, 4000
-# Gradients at which they end, per sample; samples that are mapped at once.
-TOLERANCE, BLOCK = 1e-3, 10_000
+ENOUGH, LARGEST_TRIAL = 1000, 4000
 
 Split = tuple[Labels, Labels]
 
@@ -37,7 +36,7 @@ class Chosen(NamedTuple):
 
     trial: LogitTrial
     run: LogitRun
-    begin: LogisticRegression | None
+    begin: Logits | None
 
 
 class _Fold:
@@ -45,18 +44,17 @@ class _Fold:
 
     def __init__(self, run: LogitRun, data: Data, train: Labels, test: Labels) -> None:
         rows = np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
-        self.test, self._learned, self._n_classes = test, data.take(rows), run.n_outputs
-        self._columns = run.columns(self._learned.samples).astype(np.float32)
-        blocks = np.array_split(data.samples[test], 1 + len(test) // BLOCK)
-        self._tested = np.concatenate([run.columns(block).astype(np.float32) for block in blocks])
-        self.model: LogisticRegression | None = None
+        learned = data.take(rows)
+        self.test, self._n_classes = test, run.n_outputs
+        self._learned = run.basis(learned.samples), learned.targets, learned.weight
+        self._tested = run.basis(data.samples[test])
+        self.logits: Logits | None = None
 
     def log_proba(self, penalty: float) -> Array:
         """Log-probabilities (n_test, n_classes) of the samples left out; begins where the last ended."""
-        own = self._learned.targets, self._learned.weight
-        self.model = logistic(self._columns, *own, penalty, TOLERANCE, self.model)
-        coef, intercept = of_all_classes(self.model, self._n_classes)
-        return np.asarray(log_softmax(self._tested @ coef.T + intercept, axis=1))
+        self.logits = fit_logistic(*self._learned, penalty, self.logits)
+        found = of_all_classes(self.logits.of, self.logits(self._tested), self._n_classes)
+        return np.asarray(log_softmax(found, axis=1))
 
 
 def choose_logits(
@@ -77,21 +75,25 @@ def choose_logits(
     placed = data._replace(samples=local.side_by_side(data))
     n, n_kept = len(data.weight), local.n_features if kept is None else int(kept.sum())
     tried, least, best, best_run = folds[: -(-ENOUGH * len(folds) // n)], np.inf, LogitTrial(), None
+    size = (n_kept + 1) * max(n_kept + 1, local.n_classes)
     parts: list[_Fold] = []
     told: list[Array] = []
     for cells in CELLS:
-        if cells > USUAL and (cells * (n_kept + 1) ** 2 > NUMBERS or cells * PER_CELL > n):
+        if cells > USUAL and (cells * size > NUMBERS or cells * PER_CELL > n):
             break
-        one = LogitTrial(cells, best.penalty, kept if cells > 1 else None)
+        one, before = LogitTrial(cells, best.penalty, kept if cells > 1 else None), least
         run = local.run_over(some, one)
-        own = [_Fold(run, placed, *fold) for fold in tried]
-        loss, penalty, found = _best_penalty(own, one, loss_of)
-        if best_run is None or loss < (1.0 - WORTHWHILE * (cells > USUAL)) * least:
-            least, best, best_run = loss, one._replace(penalty=penalty), run
-            parts, told = own, found
-        elif cells > 1:
+        for overlap in OVERLAPS if cells > USUAL else OVERLAPS[:1]:
+            run.overlap(overlap)
+            own = [_Fold(run, placed, *fold) for fold in tried]
+            loss, penalty, found = _best_penalty(own, one, loss_of)
+            if best_run is None or loss < (1.0 - WORTHWHILE * (best.cells < cells > USUAL)) * least:
+                least, best, best_run = loss, one._replace(penalty=penalty, overlap=overlap), run
+                parts, told = own, found
+        if cells > 1 and least == before:
             break
     assert best_run is not None
+    best_run.overlap(best.overlap)
     log_proba = np.empty((n, local.n_classes))
     for part, own_told in zip(parts, told, strict=True):
         log_proba[part.test] = own_told
@@ -99,7 +101,7 @@ def choose_logits(
     for fold in folds[len(parts) :]:
         part = _Fold(best_run, placed, *fold)
         log_proba[part.test] = part.log_proba(best.penalty)
-    return log_proba, Chosen(best, best_run, part.model)
+    return log_proba, Chosen(best, best_run, part.logits)
 
 
 def _best_penalty(

@@ -1,0 +1,212 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""Logistic regression over shares of cells and shares times x - mu, of cells that have a share alone."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from oda_rl._jit import kernel, vector_kernel
+from oda_rl._types import Array, Labels
+from oda_rl.estimators.regression.mixture import mixture_columns
+
+# Shares below this part count nothing.
+LEAST_SHARE = 1e-3
+# Samples whose shares of all cells are at hand at a time.
+BLOCK = 4096
+# Gradients per weight at which the search ends, its turns, and what part of the loss a turn must win.
+TOLERANCE, ITERATIONS, LEAST_GAIN = 1e-2, 200, 64 * np.finfo(float).eps
+
+
+class Basis(NamedTuple):
+    """Samples, cells, and the shares that cells have of samples.
+
+    The cells of sample t are `cells[begin[t] : begin[t + 1]]`, with the shares at the same places.
+    """
+
+    samples: Array  # (n_samples, n_features)
+    codevectors: Array  # (n_cells, n_features)
+    begin: NDArray[np.int64]  # (n_samples + 1,)
+    cells: NDArray[np.int64]  # (n_shares,)
+    share: Array  # (n_shares,)
+
+    @classmethod
+    def of(
+        cls, samples: Array, codevectors: Array, temperature: float, kept: NDArray[np.bool_]
+    ) -> "Basis":
+        """Shares by the distance along all features; models will see those that are `kept`."""
+        counts, cells, shares = [np.zeros(1, dtype=np.int64)], [], []
+        for start in range(0, len(samples), BLOCK):
+            every = mixture_columns(samples[start : start + BLOCK], codevectors, temperature, False)
+            rows, found = np.nonzero(every > LEAST_SHARE * every.max(axis=1, keepdims=True))
+            own, count = every[rows, found], np.bincount(rows, minlength=len(every))
+            counts.append(count)
+            cells.append(found)
+            shares.append(own / np.repeat(np.bincount(rows, own, len(every)), count))
+        begin = np.cumsum(np.concatenate(counts))
+        inputs, centres = np.ascontiguousarray(samples[:, kept]), codevectors[:, kept].copy()
+        return cls(inputs, centres, begin, np.concatenate(cells), np.concatenate(shares))
+
+
+class Logits(NamedTuple):
+    """Of the classes that `of` lists: what they have in all cells, and everywhere.
+
+    Of two classes only the second has logits. Of the last axis the first is a constant.
+    """
+
+    of: Labels  # (n_known,)
+    models: Array  # (n_cells, n_logits, 1 + n_features)
+    constant: Array  # (n_logits,)
+
+    def __call__(self, basis: Basis) -> Array:
+        """Logits (n_samples, n_known) of samples."""
+        out = np.empty((len(basis.samples), len(self.constant)))
+        fill_logits(*basis, self.models, self.constant, out)
+        return out if out.shape[1] > 1 else np.hstack([-0.5 * out, 0.5 * out])
+
+    @property
+    def symmetric(self) -> tuple[Array, Array]:
+        """Models (n_cells, n_known, 1 + n_features) and constants (n_known,) of all known classes."""
+        if len(self.constant) == len(self.of):
+            return self.models, self.constant
+        both = np.concatenate([-0.5 * self.models, 0.5 * self.models], axis=1)
+        return both, np.r_[-0.5 * self.constant, 0.5 * self.constant]
+
+
+def fit_logistic(
+    basis: Basis,
+    labels: Labels,
+    weight: Array,
+    penalty: float,
+    begin: Logits | None = None,
+    tolerance: float = TOLERANCE,
+) -> Logits:
+    """Least weighted log loss plus the squares of all models over 2 `penalty`; constants are free.
+
+    The search is for parameters in units in which the curvature of the loss, where all classes are
+    as likely, is about one. It ends where no gradient per weight is above the `tolerance`; it begins at
+    the logits `begin`, if they are of the same classes, or else at zero.
+    """
+    known, numbers = np.unique(labels, return_inverse=True)
+    n_logits = 1 if len(known) == 2 else len(known)
+    shape = len(basis.codevectors), n_logits, 1 + basis.samples.shape[1]
+    if begin is None or begin.models.shape != shape or not np.array_equal(begin.of, known):
+        begin = Logits(known, np.zeros(shape), np.zeros(n_logits))
+    total, n = float(weight.sum()), begin.models.size
+    squares = np.zeros((shape[0], shape[2]))
+    add_squares(*basis, weight, squares)
+    variance = (1.0 - 1.0 / len(known)) / len(known)
+    own = np.broadcast_to((variance * squares + 1.0 / penalty)[:, None], shape).ravel()
+    unit = np.sqrt(total / np.concatenate([own, np.full(n_logits, variance * total)]))
+
+    def loss_and_gradient(place: Array) -> tuple[float, Array]:
+        point = unit * place
+        gradient = point / penalty
+        gradient[n:] = 0.0
+        loss = 0.5 * float(point[:n] @ gradient[:n])
+        own = (point[:n].reshape(shape), point[n:], gradient[:n].reshape(shape), gradient[n:])
+        loss += add_log_loss(*basis, numbers, weight, *own)
+        return loss / total, unit * gradient / total
+
+    found = minimize(
+        loss_and_gradient,
+        np.concatenate([begin.models.ravel(), begin.constant]) / unit,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": ITERATIONS, "gtol": tolerance, "ftol": LEAST_GAIN, "maxls": 50},
+    )
+    point = unit * found.x
+    return Logits(known, point[:n].reshape(shape), point[n:])
+
+
+# -- kernels -----------------------------------------------------------------------------------------
+# The first five arguments are those of a `Basis`; `models` and `constant` those of `Logits`.
+
+
+@vector_kernel
+def add_logits(t, samples, codevectors, begin, cells, share, models, out):
+    """Add what the cells of sample `t` say to the logits `out` (n_logits,)."""
+    for place in range(begin[t], begin[t + 1]):
+        i = cells[place]
+        for c in range(out.shape[0]):
+            value = models[i, c, 0]
+            for j in range(samples.shape[1]):
+                value += models[i, c, 1 + j] * (samples[t, j] - codevectors[i, j])
+            out[c] += share[place] * value
+
+
+@vector_kernel
+def add_gradients(t, samples, codevectors, begin, cells, share, error, out):
+    """Add the gradients by the models of cells, where those by the logits of sample `t` are `error`."""
+    for place in range(begin[t], begin[t + 1]):
+        i = cells[place]
+        for c in range(error.shape[0]):
+            own = share[place] * error[c]
+            out[i, c, 0] += own
+            for j in range(samples.shape[1]):
+                out[i, c, 1 + j] += own * (samples[t, j] - codevectors[i, j])
+
+
+@vector_kernel
+def add_squares(samples, codevectors, begin, cells, share, weight, out):
+    """Add weighted squares of shares, and of shares times x - mu, to `out` (n_cells, 1 + n_features)."""
+    for t in range(samples.shape[0]):
+        for place in range(begin[t], begin[t + 1]):
+            i, own = cells[place], weight[t] * share[place] * share[place]
+            out[i, 0] += own
+            for j in range(samples.shape[1]):
+                out[i, 1 + j] += own * (samples[t, j] - codevectors[i, j]) ** 2
+
+
+@kernel
+def fill_logits(samples, codevectors, begin, cells, share, models, constant, out):
+    """Fill `out` (n_samples, n_logits)."""
+    for t in range(samples.shape[0]):
+        out[t] = constant
+        add_logits(t, samples, codevectors, begin, cells, share, models, out[t])
+
+
+@kernel
+def add_log_loss(
+    samples,
+    codevectors,
+    begin,
+    cells,
+    share,
+    labels,
+    weight,
+    models,
+    constant,
+    models_gradient,
+    constant_gradient,
+):
+    """The weighted log loss of samples with these `labels` (n_samples,); adds its gradients.
+
+    A single logit is that of the class 1 against 0.
+    """
+    n_logits, total = constant.shape[0], 0.0
+    error = np.empty(n_logits)
+    for t in range(samples.shape[0]):
+        error[:] = constant
+        add_logits(t, samples, codevectors, begin, cells, share, models, error)
+        if n_logits == 1:
+            side = 1.0 if labels[t] == 1 else -1.0
+            margin = side * error[0]
+            rest = np.exp(-abs(margin))
+            total += weight[t] * (np.log1p(rest) + max(-margin, 0.0))
+            error[0] = -side * weight[t] * (rest if margin > 0.0 else 1.0) / (1.0 + rest)
+        else:
+            largest, own, mass = error.max(), error[labels[t]], 0.0
+            for c in range(n_logits):
+                error[c] = np.exp(error[c] - largest)
+                mass += error[c]
+            total += weight[t] * (np.log(mass) + largest - own)
+            for c in range(n_logits):
+                error[c] *= weight[t] / mass
+            error[labels[t]] -= weight[t]
+        for c in range(n_logits):
+            constant_gradient[c] += error[c]
+        add_gradients(t, samples, codevectors, begin, cells, share, error, models_gradient)
+    return total
