@@ -103,7 +103,7 @@ def _has_units(run: Any, sizes: Sizes) -> None:
     for name in ("scaling", "figures"):
         expect(begun == (run[name] is not None), name, "goes without the annealer", "both or none")
     expect(begun or run["buffer_weight"].sum() > 0.0, "buffer", "is empty", "samples that wait")
-    near = begun and not run["scaling"]["metric"][: sizes["d"]].min() > 0.0
+    near = begun and not run["scaling"]["metric"][: sizes.get("D", sizes["d"])].min() > 0.0
     expect(not near, "scaling/metric", "has an input that does not count", "numbers above 0")
     told = run["annealer"] or {"history": []}
     right = len(run["unexplained"]) == len(told["history"])
@@ -114,26 +114,31 @@ def regression_schema(around: Any, sizes: Sizes) -> Schema:
     """What `RegressionRun.get_state` gives, with the parameters that stand beside it."""
     from oda_rl.estimators.regression.local_models import KNOWN
 
-    sizes["q"] = {"linear": sizes["d"] + 1}.get(around["parameters"]["local_model"], 1)
-    return model_run_schema(around["parameters"]["local_model"] in KNOWN)
+    model, run = around["parameters"]["local_model"], around["run"]
+    n_effects = run["effects"]["feature"].shape[0] if "effects" in run else 0
+    sizes["D"] = sizes["d"] + n_effects  # inputs of the models
+    sizes["q"] = {"linear": sizes["D"] + 1}.get(model, 1)
+    return model_run_schema(model in KNOWN, d="D")
 
 
-def model_run_schema(known: bool, noise: str = "m") -> Schema:
+def model_run_schema(known: bool, noise: str = "m", d: str = "d") -> Schema:
     """That of a run with d inputs, m outputs and q basis functions in each cell, of a `known` kind.
 
     `noise` is how many outputs have their errors followed.
     """
-    from oda_rl.estimators.regression.predictor import UNITS
+    from oda_rl._effects import effects_schema
+    from oda_rl.estimators.regression.predictor import units_schema
 
-    own = {"n_inputs": "int in [d, d]", "softness": "float in [0, inf)"}
+    own = {"n_inputs": f"int in [{d}, {d}]", "softness": "float in [0, inf)"}
     # Of models of the user's own the number of parameters is not known here.
     cells = BOOK if known else BOOK | {"payload": "float[Q, K]"}
     entries = run_schema(
-        "d+m",
+        f"{d}+m",
         f"q*m+q*q+1+{noise}",
         codebook=maybe(cells),
         annealer=maybe(ANNEALER | own),
-        scaling=maybe(UNITS),
+        scaling=maybe(units_schema(d)),
+        **{"effects?": effects_schema("effects")},
         softness="float in [0, inf)",
         unexplained=["float in [0, inf]"],
         figures=maybe(f"float[{N_FIGURES}] in [0, inf)"),

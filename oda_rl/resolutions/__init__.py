@@ -1,5 +1,6 @@
 """Feature maps from coarse to fine: what the layers of `MultiResolutionODA` read."""
 
+from oda_rl.resolutions.effects import EffectMap
 from oda_rl.resolutions.maps import FeatureMap, as_map
 from oda_rl.resolutions.projection import Projection, pca_pyramid, projection_pyramid
 from oda_rl.resolutions.ranked import RankMap
@@ -8,6 +9,7 @@ from oda_rl.resolutions.states import get_state, restore
 from oda_rl.resolutions.wavelets import WaveletPyramid, wavelet_pyramid
 
 __all__ = [
+    "EffectMap",
     "FeatureMap",
     "Projection",
     "RankMap",

@@ -13,6 +13,7 @@ from oda_rl.resolutions.base import BaseMap
 # What may be stored and made anew from a file, and where it lives. Reading a file makes nothing else.
 KNOWN = {
     "Projection": "oda_rl.resolutions.projection",
+    "EffectMap": "oda_rl.resolutions.effects",
     "RankMap": "oda_rl.resolutions.ranked",
     "WaveletPyramid": "oda_rl.resolutions.wavelets",
     "Scattering": "oda_rl.resolutions.scattering",

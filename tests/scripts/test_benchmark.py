@@ -291,3 +291,16 @@ def test_many_workers_that_sleep(module):
     printed = console.export_text()
     assert "5 tasks of 0.05 s on 2 workers" in printed
     assert "scheduler, ms of CPU for a task" in printed
+
+
+def test_files_of_a_user(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(80, 2))
+    table = np.column_stack([X, 3.0 * X[:, 0] - X[:, 1]])
+    np.savetxt(tmp_path / "line.csv", table, delimiter=",", header="a,b,c", comments="")
+    few = ("--collection", "files", "--data-dir", tmp_path, "--seeds", 0, "--no-regression")
+    _, output = run("benchmark", "supervised", *few)
+    lines = [line.split("│") for line in output.splitlines() if "│" in line]
+    rows = {line[1].strip(): [one.strip() for one in line[2:-1]] for line in lines}
+    assert rows["line"] == rows["all: mean"]
+    assert float(rows["line"][0]) > 99.0

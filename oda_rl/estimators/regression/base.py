@@ -9,7 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._types import Array
 from oda_rl.estimators.base import StreamEstimator
-from oda_rl.estimators.regression.session import RegressionPoint, RegressionRun
+from oda_rl.estimators.regression.session import RegressionRun
+from oda_rl.estimators.regression.settings import RegressionPoint
 
 
 class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
@@ -50,8 +51,7 @@ class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         inputs = self._check_again(X)
         if self._run.annealer is None or self._run.scaling is None:
             return np.ones((len(inputs), 1))
-        scaled = self._run.scaling.standardise(inputs) * self.relevance_
-        return self._run.associations(np.ascontiguousarray(scaled))
+        return self._run.associations(self._run.in_distance(inputs))
 
     @property
     def history_(self) -> list[RegressionPoint]:
@@ -72,10 +72,7 @@ class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
     # -- inside ----------------------------------------------------------------------------------
 
     def _geometry(self) -> Any:
-        scaling, relevance = self._run.scaling, self.relevance_
-        if scaling is None:
-            return None
-        return self._divergence, lambda X: scaling.standardise(X) * relevance
+        return None if self._run.scaling is None else (self._divergence, self._run.in_distance)
 
     def _publish(self) -> None:
         self._count()

@@ -14,8 +14,9 @@ from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
 from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
-from oda_rl.estimators.regression.predictor import Predictor, predictor_schema
-from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
+from oda_rl.estimators.regression.predictor import Predictor, judge_schema
+from oda_rl.estimators.regression.session import RegressionRun
+from oda_rl.estimators.regression.settings import ModelSettings
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, check_data
@@ -133,6 +134,9 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     Where inputs have long tails, `fit` also tries them mapped to a normal by their ranks, and keeps that
     if cross-validation finds that it errs clearly less. Models are then linear in what inputs become.
+    Of several features it tries their effects, too, functions of one each, linear between its levels
+    or quantiles, whose sum is near the outputs: so can features be followed that number kinds, jump or
+    bend alike everywhere. `coef_` and `codevectors_` are of the features themselves.
 
     Predictions go no further beyond the outputs seen than a tenth of their range. Inputs further out
     than a quarter of the range of all but the outermost hundredth of the samples of `fit` count as
@@ -201,7 +205,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         run, samples, weight = self._take_in(X, y, sample_weight, begin=not hasattr(self, "_run"))
-        d = run.n_inputs
+        d = run.n_features
         data = Data(samples[:, :d], samples[:, d:], weight)
         self._watched(data)
 
@@ -233,7 +237,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         row = row_of(run, self._flat, X, y)
         if row is None:
             return False
-        outputs = row[:, run.n_inputs :]
+        outputs = row[:, run.n_features :]
         return self._watched_few(X, outputs, observe_one, run, row, PreparedOutputs) > 0
 
     def _learn(self, data: Data) -> None:
@@ -246,14 +250,14 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     def _losses(self, judge: Predictor, data: Data) -> Array:
         """Squared errors e in variances of the outputs, as e / (1 + e)."""
-        deviation = judge.scaling.deviation[self._run.n_inputs :]
+        deviation = judge.scaling.deviation[-data.targets.shape[1] :]
         error = (judge.outputs(data.samples) - data.targets) / deviation
         squared = (error**2).mean(axis=1)
         return np.asarray(squared / (1.0 + squared))
 
     def _begin_anew(self, recent: Data) -> None:
         old = self._run
-        sizes = old.n_inputs, old.n_outputs
+        sizes = old.n_features, old.n_outputs
         run = RegressionRun(old.settings, old.models, *sizes, old.rng)
         run.observe(np.hstack([recent.samples, recent.targets]), recent.weight)
         run.n_seen = old.n_seen
@@ -311,8 +315,9 @@ class ODARegressor(Forgetful, CodebookRegressor):
         run = {"n_outputs": "count in [1, inf) as m", "flat": may_be_flat, "run": regression_schema}
 
         def watch(around: Any, sizes: Sizes) -> Schema:
-            known = around["parameters"]["local_model"] in KNOWN
-            return watch_schema("regressor", predictor_schema(known))
+            model = around["parameters"]["local_model"]
+            sizes["linear"] = KNOWN.index(model) if model in KNOWN else -1
+            return watch_schema("regressor", judge_schema)
 
         return declared(cls) | run | {"watch": watch}
 
@@ -326,6 +331,6 @@ class ODARegressor(Forgetful, CodebookRegressor):
         settings, models = self._settings(begin=True)
         self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
         self._run.set_state(state["run"])
-        kind = self._run.n_basis, self._run.own
+        kind = 1 + self.n_features_in_ if self._run.linear else 1, self._run.own
         self._watch = Watch.restored(state["watch"], lambda judge: Predictor.restored(judge, *kind))
         self._publish()

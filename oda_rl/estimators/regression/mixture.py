@@ -12,19 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from oda_rl._jit import kernel
+from oda_rl._ridge import LARGEST, left_out, solve_dual, solve_primal, tried
 from oda_rl._types import Array
 from oda_rl.codebook.association import EXACT, add_distances, associate
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.codebook.model_learning import predict_output
 
-# Ridges tried by cross-validation.
-RIDGES = np.geomspace(1e-8, 1e3, 34)
-# With less than this part of the degrees of freedom left, nothing more is fitted, and no less is left of
-# a sample that is predicted without itself.
-LEAST_LEFT, LEAST_OF_ONE = 0.1, 1e-6
-# Columns, or samples where there are more columns, of the largest system that is solved; and columns
-# of models that a fit makes, of which many more tell little and take the cube of the time.
-LARGEST, MOST_COLUMNS = 2500, 1000
+# With less than this part of the degrees of freedom left, nothing more is fitted.
+LEAST_LEFT = 0.1
+# Columns of models that a fit makes, of which many more tell little and take the cube of the time.
+MOST_COLUMNS = 1000
 # Samples whose columns are made at a time.
 BLOCK = 1024
 # Overlaps tried when it is chosen by cross-validation.
@@ -116,11 +113,6 @@ class GlobalModel(NamedTuple):
     score: float
 
 
-def tried(n: int) -> slice:
-    """Which of n samples ridges are tried on: some of very many, which may be in some order."""
-    return slice(None, None, -(-n // LARGEST))
-
-
 def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> GlobalModel:
     """Weighted least squares, with a ridge on the slopes that cross-validation chooses."""
     total, (n, d), rows = weight.sum(), inputs.shape, tried(len(inputs))
@@ -128,7 +120,7 @@ def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> 
     root = np.sqrt(weight)[:, None]
     target, one = root * (outputs - level), weight[rows] / total
     if not linear:
-        score = float(_left_out(target[rows][:, :, None], one[:, None])[0])
+        score = float(left_out(target[rows][:, :, None], one[:, None])[0])
         return GlobalModel(np.vstack([level, np.zeros((d, outputs.shape[1]))]), one, score)
     centred = root * (inputs - mean)
     unit = max(float((centred**2).sum()) / min(n, d), SMALLEST_SQUARE)
@@ -155,15 +147,18 @@ def fit_mixture(
     temperature: float,
     linear: bool,
     ridge: float | None = None,
+    told: Array | None = None,
 ) -> Mixture:
     """Least squares of sum_i p_i(x) f_i(x) with a ridge towards the model of a single cell.
 
     `inputs` (n_samples, n_inputs) and `outputs` (n_samples, n_outputs) are scaled, `weight` has a mean
     of about 1. The cells at `codevectors` (n_cells, n_inputs) overlap at `temperature`, 0 for nearest
-    cells; their models are `linear` or constant. A ridge of None is chosen by cross-validation.
+    cells; their models are `linear` or constant. A ridge of None is chosen by cross-validation, for
+    which inputs that were made of the outputs have `told` (n_tried,) of each sample: its leverage.
     """
     k, d = codevectors.shape
     base, before, base_score = global_model(inputs, outputs, weight, linear)
+    before = before if told is None else np.maximum(before, told)
     root = np.sqrt(weight)[:, None]
     target = root * (outputs - base[0] - inputs @ base[1:])
     n, p, rows = len(inputs), k * (d + 1 if linear else 1), tried(len(inputs))
@@ -230,90 +225,6 @@ def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linea
     columns[:, :, 1:] = (inputs[:, None, :] - codevectors) / width_of(temperature)
     columns[:, :, 1:] *= share[:, :, None]
     return columns.reshape(len(inputs), -1)
-
-
-class Ridge(NamedTuple):
-    """A ridge regression: its solution, its leverages of the samples tried, its cross-validation."""
-
-    solution: Array  # (n_columns, n_outputs)
-    leverage: Array  # (n_tried,)
-    score: float
-
-
-def solve_primal(
-    gram: Array,
-    moments: Array,
-    columns: Array,
-    target: Array,
-    ridge: float | None,
-    before: Array,
-    free: Array | float,
-    unit: float = 1.0,
-) -> Ridge:
-    """Ridge regression from products of columns, of which some samples' are at hand to try ridges on.
-
-    Ridges that are tried are in a `unit`; `before` (n_tried,) are leverages of what was fitted before,
-    which leave a part `free` of each sample to be told.
-    """
-    values, vectors = np.linalg.eigh(gram)
-    values, projected = np.maximum(values, 0.0), vectors.T @ moments
-    mapped = columns @ vectors
-    best, leverage, score = _choose_ridge(values, projected, mapped, target, ridge, before, free, unit)
-    return Ridge(vectors @ (projected / (values + best)[:, None]), leverage, score)
-
-
-def solve_dual(
-    columns: Array,
-    target: Array,
-    ridge: float | None,
-    before: Array,
-    free: Array | float,
-    unit: float = 1.0,
-) -> Ridge:
-    """The same where there are more columns than samples, all of which are tried."""
-    values, vectors = np.linalg.eigh(columns @ columns.T)
-    told = values > 1e-10 * max(float(values[-1]), SMALLEST_SQUARE)
-    values, vectors = values[told], vectors[:, told]
-    inside, mapped = vectors.T @ target, vectors * np.sqrt(values)
-    projected = np.sqrt(values)[:, None] * inside
-    best, leverage, score = _choose_ridge(values, projected, mapped, target, ridge, before, free, unit)
-    return Ridge(columns.T @ (vectors @ (inside / (values + best)[:, None])), leverage, score)
-
-
-def _choose_ridge(
-    values: Array,
-    projected: Array,
-    mapped: Array,
-    target: Array,
-    ridge: float | None,
-    before: Array,
-    free: Array | float,
-    unit: float,
-) -> tuple[float, Array, float]:
-    """The ridge with the least squared errors of samples left out one by one, leverages, that error.
-
-    `mapped` (n_tried, n_values) are columns along the eigenvectors. Generalised cross-validation, which
-    has the mean of the leverages in place of each, knows nothing of samples that a cell bends to.
-    (Allen, "The relationship between variable selection and data augmentation", 1974.)
-    """
-    ridges = RIDGES * unit if ridge is None else np.array([max(ridge, RIDGES[0])])
-    shrunk = values[:, None] + ridges
-    leverage = before[:, None] + np.reshape(free, (-1, 1)) * (mapped**2 @ (1.0 / shrunk))
-    residuals = target[:, :, None] - np.tensordot(mapped, projected[:, :, None] / shrunk[:, None], 1)
-    scores = _left_out(residuals, leverage)
-    # Towards interpolation both a residual and what is left vanish, and rounding has their ratio.
-    vanish = leverage.max(axis=0) > 1.0 - LEAST_OF_ONE
-    best = np.lexsort((scores, vanish))[0]
-    return float(ridges[best]), leverage[:, best], float(scores[best])
-
-
-def _left_out(residuals: Array, leverage: Array) -> Array:
-    """Mean squared errors (n_ridges,) of samples left out one by one, summed over outputs.
-
-    `residuals` are (n_tried, n_outputs, n_ridges), leverages (n_tried, n_ridges).
-    """
-    errors = residuals / np.maximum(1.0 - leverage, LEAST_OF_ONE)[:, None]
-    return np.asarray((errors**2).sum(axis=(0, 1)) / len(errors))
 
 
 def second_moments(

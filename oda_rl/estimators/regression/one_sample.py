@@ -110,6 +110,7 @@ def row_of(run: Any, flat: bool, X: Array, y: Any) -> Array | None:
         or run.own is not None
         or run.scaling is None
         or len(run.scaling.knots) > 0
+        or run.effects is not None
     ):
         return None
     return np.concatenate([X, y.reshape(1, -1)], axis=1)

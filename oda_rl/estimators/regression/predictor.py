@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._effects import Effects, effects_schema
 from oda_rl._ranks import are_rising
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
@@ -22,25 +23,24 @@ def _is_of_data(scaling: Any, sizes: Sizes) -> None:
     expect(right, "deviation", "is too small for the mean", f"{CONSTANT:g} of it, or more")
 
 
-# What a file may hold of a `Scaling` of d inputs and m outputs.
-UNITS = Rules(
-    {
-        "mean": f"float[d+m] in {OF_DATA}",
-        "deviation": "float[d+m]",
-        "metric": "float[d+m] in [0, inf)",
-        "low": "float[d+m] in [-inf, inf)",
-        "high": "float[d+m] in (-inf, inf]",
-        "knots?": Rules(f"float[ranked, d] in {OF_DATA}", are_rising),
-    },
-    _is_of_data,
-)
+def units_schema(d: str) -> Schema:
+    """What a file may hold of a `Scaling` of d inputs and m outputs."""
+    entries = {
+        "mean": f"float[{d}+m] in {OF_DATA}",
+        "deviation": f"float[{d}+m]",
+        "metric": f"float[{d}+m] in [0, inf)",
+        "low": f"float[{d}+m] in [-inf, inf)",
+        "high": f"float[{d}+m] in (-inf, inf]",
+        "knots?": Rules(f"float[ranked, {d}] in {OF_DATA}", are_rising),
+    }
+    return Rules(entries, _is_of_data)
 
 
 class Predictor(NamedTuple):
     """Cells at `location` (n_inputs + n_outputs, n_cells), scaled, that overlap at a temperature `gate`.
 
     `theta` (n_parameters, n_cells) are their models, linear ones in q basis functions, or a user's own.
-    Both may have columns for more than the `n_cells` that there are.
+    Both may have columns for more than the `n_cells` that there are. Of `effects` are further inputs.
     """
 
     scaling: Scaling
@@ -50,9 +50,11 @@ class Predictor(NamedTuple):
     gate: float
     q: int
     own: LocalModel | None
+    effects: Effects | None = None
 
     def standard_outputs(self, inputs: Array) -> Array:
-        """What the mixture gives for raw inputs (n_samples, n_inputs), as it is."""
+        """What the mixture gives for raw inputs (n_samples, n_features), as it is."""
+        inputs = inputs if self.effects is None else self.effects(inputs)
         d, k = inputs.shape[1], self.n_cells
         standard, metric = self.scaling.standardise(inputs), self.scaling.metric[:d]
         scaled = np.ascontiguousarray(standard * metric)
@@ -73,6 +75,7 @@ class Predictor(NamedTuple):
         known = self.scaling
         if self.own is not None or len(known.knots) > 0:
             return known.outputs(self.standard_outputs(inputs))
+        inputs = inputs if self.effects is None else self.effects(inputs)
         out = np.zeros((len(inputs), len(self.location) - inputs.shape[1]))
         units = known.mean, known.deviation, known.metric, known.low, known.high, MARGIN
         cells = self.location, self.n_cells, self.gate, self.theta, self.q
@@ -92,21 +95,34 @@ class Predictor(NamedTuple):
         """All of this but the kind of the models, for a model file."""
         k = self.n_cells
         cells = {"location": self.location[:, :k], "theta": self.theta[:, :k]}
-        return {"scaling": self.scaling.get_state(), **cells, "gate": self.gate}
+        more = {} if self.effects is None else {"effects": self.effects.get_state()}
+        return {"scaling": self.scaling.get_state(), **cells, "gate": self.gate, **more}
 
     @classmethod
     def restored(cls, state: dict[str, Any], q: int, own: LocalModel | None) -> "Predictor":
-        """A predictor from what `get_state` gave."""
+        """A predictor from what `get_state` gave; effects come on top of q basis functions."""
         location, gate = state["location"], float(state["gate"])
         k = location.shape[1]
-        return cls(Scaling(**state["scaling"]), location, state["theta"], k, gate, q, own)
+        effects = Effects(**state["effects"]) if "effects" in state else None
+        q += len(effects) if effects is not None and q > 1 else 0
+        return cls(Scaling(**state["scaling"]), location, state["theta"], k, gate, q, own, effects)
 
 
-def predictor_schema(known: bool) -> Schema:
+def judge_schema(around: Any, sizes: Sizes) -> Schema:
+    """What a watch holds of the predictor that judges samples of a regressor, of d features."""
+    kind, own = sizes["linear"], around["judge"]
+    n_effects = own["effects"]["feature"].shape[0] if "effects" in own else 0
+    sizes["i"] = sizes["d"] + n_effects
+    sizes["q"] = sizes["i"] + 1 if kind == 1 else 1
+    return predictor_schema(kind >= 0, "i")
+
+
+def predictor_schema(known: bool, d: str = "d") -> Schema:
     """What `Predictor.get_state` gives, with d inputs, m outputs and q basis functions, if `known`."""
     entries = {
-        "scaling": UNITS,
-        "location": "float[d+m, mixed]",
+        "scaling": units_schema(d),
+        "effects?": effects_schema("judging"),
+        "location": f"float[{d}+m, mixed]",
         "theta": "float[t, mixed]" if known else "float[rows, mixed]",
         "gate": "float in [0, inf)",
     }

@@ -10,14 +10,12 @@ from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import LEAST_SHARE, MEMORY, RIDGE, ModelAnnealer
 
 if TYPE_CHECKING:
-    from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
+    from oda_rl.estimators.regression.session import RegressionRun
 
 # Passes of models of the user's own over the samples.
 OWN_EPOCHS = 10
 # The errors of all samples count in each cell as those of so many.
 BORROWED = 5.0
-# Parts of the samples that are left out, one at a time, where few samples are to tell of a pilot.
-FOLDS = 3
 
 
 def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
@@ -47,7 +45,8 @@ def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
 
     def fit(softness: float) -> mixture.Mixture:
         return mixture.fit_mixture(
-            inputs, outputs, weight, codevectors, softness * width, run.linear, ridge
+            *(inputs, outputs, weight, codevectors),
+            *(softness * width, run.linear, ridge, run.told),
         )
 
     if run.models.softness == "auto":
@@ -106,24 +105,3 @@ def noise_of(residuals: Array, weight: Array, share: Array, expected: float) -> 
     left = float(overall.sum())
     more = expected / left if left > 0.0 and np.isfinite(expected) else 1.0
     return np.asarray(max(more, 1.0) * found)
-
-
-def pilot_or_not(run: "RegressionRun", samples: Array, weight: Array) -> tuple["ModelSettings", float]:
-    """The models that err less on samples left out, with relevances of the pilot or without.
-
-    Cross-validation by formula knows nothing of relevances that were learned from the same samples.
-    Returns the mean squared error, in variances and summed over outputs, too.
-    """
-    d, trials = run.n_inputs, (run.models, run.models._replace(pilot_rounds=0))
-    errors = np.zeros(len(trials))
-    part = run.rng.permutation(len(samples)) % FOLDS
-    for i in range(FOLDS):
-        rest, out = part != i, samples[part == i]
-        for j, models in enumerate(trials):
-            other = run.another(models)
-            other.fit_once(samples[rest], weight[rest])
-            assert other.scaling is not None
-            off = (other.predict(out[:, :d]) - out[:, d:]) / other.scaling.deviation[d:]
-            errors[j] += weight[part == i] @ (off**2).sum(axis=1)
-    best = int(errors.argmin())
-    return trials[best], float(errors[best] / weight.sum())

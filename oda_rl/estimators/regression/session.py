@@ -1,11 +1,11 @@
 """What `ODARegressor` keeps between its calls: a run over inputs and outputs, with local models."""
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from oda_rl._ranks import have_tails
+from oda_rl._effects import Effects
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
@@ -15,13 +15,9 @@ from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
 from oda_rl.estimators.regression.predictor import Predictor
-from oda_rl.estimators.regression.refit import (
-    FOLDS,
-    noise_of,
-    pilot_or_not,
-    refit,
-    refit_own,
-)
+from oda_rl.estimators.regression.refit import noise_of, refit, refit_own
+from oda_rl.estimators.regression.settings import ModelSettings
+from oda_rl.estimators.regression.trials import fit_best
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
@@ -31,43 +27,8 @@ STREAM_SOFTNESS = 1.0
 EARLY_RELEVANCE = 0.15
 # No more cells than one for so many samples of a fit, or than parameters that the samples tell.
 SAMPLES_PER_CELL = 3
-# The relevances of the pilot go where cells without them have so much less error.
-CLEARLY = 0.9
 # Models with more numbers are not trained while the cells of a fit move: a step costs the square.
 TRAINED = 64
-# With fewer samples than this for a parameter of a cell, samples left out tell whether the pilot helps.
-FEW_SAMPLES = 3
-
-
-class RegressionPoint(NamedTuple):
-    """What was learned at one temperature: a record of `ODARegressor.history_`.
-
-    `unexplained` is the mean squared error of predictions made before the samples were learned from,
-    over the variance of the outputs, infinite where a fit learns models of very many numbers at its end
-    alone; `seconds` have been spent since the fit began.
-    """
-
-    temperature: float
-    n_codevectors: int
-    unexplained: float
-    n_samples_seen: int
-    seconds: float
-    codevectors: Array
-
-
-class ModelSettings(NamedTuple):
-    """What the regressor adds to the settings of the partition."""
-
-    local_model: str | LocalModel
-    output_weight: float
-    softness: float | str
-    ridge: float | str
-    pilot_rounds: int
-
-    @classmethod
-    def of(cls, estimator: Any) -> "ModelSettings":
-        """Those of an estimator."""
-        return cls(*(getattr(estimator, name) for name in cls._fields))
 
 
 class RegressionRun(Run):
@@ -86,7 +47,11 @@ class RegressionRun(Run):
     ) -> None:
         super().__init__(settings, n_inputs + n_outputs, rng)
         self.models = models
-        self.n_inputs, self.n_outputs = n_inputs, n_outputs
+        # Of inputs there are more than features where effects of these are offered.
+        self.n_features = self.n_inputs = n_inputs
+        self.n_outputs = n_outputs
+        self.effects: Effects | None = None
+        self.told: Array | None = None  # while a fit goes on
         self.scaling: Scaling | None = None
         self.softness = STREAM_SOFTNESS if models.softness == "auto" else float(models.softness)
         self.unexplained: list[float] = []
@@ -154,40 +119,46 @@ class RegressionRun(Run):
         self.figures[ERROR] = 0.0
 
     def fit(self, samples: Array, weight: Array) -> Array:
-        """Learn from all samples at hand, raw inputs and outputs; returns the final codevectors.
-
-        Where cross-validation says that cells do better without the relevances of the pilot, they go;
-        and where it says so, skewed inputs are mapped to a normal by their ranks.
-        """
+        """Learn from all samples at hand, raw inputs and outputs; returns the final codevectors."""
         self._clock = time.perf_counter()
         most = max(1, len(samples) // max(self.n_basis, SAMPLES_PER_CELL))
         most = min(most, mixture.most_cells(self.n_basis))
         self.settings = self.settings._replace(max_codevectors=min(most, self.settings.max_codevectors))
-        given, left_out = self.models, 0.0
-        few = self.settings.finish and FOLDS < len(samples) < FEW_SAMPLES * self.n_basis
-        if few and given.pilot_rounds > 0 and self.own is None:
-            self.models, left_out = pilot_or_not(self, samples, weight)
-        codevectors, score = self.fit_once(samples, weight, least=left_out)
-        trials = []
-        if not few and np.isfinite(score) and self.models.pilot_rounds > 0 and self.n_inputs > 1:
-            trials.append((self.models._replace(pilot_rounds=0), False))
-        if np.isfinite(score) and have_tails(samples[:, : self.n_inputs]):
-            trials.append((self.models, True))
-        for own, ranked in trials:
-            other = self.another(own)
-            others, its_score = other.fit_once(samples, weight, ranked)
-            if its_score < CLEARLY * score:
-                codevectors, score = others, its_score
-                vars(self).update(vars(other))
-        self.models = given
+        given = self.models
+        codevectors = fit_best(self, samples, weight)
+        self.models, self.told = given, None
         self.stop_clock()
         return codevectors
 
     def another(self, models: ModelSettings) -> "RegressionRun":
         """A run that knows nothing."""
-        other = RegressionRun(self.settings, models, self.n_inputs, self.n_outputs, self.rng)
+        other = RegressionRun(self.settings, models, self.n_features, self.n_outputs, self.rng)
         other._clock = self._clock
         return other
+
+    def offer(self, effects: Effects | None, told: Array | None) -> None:
+        """Have a run that knows nothing learn from `effects` of features, too.
+
+        Of each sample that ridges are tried on they have `told` a part: its leverage.
+        """
+        self.effects, self.told = effects, told
+        self.n_inputs = self.n_features + (0 if effects is None else len(effects))
+        self.buffer = np.empty((0, self.n_inputs + self.n_outputs))
+        q = self.n_basis
+        if self.own is None:
+            self.payload |= {"theta": (q * self.n_outputs, "mean"), "gain": (q * q, "mean")}
+
+    def with_effects(self, samples: Array) -> Array:
+        """Inputs as they come, with what may follow them, and with the effects in between."""
+        if self.effects is None:
+            return samples
+        d = self.n_features
+        inputs = self.effects(np.ascontiguousarray(samples[:, :d]))
+        return np.ascontiguousarray(np.hstack([inputs, samples[:, d:]]))
+
+    def observe(self, samples: Array, weight: Array) -> None:
+        """As for the partition, of raw inputs and outputs."""
+        super().observe(self.with_effects(samples), weight)
 
     def fit_once(
         self, samples: Array, weight: Array, ranked: bool = False, least: float = 0.0
@@ -196,7 +167,8 @@ class RegressionRun(Run):
 
         `least` is the least of errors that are expected of new samples.
         """
-        d, score = self.n_inputs, np.inf
+        d, score, raw = self.n_inputs, np.inf, samples[:, : self.n_features]
+        samples = self.with_effects(samples)
         self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, True, ranked)
         standard = self.scaling.with_outputs(samples, d)
         followed = standard[:, d:]
@@ -223,7 +195,7 @@ class RegressionRun(Run):
         elif self.settings.finish:
             refit_own(self, standard, weight)
         if self.settings.finish:
-            residuals = standard[:, d:] - self.standard_outputs(samples[:, :d])
+            residuals = standard[:, d:] - self.standard_outputs(raw)
             share = self.associations(scaled[:, :d], self.own_share)
             book["noise"][:] = noise_of(residuals, weight, share, max(score, least))
         return codevectors, score
@@ -264,8 +236,7 @@ class RegressionRun(Run):
             outputs = self.buffer[:, self.n_inputs :] - self._mean_output()
             variance = np.average(outputs**2, axis=0, weights=self.buffer_weight)
             return np.tile(np.sqrt(variance), (len(inputs), 1))
-        d = self.n_inputs
-        scaled = np.ascontiguousarray(self.scaling.standardise(inputs) * self.scaling.metric[:d])
+        d, scaled = self.n_inputs, self.in_distance(inputs)
         variance = self.associations(scaled, self.own_share) @ self.book["noise"].T
         return np.asarray(np.sqrt(variance) * self.scaling.deviation[d:])
 
@@ -275,7 +246,8 @@ class RegressionRun(Run):
         assert self.scaling is not None
         book = self.book
         cells = book.location, book.payload[book.rows("theta")], len(book)
-        return Predictor(self.scaling, *cells, self.gating_temperature, self.n_basis, self.own)
+        gate, q = self.gating_temperature, self.n_basis
+        return Predictor(self.scaling, *cells, gate, q, self.own, self.effects)
 
     def predict(self, inputs: Array) -> Array:
         """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
@@ -287,16 +259,28 @@ class RegressionRun(Run):
         """What the mixture of local models gives, as it is."""
         return self.predictor.standard_outputs(inputs)
 
+    def in_distance(self, inputs: Array) -> Array:
+        """Raw inputs in the units of the distance, with the effects that there are."""
+        assert self.scaling is not None
+        scaled = self.scaling.standardise(self.with_effects(inputs))
+        return np.ascontiguousarray(scaled * self.scaling.metric[: self.n_inputs])
+
     @property
     def relevance(self) -> Array:
-        """What a standard deviation of each input counts in the distance."""
-        return np.ones(self.n_inputs) if self.scaling is None else self.scaling.metric[: self.n_inputs]
+        """What a standard deviation of each feature, or of its effect, counts in the distance."""
+        if self.scaling is None:
+            return np.ones(self.n_features)
+        relevance = self.scaling.metric[: self.n_features].copy()
+        if self.effects is not None:
+            own = self.scaling.metric[self.n_features : self.n_inputs]
+            np.maximum.at(relevance, self.effects.feature, own)
+        return relevance
 
     def in_data_units(self, codevectors: Array) -> Array:
-        """The inputs of codevectors."""
+        """The features of codevectors."""
         assert self.scaling is not None
         d = self.n_inputs
-        return self.scaling.back(codevectors[:, :d] / self.scaling.metric[:d])
+        return self.scaling.back(codevectors[:, :d] / self.scaling.metric[:d])[:, : self.n_features]
 
     def published(self) -> tuple[Array, Array, Array, Array | None]:
         """Codevectors, weights, values and slopes (or None) of the cells, in the data's units."""
@@ -307,7 +291,7 @@ class RegressionRun(Run):
             return mean[None, :d], np.ones(1), mean[None, d:], slopes
         codevectors = self.in_data_units(self.book.codevectors)
         weights = self.book.weights / self.book.weights.sum()
-        points, k = self.scaling.standardise(codevectors), len(codevectors)
+        points, k = self.book.codevectors[:, :d] / self.scaling.metric[:d], len(codevectors)
         mean, deviation = self.scaling.mean, self.scaling.deviation
         theta = self.book["theta"]
         if self.own is not None:
@@ -321,7 +305,10 @@ class RegressionRun(Run):
             slopes[:] = theta[:, 1:].transpose(2, 0, 1)
         values = theta[:, 0].T + np.einsum("kmd,kd->km", slopes, points)
         slopes *= deviation[d:, None] * self.scaling.slopes(points)[:, None]
-        return codevectors, weights, values * deviation[d:] + mean[d:], slopes
+        values = values * deviation[d:] + mean[d:]
+        if self.effects is not None:
+            slopes = self.effects.along_features(slopes, codevectors)
+        return codevectors, weights, values, slopes
 
     def _mean_output(self) -> Array:
         return np.average(self.buffer, axis=0, weights=self.buffer_weight)[self.n_inputs :]
@@ -335,10 +322,13 @@ class RegressionRun(Run):
             "softness": self.softness,
             "unexplained": self.unexplained,
             "figures": None if self.annealer is None else self.figures,
+            **({} if self.effects is None else {"effects": self.effects.get_state()}),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Put a new run in the state that `get_state` gave."""
+        if "effects" in state:
+            self.offer(Effects(**state["effects"]), None)
         if state["scaling"] is not None:
             self.scaling = Scaling(**state["scaling"])
         self.softness, self.unexplained = float(state["softness"]), list(state["unexplained"])

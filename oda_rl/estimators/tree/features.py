@@ -94,14 +94,19 @@ class Features:
         scale: str | None,
         divergence: Divergence,
         rng: np.random.Generator,
+        outputs: Array | None = None,
     ) -> "Features":
         """Fit maps (fresh ones, made by `as_map`) and scales to samples.
 
+        Maps learn from labels, or from `outputs` (n_samples, n_outputs) if there are any.
         What maps that are not affine make of these samples is kept until `forget`: it may cost much.
         """
+        known: Array | Labels = labels
         scalings, sizes, mapped = [], [], {}
+        if outputs is not None:
+            known = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         for one in maps:
-            points = samples if one is None else one.fit(samples, labels).transform(samples)
+            points = samples if one is None else one.fit(samples, known).transform(samples)
             if one is not None:
                 divergence.check(points, one.name)
             sizes.append(points.shape[1])

@@ -16,14 +16,7 @@ from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
-from oda_rl.estimators.tree.trials import (
-    FEW,
-    SURE_OF_RANKS,
-    Trial,
-    is_better,
-    may_be_ranked,
-    may_be_weighed,
-)
+from oda_rl.estimators.tree.trials import FEW, Trial, is_better, trials_for
 
 
 class Refinement(NamedTuple):
@@ -111,24 +104,20 @@ class TreeSession(Growth):
     ) -> "TreeSession":
         """A tree without cells, with `resolutions` fitted to samples.
 
-        Without any, features with long tails are mapped to a normal by their ranks, and the features of
-        outputs count as their slopes are steep, where a tree of some of the samples then errs clearly
-        less on the others; unless nothing is `tried`, as for the root that waits for more samples.
+        Without any, outputs have effects of features beside these, features with long tails are mapped
+        to a normal by their ranks, and the features of outputs count as their slopes are steep, where a
+        tree of some of the samples then errs clearly less on the others; unless nothing is `tried`, as
+        for the root that waits for more samples.
         """
         own = settings, data, n_classes
         found = Trial(maps_of(resolutions, len(settings.layers)), False)
-        trials: list[Trial] = []
-        tried &= resolutions is None
-        if tried and may_be_ranked(settings, data):
-            from oda_rl.resolutions import RankMap
-
-            ranked = maps_of([RankMap()], len(settings.layers))
-            trials.append(Trial(ranked, False, SURE_OF_RANKS))
-        if tried and may_be_weighed(settings, data):
-            trials += [one._replace(weighed=True) for one in (found, *trials)]
-        if trials:
-            losses = cls._losses_left_out(found, *own)
-            for trial in trials:
+        if tried and resolutions is None:
+            losses: Array | None = None
+            for trial in trials_for(settings, data):
+                if trial.maps is None and found.weighed:
+                    continue
+                losses = cls._losses_left_out(found, *own) if losses is None else losses
+                trial = trial if trial.maps is not None else trial._replace(maps=found.maps)
                 after = cls._losses_left_out(trial, *own)
                 if is_better(losses, after, trial.sure):
                     found, losses = trial, after
@@ -162,7 +151,9 @@ class TreeSession(Growth):
         none = np.zeros(len(data.weight), dtype=np.int64)
         labels = data.targets if settings.kind == "classifier" else none
         examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
-        features = Features.fit(trial.maps, *examples, settings.scale, divergence, rng)
+        outputs = data.targets if settings.kind == "regressor" else None
+        assert trial.maps is not None
+        features = Features.fit(trial.maps, *examples, settings.scale, divergence, rng, outputs)
         if trial.weighed:
             scaled = data._replace(samples=features(0, data.samples))
             features.weigh(relevance_of(settings.annealing, scaled, rng))

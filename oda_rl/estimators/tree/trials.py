@@ -4,9 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._effects import Effects
 from oda_rl._ranks import KNOTS, have_tails
 from oda_rl._types import Array
 from oda_rl.estimators.targets import Data
+from oda_rl.estimators.tree.features import maps_of
 from oda_rl.estimators.tree.settings import TreeSettings
 
 # Features are ranked or weighed where the error on samples left out is then less than this part, and is
@@ -33,11 +35,30 @@ def may_be_weighed(settings: TreeSettings, data: Data) -> bool:
 
 
 class Trial(NamedTuple):
-    """Feature maps, not fitted, whether features are weighed by slopes; how surely it must help."""
+    """Feature maps, not fitted, whether features are weighed by slopes; how surely it must help.
 
-    maps: list[Any]
+    Maps of None are those that have been found before.
+    """
+
+    maps: list[Any] | None
     weighed: bool
     sure: float = SURE
+
+
+def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
+    """What is tried one after the other with samples: effects that are weighed, ranks, weights."""
+    from oda_rl.resolutions import EffectMap, RankMap
+
+    trials, n_layers = [], len(settings.layers)
+    if may_be_weighed(settings, data):
+        outputs = data.targets - data.weight @ data.targets / data.weight.sum()
+        if Effects.of(data.samples, outputs, data.weight) is not None:
+            trials.append(Trial(maps_of([EffectMap()], n_layers), True))
+    if may_be_ranked(settings, data):
+        trials.append(Trial(maps_of([RankMap()], n_layers), False, SURE_OF_RANKS))
+    if may_be_weighed(settings, data):
+        trials.append(Trial(None, True))
+    return trials
 
 
 def is_better(before: Array, after: Array, sure: float = SURE) -> bool:

@@ -1,0 +1,84 @@
+"""Features with what the outputs do along each of them, for levels, codes and bends."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from oda_rl._effects import Effects
+from oda_rl.resolutions.base import Array, BaseMap
+
+
+class EffectMap(BaseMap):
+    """Features, and beside those that outputs bend along, functions of one feature each.
+
+    `fit` finds them together, as a sum that is nearest to the outputs y: linear between the values of a
+    feature with few, else between quantiles. A feature that only numbers kinds so becomes one that tells
+    what they do. Where such a sum is no better than a linear model on samples left out, and without y,
+    features are as they were.
+
+    Attributes
+    ----------
+    feature_ : ndarray of shape (n_effects,)
+        The features that functions are of.
+    knots_, values_ : ndarray of shape (n_knots, n_effects)
+        Where functions are known, and their values there, in standard deviations of the outputs.
+    n_features_in_ : int
+        Features of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> codes = rng.integers(0, 4, (400, 1))
+    >>> y = np.array([1.0, -2.0, 3.0, -2.0])[codes[:, 0]]
+    >>> found = EffectMap().fit(codes, y).transform([[0], [1], [2], [3]])[:, 1]
+    >>> found.argsort(kind="stable").tolist()[2:]
+    [0, 2]
+    """
+
+    _fitted = "values_"
+
+    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
+        found = None
+        if y is not None:
+            outputs = np.asarray(y, dtype=np.float64).reshape(len(samples), -1)
+            found = Effects.of(samples, outputs, np.ones(len(samples)))
+        none = Effects(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros((0, 0)))
+        self.feature_, self.knots_, self.values_ = none if found is None else found[0]
+
+    @property
+    def _effects(self) -> Effects:
+        return Effects(self.feature_, self.knots_, self.values_)
+
+    def check_fitted(self) -> None:
+        """As of other maps; how many effects there are is not told by the number of features."""
+        n, k, knots = getattr(self, "n_features_in_", None), len(self.feature_), self.knots_
+        own = {"feature_", "knots_", "values_", "n_features_in_", "feature_names_in_"}
+        sound = type(n) is int and vars(self).keys() <= own and self.feature_.dtype == np.int64
+        sound = sound and knots.shape == self.values_.shape == (len(knots), k)
+        sound = sound and (k == 0 or (len(knots) > 0 and self.feature_.min() >= 0))
+        sound = sound and bool(np.all(self.feature_ < self.n_features_in_))
+        sound = sound and bool(np.all(np.diff(knots, axis=0) >= 0.0))
+        if not sound:
+            raise ValueError("an EffectMap has learned effects of features, with knots in their order.")
+
+    def _transform(self, samples: Array) -> Array:
+        return self._effects(samples)
+
+    def _has_inverse(self) -> bool:
+        return True
+
+    def _n_features_out(self) -> int:
+        return int(self.n_features_in_ + len(self.feature_))
+
+    def _inverse(self, features: Array) -> Array:
+        return features[:, : self.n_features_in_].copy()
+
+    def _names(self, input_features: Any) -> Sequence[str]:
+        # scikit-learn's own check of names, which it offers under no public name.
+        from sklearn.utils.validation import _check_feature_names_in
+
+        names = list(_check_feature_names_in(self, input_features))
+        return [*names, *(f"effect of {names[j]}" for j in self.feature_)]
