@@ -21,8 +21,8 @@ from oda_rl.estimators.classification.logistic import Logits, fit_logistic
 from oda_rl.estimators.targets import Data
 
 # Cells that are tried, the fewest first; more than usual where their second moments have no more numbers
-# and cells so many samples each, and they must lower the loss by such a part.
-CELLS, NUMBERS, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100, 250, 600), 25_000, 10, 0.01
+# in all and per sample, and cells so many samples each; they must lower the loss by such a part.
+CELLS, NUMBERS, PER_SAMPLE, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100, 250, 600), 25_000, 15, 10, 0.01
 # Parts of the distance of cells that they overlap by
 OVERLAPS = (1.0, 0.5)
 # Trials go on with as many folds as leave so many samples out; each learns from so many at most.
@@ -75,12 +75,9 @@ def choose_logits(
     placed = data._replace(samples=local.side_by_side(data))
     n, n_kept = len(data.weight), local.n_features if kept is None else int(kept.sum())
     tried, least, best, best_run = folds[: -(-ENOUGH * len(folds) // n)], np.inf, LogitTrial(), None
-    size = (n_kept + 1) * max(n_kept + 1, local.n_classes)
     parts: list[_Fold] = []
     told: list[Array] = []
-    for cells in CELLS:
-        if cells > USUAL and (cells * size > NUMBERS or cells * PER_CELL > n):
-            break
+    for cells in _cells_to_try(n, n_kept + 1, local.n_classes):
         one, before = LogitTrial(cells, best.penalty, kept if cells > 1 else None), least
         run = local.run_over(some, one)
         for overlap in OVERLAPS if cells > USUAL else OVERLAPS[:1]:
@@ -94,14 +91,18 @@ def choose_logits(
             break
     assert best_run is not None
     best_run.overlap(best.overlap)
+    for fold in folds[len(parts) :]:
+        parts.append(_Fold(best_run, placed, *fold))
+        told.append(parts[-1].log_proba(best.penalty))
     log_proba = np.empty((n, local.n_classes))
     for part, own_told in zip(parts, told, strict=True):
         log_proba[part.test] = own_told
-    part = parts[-1]
-    for fold in folds[len(parts) :]:
-        part = _Fold(best_run, placed, *fold)
-        log_proba[part.test] = part.log_proba(best.penalty)
-    return log_proba, Chosen(best, best_run, part.logits)
+    return log_proba, Chosen(best, best_run, parts[-1].logits)
+
+
+def _cells_to_try(n: int, q: int, n_classes: int) -> list[int]:
+    most = min(NUMBERS, PER_SAMPLE * n) // (q * max(q, n_classes))
+    return [cells for cells in CELLS if cells <= max(USUAL, min(most, n // PER_CELL))]
 
 
 def _best_penalty(
