@@ -95,11 +95,7 @@ def fit_logistic(
     if begin is None or begin.models.shape != shape or not np.array_equal(begin.of, known):
         begin = Logits(known, np.zeros(shape), np.zeros(n_logits))
     total, n = float(weight.sum()), begin.models.size
-    squares = np.zeros((shape[0], shape[2]))
-    add_squares(*basis, weight, squares)
-    variance = (1.0 - 1.0 / len(known)) / len(known)
-    own = np.broadcast_to((variance * squares + 1.0 / penalty)[:, None], shape).ravel()
-    unit = np.sqrt(total / np.concatenate([own, np.full(n_logits, variance * total)]))
+    unit = _units(basis, weight, penalty, len(known), shape)
 
     def loss_and_gradient(place: Array) -> tuple[float, Array]:
         point = unit * place
@@ -119,6 +115,17 @@ def fit_logistic(
     )
     point = unit * found.x
     return Logits(known, point[:n].reshape(shape), point[n:])
+
+
+def _units(
+    basis: Basis, weight: Array, penalty: float, n_known: int, shape: tuple[int, int, int]
+) -> Array:
+    """One over the root of the curvature along each parameter, per weight."""
+    squares = np.zeros((shape[0], shape[2]))
+    add_squares(*basis, weight, squares)
+    total, variance = float(weight.sum()), (1.0 - 1.0 / n_known) / n_known
+    own = np.broadcast_to((variance * squares + 1.0 / penalty)[:, None], shape).ravel()
+    return np.asarray(np.sqrt(total / np.concatenate([own, np.full(shape[1], variance * total)])))
 
 
 # -- kernels -----------------------------------------------------------------------------------------
