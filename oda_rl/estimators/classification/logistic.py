@@ -164,7 +164,8 @@ def add_squares(samples, codevectors, begin, cells, share, weight, out):
             i, own = cells[place], weight[t] * share[place] * share[place]
             out[i, 0] += own
             for j in range(samples.shape[1]):
-                out[i, 1 + j] += own * (samples[t, j] - codevectors[i, j]) ** 2
+                offset = samples[t, j] - codevectors[i, j]
+                out[i, 1 + j] += own * offset * offset
 
 
 @kernel
