@@ -194,9 +194,9 @@ def grow_hard(book: Any, samples: Array, sample_weight: Array, n_cells: int) -> 
     """
     cells = np.zeros(len(samples), dtype=np.int64), np.empty(len(samples)), np.empty(len(samples))
     kind = book.divergence.kind
+    assign(kind, samples, None, False, book.location, None, len(book), *cells)
     while (k := len(book)) < min(n_cells, len(samples)):
         mass, spread = np.empty(k), np.empty((book.n_features, k))
-        assign(kind, samples, None, False, book.location, None, k, *cells)
         cell_moments(samples, sample_weight, cells[0], k, book.location, mass, spread)
         distortion = mass * spread.sum(axis=0)
         chosen = np.argsort(-distortion, kind="stable")[: n_cells - k]

@@ -42,8 +42,7 @@ def test_it_is_logistic_regression_over_all_columns(n_classes, temperature, pena
     proba = np.exp(logits - logits.max(axis=1, keepdims=True))
     proba /= proba.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(proba, twin.predict_proba(columns), atol=1e-5)
-    models, constant = found.symmetric
-    again = columns @ models.transpose(0, 2, 1).reshape(-1, n_classes) + constant
+    again = columns @ found.models.transpose(0, 2, 1).reshape(-1, n_classes) + found.constant
     np.testing.assert_allclose(again, logits, atol=1e-9)
 
 

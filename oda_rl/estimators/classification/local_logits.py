@@ -115,23 +115,21 @@ class LogitRun(RegressionRun):
         scaled, _ = super()._in_units(samples)
         return scaled, np.ascontiguousarray(samples[:, self.n_inputs :])
 
-    def fit_cells(
-        self, samples: Array, weight: Array, cells: int, kept: NDArray[np.bool_] | None = None
-    ) -> None:
-        """Anneal so many cells, without their models; beyond `ANNEALED`, split them at temperature zero.
+    def fit_cells(self, samples: Array, weight: Array, trial: LogitTrial) -> None:
+        """Anneal the cells of a trial, without models; those beyond `ANNEALED` come by splits at zero.
 
         Features that are not `kept` hardly count there, and not at all in the models of `fit_logits`.
         """
         d = self.n_inputs
         self.scaling = Scaling.of(samples, weight, d, 0.0)
-        if kept is not None:
-            self.kept = kept
-            self.scaling.deviation[:d] /= np.where(kept, 1.0, UNIMPORTANT)
+        self.kept = trial.kept
+        if self.kept is not None:
+            self.scaling.deviation[:d] /= np.where(self.kept, 1.0, UNIMPORTANT)
         scaled = self.scaling.with_outputs(samples, d) * self.scaling.metric
         Run.fit(self, scaled, weight)
-        if cells > ANNEALED:
+        if trial.cells > ANNEALED:
             assert isinstance(self.annealer, LogitAnnealer)
-            self.annealer.grow_hard(scaled, weight, cells)
+            self.annealer.grow_hard(scaled, weight, trial.cells)
         codevectors = self.book.codevectors[:, :d]
         distance = mixture.nearest_distances(scaled[:, :d], codevectors)
         width = max(float(np.average(distance, weights=weight)), 1e-300)
@@ -140,13 +138,12 @@ class LogitRun(RegressionRun):
             apart = ((codevectors[:, None] - codevectors) ** 2).sum(axis=2)
             np.fill_diagonal(apart, np.inf)
             self.apart = float(np.median(apart.min(axis=1))) / width
-        self.overlap(1.0)
+        self.overlap(trial.overlap)
 
     def overlap(self, part: float) -> None:
         """Let cells overlap by a part of how far apart they are."""
-        self.softness = part * self.apart
-        if isinstance(self.annealer, ModelAnnealer):
-            self.annealer.softness = self.softness
+        assert isinstance(self.annealer, ModelAnnealer)
+        self.softness = self.annealer.softness = part * self.apart
 
     def basis(self, samples: Array) -> Basis:
         """What logits are linear in: the shares of the cells, and shares times x - mu."""
@@ -168,12 +165,11 @@ class LogitRun(RegressionRun):
         assert self.scaling is not None
         d, book = self.n_inputs, self.book
         logits = fit_logistic(self.basis(samples), labels, weight, penalty, begin)
-        models, constant = logits.symmetric
         told = np.flatnonzero(np.ones(d + 1) if self.kept is None else np.r_[True, self.kept])
         theta = np.zeros((self.n_outputs, d + 1, len(book)))
-        theta[np.ix_(logits.of, told)] = models.transpose(1, 2, 0)
+        theta[np.ix_(logits.of, told)] = logits.models.transpose(1, 2, 0)
         theta[:, 0] -= np.einsum("cdk,kd->ck", theta[:, 1:], book.codevectors[:, :d])
-        theta[:, 0] += of_all_classes(logits.of, constant[None], self.n_outputs).T
+        theta[:, 0] += of_all_classes(logits.of, logits.constant[None], self.n_outputs).T
         book["theta"][:] = theta.reshape(-1, len(book))
         book["seen"][:] = MEMORY
         inputs, gate = self.scaling.standardise(samples[:, :d]), self.gating_temperature
@@ -238,7 +234,6 @@ class LocalLogits:
         if run is None:
             self.ranks = Ranks.of(data.samples)
         self.run = run or self.run_over(data, trial)
-        self.run.overlap(trial.overlap)
         samples = self.side_by_side(data)
         self.run.fit_logits(samples, data.targets, data.weight, trial.penalty, begin)
 
@@ -253,8 +248,7 @@ class LocalLogits:
         """A run with its cells in place."""
         settings = self.settings._replace(max_codevectors=min(trial.cells, ANNEALED))
         run = LogitRun(settings, self.n_features, self.n_classes, self.rng)
-        weight = data.weight / data.weight.mean()
-        run.fit_cells(self.side_by_side(data), weight, trial.cells, trial.kept)
+        run.fit_cells(self.side_by_side(data), data.weight / data.weight.mean(), trial)
         return run
 
     # -- a stream --------------------------------------------------------------------------------

@@ -53,26 +53,18 @@ class Basis(NamedTuple):
 class Logits(NamedTuple):
     """Of the classes that `of` lists: what they have in all cells, and everywhere.
 
-    Of two classes only the second has logits. Of the last axis the first is a constant.
+    Of the last axis of `models` the first is a constant. Logits of two classes sum to zero.
     """
 
     of: Labels  # (n_known,)
-    models: Array  # (n_cells, n_logits, 1 + n_features)
-    constant: Array  # (n_logits,)
+    models: Array  # (n_cells, n_known, 1 + n_features)
+    constant: Array  # (n_known,)
 
     def __call__(self, basis: Basis) -> Array:
         """Logits (n_samples, n_known) of samples."""
         out = np.empty((len(basis.samples), len(self.constant)))
         fill_logits(*basis, self.models, self.constant, out)
-        return out if out.shape[1] > 1 else np.hstack([-0.5 * out, 0.5 * out])
-
-    @property
-    def symmetric(self) -> tuple[Array, Array]:
-        """Models (n_cells, n_known, 1 + n_features) and constants (n_known,) of all known classes."""
-        if len(self.constant) == len(self.of):
-            return self.models, self.constant
-        both = np.concatenate([-0.5 * self.models, 0.5 * self.models], axis=1)
-        return both, np.r_[-0.5 * self.constant, 0.5 * self.constant]
+        return out
 
 
 def fit_logistic(
@@ -85,16 +77,15 @@ def fit_logistic(
 ) -> Logits:
     """Least weighted log loss plus the squares of all models over 2 `penalty`; constants are free.
 
-    The search is for parameters in units in which the curvature of the loss, where all classes are
-    as likely, is about one. It ends where no gradient per weight is above the `tolerance`; it begins at
-    the logits `begin`, if they are of the same classes, or else at zero.
+    Of two classes the difference is penalised. The search is for parameters in units in which the
+    curvature of the loss, where all classes are as likely, is about one. It ends where no gradient per
+    weight is above the `tolerance`; it begins at the logits `begin`, if they are of the same classes and
+    cells, or else at zero.
     """
     known, numbers = np.unique(labels, return_inverse=True)
     n_logits = 1 if len(known) == 2 else len(known)
     shape = len(basis.codevectors), n_logits, 1 + basis.samples.shape[1]
-    if begin is None or begin.models.shape != shape or not np.array_equal(begin.of, known):
-        begin = Logits(known, np.zeros(shape), np.zeros(n_logits))
-    total, n = float(weight.sum()), begin.models.size
+    total, n = float(weight.sum()), shape[0] * shape[1] * shape[2]
     unit = _units(basis, weight, penalty, len(known), shape)
 
     def loss_and_gradient(place: Array) -> tuple[float, Array]:
@@ -108,13 +99,28 @@ def fit_logistic(
 
     found = minimize(
         loss_and_gradient,
-        np.concatenate([begin.models.ravel(), begin.constant]) / unit,
+        _point_of(begin, known, shape) / unit,
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": ITERATIONS, "gtol": tolerance, "ftol": LEAST_GAIN, "maxls": 50},
     )
     point = unit * found.x
-    return Logits(known, point[:n].reshape(shape), point[n:])
+    models, constant = point[:n].reshape(shape), point[n:]
+    if n_logits == 1:
+        models = np.concatenate([-0.5 * models, 0.5 * models], axis=1)
+        constant = np.r_[-0.5, 0.5] * constant
+    return Logits(known, models, constant)
+
+
+def _point_of(begin: Logits | None, known: Labels, shape: tuple[int, int, int]) -> Array:
+    """Where a search begins: models and constants of so many logits in a row."""
+    same = begin is not None and np.array_equal(begin.of, known)
+    if begin is None or not same or begin.models.shape[::2] != shape[::2]:
+        return np.zeros((shape[0] * shape[2] + 1) * shape[1])
+    models, constant = begin.models, begin.constant
+    if shape[1] == 1:
+        models, constant = models[:, 1:] - models[:, :1], constant[1:] - constant[:1]
+    return np.concatenate([models.ravel(), constant])
 
 
 def _units(
