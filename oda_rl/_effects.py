@@ -62,10 +62,6 @@ class Effects(NamedTuple):
             found[:, :, j] += slopes[:, :, d + k] * own[:, None]
         return found
 
-    def get_state(self) -> dict[str, Any]:
-        """All of this for a model file."""
-        return self._asdict()
-
     @classmethod
     def of(cls, samples: Array, outputs: Array, weight: Array) -> tuple[Self, Array] | None:
         """The effects of features on `outputs` (n_samples, n_outputs), in a sum of all of them.
@@ -164,8 +160,26 @@ def _padded(columns: list[Array], chosen: list[int]) -> Array:
     return np.ascontiguousarray(np.stack(padded, axis=1))
 
 
+# -- storing: effects are an entry of what they belong to, which has none where there are no effects --
+
+
+def stored(effects: Effects | None) -> dict[str, Any]:
+    """The entries of a model file."""
+    return {} if effects is None else {"effects": effects._asdict()}
+
+
+def restored(state: dict[str, Any]) -> Effects | None:
+    """Effects from what they are stored in."""
+    return Effects(**state["effects"]) if "effects" in state else None
+
+
+def count_stored(state: Any) -> int:
+    """How many effects there are in what may come from a file."""
+    return int(state["effects"]["feature"].shape[0]) if "effects" in state else 0
+
+
 def effects_schema(n_effects: str) -> Schema:
-    """What `Effects.get_state` gives, of d features."""
+    """What is stored of effects of d features."""
     table = f"float[bends, {n_effects}] in {OF_DATA}"
     entries = {"feature": f"int[{n_effects}]", "knots": table, "values": table}
     return Rules(entries, _are_effects)

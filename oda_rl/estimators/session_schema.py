@@ -112,11 +112,11 @@ def _has_units(run: Any, sizes: Sizes) -> None:
 
 def regression_schema(around: Any, sizes: Sizes) -> Schema:
     """What `RegressionRun.get_state` gives, with the parameters that stand beside it."""
+    from oda_rl._effects import count_stored
     from oda_rl.estimators.regression.local_models import KNOWN
 
-    model, run = around["parameters"]["local_model"], around["run"]
-    n_effects = run["effects"]["feature"].shape[0] if "effects" in run else 0
-    sizes["D"] = sizes["d"] + n_effects  # inputs of the models
+    model = around["parameters"]["local_model"]
+    sizes["D"] = sizes["d"] + count_stored(around["run"])  # inputs of the models
     sizes["q"] = {"linear": sizes["D"] + 1}.get(model, 1)
     return model_run_schema(model in KNOWN, d="D")
 

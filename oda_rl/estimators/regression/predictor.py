@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._effects import Effects, effects_schema
+from oda_rl._effects import Effects, count_stored, effects_schema, restored, stored
 from oda_rl._ranks import are_rising
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
@@ -95,24 +95,23 @@ class Predictor(NamedTuple):
         """All of this but the kind of the models, for a model file."""
         k = self.n_cells
         cells = {"location": self.location[:, :k], "theta": self.theta[:, :k]}
-        more = {} if self.effects is None else {"effects": self.effects.get_state()}
-        return {"scaling": self.scaling.get_state(), **cells, "gate": self.gate, **more}
+        units = {"scaling": self.scaling.get_state()}
+        return {**units, **cells, "gate": self.gate, **stored(self.effects)}
 
     @classmethod
     def restored(cls, state: dict[str, Any], q: int, own: LocalModel | None) -> "Predictor":
         """A predictor from what `get_state` gave; effects come on top of q basis functions."""
         location, gate = state["location"], float(state["gate"])
         k = location.shape[1]
-        effects = Effects(**state["effects"]) if "effects" in state else None
+        effects = restored(state)
         q += len(effects) if effects is not None and q > 1 else 0
         return cls(Scaling(**state["scaling"]), location, state["theta"], k, gate, q, own, effects)
 
 
 def judge_schema(around: Any, sizes: Sizes) -> Schema:
     """What a watch holds of the predictor that judges samples of a regressor, of d features."""
-    kind, own = sizes["linear"], around["judge"]
-    n_effects = own["effects"]["feature"].shape[0] if "effects" in own else 0
-    sizes["i"] = sizes["d"] + n_effects
+    kind = sizes["linear"]
+    sizes["i"] = sizes["d"] + count_stored(around["judge"])
     sizes["q"] = sizes["i"] + 1 if kind == 1 else 1
     return predictor_schema(kind >= 0, "i")
 

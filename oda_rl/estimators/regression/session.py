@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl._effects import Effects
+from oda_rl._effects import Effects, restored, stored
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
@@ -322,13 +322,12 @@ class RegressionRun(Run):
             "softness": self.softness,
             "unexplained": self.unexplained,
             "figures": None if self.annealer is None else self.figures,
-            **({} if self.effects is None else {"effects": self.effects.get_state()}),
+            **stored(self.effects),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Put a new run in the state that `get_state` gave."""
-        if "effects" in state:
-            self.offer(Effects(**state["effects"]), None)
+        self.offer(restored(state), None)
         if state["scaling"] is not None:
             self.scaling = Scaling(**state["scaling"])
         self.softness, self.unexplained = float(state["softness"]), list(state["unexplained"])
