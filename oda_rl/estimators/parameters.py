@@ -56,6 +56,7 @@ _GROUPS: tuple[tuple[str, list[Any]], ...] = (
     ("move_probability", [Interval(Real, 0.5, 1, closed="right")]),
     ("ratio", [Interval(Real, 1, 10, closed="right")]),
     ("forgetting", [choice("adwin"), None]),
+    ("kernel", [AUTO, None]),
     ("schedule", [choice("temperature", "lambda")]),
     ("bifurcation", [choice("critical", "perturb")]),
     ("class_weight", [dict, choice("balanced"), None]),
@@ -72,7 +73,7 @@ CONSTRAINTS = {name: allowed for names, allowed in _GROUPS for name in names.spl
 _FREE = (
     "max_codevectors n_codevectors max_samples max_passes n_passes max_leaves max_children min_support",
     "t_min cooling schedule finish target_distortion tol random_state class_weight validation ridge",
-    "forgetting verbose rule reject reject_label layers min_improvement n_jobs init init_labels",
+    "forgetting kernel verbose rule reject reject_label layers min_improvement n_jobs init init_labels",
     "rehearse",
 )
 FREE = {name for names in _FREE for name in names.split()}

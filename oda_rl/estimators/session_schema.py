@@ -127,6 +127,7 @@ def model_run_schema(known: bool, noise: str = "m", d: str = "d") -> Schema:
     `noise` is how many outputs have their errors followed.
     """
     from oda_rl._effects import effects_schema
+    from oda_rl.estimators.regression.kernel_part import kernel_schema
     from oda_rl.estimators.regression.predictor import units_schema
 
     own = {"n_inputs": f"int in [{d}, {d}]", "softness": "float in [0, inf)"}
@@ -138,7 +139,7 @@ def model_run_schema(known: bool, noise: str = "m", d: str = "d") -> Schema:
         codebook=maybe(cells),
         annealer=maybe(ANNEALER | own),
         scaling=maybe(units_schema(d)),
-        **{"effects?": effects_schema("effects")},
+        **{"effects?": effects_schema("effects"), "kernel?": kernel_schema("landmarks", d)},
         softness="float in [0, inf)",
         unexplained=["float in [0, inf]"],
         figures=maybe(f"float[{N_FIGURES}] in [0, inf)"),

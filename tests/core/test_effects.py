@@ -59,7 +59,7 @@ def test_slopes_of_effects():
 def test_numbers_of_kinds_are_followed(seed):
     (X, y), test = coded(600, seed), coded(500, seed + 50)
     flat = ODARegressor(random_state=0).fit(X, y)
-    plain = ODARegressor(pilot_rounds=0, random_state=0).fit(X, y)  # which tries no effects
+    plain = ODARegressor(pilot_rounds=0, kernel=None, random_state=0).fit(X, y)  # which tries no effects
     tree = MultiResolutionODA(ODARegressor(), random_state=0).fit(X, y)
     assert flat.score(*test) > 0.97 > 0.9 > plain.score(*test)
     assert tree.score(*test) > 0.95

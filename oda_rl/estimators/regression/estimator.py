@@ -61,6 +61,11 @@ class ODARegressor(Forgetful, CodebookRegressor):
         `n_warmup` samples, and cells that follow the outputs as they are. With 0 all inputs count the
         same, in standard deviations, as they do where `fit` finds that cells then err clearly less, of
         few samples with many features on samples left out.
+    kernel : {"auto", None}, default="auto"
+        Whether `fit` ends by trying a kernel machine beside linear cells of two features or more, over
+        800 of the samples at most: it keeps it where outputs left out say that both together err
+        clearly less. Needs samples to be stored, and tells less of why. With None, and where `softness`
+        or `ridge` is given, cells tell all.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
     cooling : float, default=0.7
@@ -94,9 +99,10 @@ class ODARegressor(Forgetful, CodebookRegressor):
     weights_ : ndarray of shape (n_codevectors,)
         Probabilities of the cells; they sum to one.
     values_ : ndarray of shape (n_codevectors,) or (n_codevectors, n_outputs)
-        What the model of a cell predicts at its codevector, in the units of y.
+        What the model of a cell, and a kernel if there is one, predict at its codevector, in the units
+        of y.
     coef_ : ndarray of shape (n_codevectors, n_features) or (n_codevectors, n_outputs, n_features)
-        Slopes of the linear models in the units of y per X, at the codevectors; zeros for constant ones.
+        Slopes of the same in the units of y per X, at the codevectors; zeros for constant models.
         Not there with a model of your own.
     relevance_ : ndarray of shape (n_features,)
         What a standard deviation of each input counts in the distance; the largest is 1.
@@ -173,6 +179,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     softness: float | Literal["auto"] = "auto"
     ridge: float | Literal["auto"] = "auto"
     pilot_rounds: int = 2
+    kernel: str | None = "auto"
     t_max: float | Literal["auto"] = "auto"
     t_min: float | Literal["auto"] = "auto"
     cooling: float = 0.7

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oda_rl._jit import kernel
-from oda_rl._ridge import LARGEST, left_out, solve_dual, solve_primal, tried
+from oda_rl._ridge import LARGEST, Ridge, left_out, solve_dual, solve_primal, tried
 from oda_rl._types import Array
 from oda_rl.codebook.association import EXACT, add_distances, associate
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
@@ -99,9 +99,10 @@ def nearest_distances(inputs: Array, codevectors: Array) -> Array:
 
 
 class Mixture(NamedTuple):
-    """A fitted mixture of local models, and the cross-validation of its squared error."""
+    """A fitted mixture of local models, its leverages of the samples tried, and its cross-validation."""
 
     theta: Array  # (n_outputs * q, n_cells)
+    leverage: Array  # (n_tried,)
     score: float
 
 
@@ -167,7 +168,7 @@ def fit_mixture(
         return root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
 
     if before.mean() >= 1.0 - LEAST_LEFT:  # no more can be told of single cells
-        solution, score = np.zeros((p, outputs.shape[1])), base_score
+        found = Ridge(np.zeros((p, outputs.shape[1])), before, base_score)
     elif p <= min(n, LARGEST):
         # Block by block, as all columns of many samples might not fit in memory.
         gram, moments = np.zeros((p, p)), np.zeros((p, outputs.shape[1]))
@@ -175,13 +176,12 @@ def fit_mixture(
             columns = columns_of(slice(start, start + BLOCK))
             gram += columns.T @ columns
             moments += columns.T @ target[start : start + BLOCK]
-        solution, _, score = solve_primal(
-            gram, moments, columns_of(rows), target[rows], ridge, before, 1.0 - before
-        )
+        found = solve_primal(gram, moments, columns_of(rows), target[rows], ridge, before, 1.0 - before)
     else:
-        solution, _, score = solve_dual(columns_of(rows), target[rows], ridge, before, 1.0 - before)
-    parts = solution.reshape(k, p // k, -1)
-    return Mixture(_models_of(parts, base, codevectors, width_of(temperature)), score)
+        found = solve_dual(columns_of(rows), target[rows], ridge, before, 1.0 - before)
+    parts = found.solution.reshape(k, p // k, -1)
+    theta = _models_of(parts, base, codevectors, width_of(temperature))
+    return Mixture(theta, found.leverage, found.score)
 
 
 def _models_of(parts: Array, base: Array, codevectors: Array, width: float) -> Array:

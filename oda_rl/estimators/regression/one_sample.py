@@ -111,6 +111,7 @@ def row_of(run: Any, flat: bool, X: Array, y: Any) -> Array | None:
         or run.scaling is None
         or len(run.scaling.knots) > 0
         or run.effects is not None
+        or run.kernel is not None
     ):
         return None
     return np.concatenate([X, y.reshape(1, -1)], axis=1)

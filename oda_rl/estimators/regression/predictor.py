@@ -4,12 +4,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._effects import Effects, count_stored, effects_schema, restored, stored
+from oda_rl import _effects
+from oda_rl._effects import Effects, count_stored, effects_schema
 from oda_rl._ranks import are_rising
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, OF_DATA, SMALLEST_DEVIATION
-from oda_rl.estimators.regression import mixture
+from oda_rl.estimators.regression import kernel_part, mixture
+from oda_rl.estimators.regression.kernel_part import KernelPart, kernel_schema
 from oda_rl.estimators.regression.local_models import LocalModel
 from oda_rl.estimators.regression.pilot import Scaling
 from oda_rl.estimators.targets import MARGIN
@@ -40,7 +42,8 @@ class Predictor(NamedTuple):
     """Cells at `location` (n_inputs + n_outputs, n_cells), scaled, that overlap at a temperature `gate`.
 
     `theta` (n_parameters, n_cells) are their models, linear ones in q basis functions, or a user's own.
-    Both may have columns for more than the `n_cells` that there are. Of `effects` are further inputs.
+    Both may have columns for more than the `n_cells` that there are. Of `effects` are further inputs,
+    and a `kernel` tells a part of the outputs.
     """
 
     scaling: Scaling
@@ -51,19 +54,24 @@ class Predictor(NamedTuple):
     q: int
     own: LocalModel | None
     effects: Effects | None = None
+    kernel: KernelPart | None = None
 
     def standard_outputs(self, inputs: Array) -> Array:
         """What the mixture gives for raw inputs (n_samples, n_features), as it is."""
         inputs = inputs if self.effects is None else self.effects(inputs)
-        d, k = inputs.shape[1], self.n_cells
-        standard, metric = self.scaling.standardise(inputs), self.scaling.metric[:d]
-        scaled = np.ascontiguousarray(standard * metric)
-        out = np.zeros((len(inputs), len(self.location) - d))
+        standard = self.scaling.standardise(inputs)
+        scaled = np.ascontiguousarray(standard * self.scaling.metric[: inputs.shape[1]])
+        return self.of_scaled(scaled, standard)
+
+    def of_scaled(self, scaled: Array, standard: Array) -> Array:
+        """The same for inputs in the units of the distance and standardised, effects among them."""
+        d, k = scaled.shape[1], self.n_cells
+        out = np.zeros((len(scaled), len(self.location) - d))
         if self.own is None:
             cells = self.location, k, self.gate, self.theta, self.q
-            mixture.predict_all(scaled, 1.0 / metric, *cells, out)
-            return out
-        share = np.empty((len(inputs), k))
+            mixture.predict_all(scaled, 1.0 / self.scaling.metric[:d], *cells, out)
+            return out if self.kernel is None else out + self.kernel(scaled)
+        share = np.empty((len(scaled), k))
         mixture.associate_inputs(scaled, self.location, k, self.gate, share)
         for i in range(k):
             values = self.own.predict(np.ascontiguousarray(self.theta[:, i]), standard)
@@ -73,7 +81,7 @@ class Predictor(NamedTuple):
     def outputs(self, inputs: Array) -> Array:
         """The same in the units of the data."""
         known = self.scaling
-        if self.own is not None or len(known.knots) > 0:
+        if self.own is not None or self.kernel is not None or len(known.knots) > 0:
             return known.outputs(self.standard_outputs(inputs))
         inputs = inputs if self.effects is None else self.effects(inputs)
         out = np.zeros((len(inputs), len(self.location) - inputs.shape[1]))
@@ -96,16 +104,18 @@ class Predictor(NamedTuple):
         k = self.n_cells
         cells = {"location": self.location[:, :k], "theta": self.theta[:, :k]}
         units = {"scaling": self.scaling.get_state()}
-        return {**units, **cells, "gate": self.gate, **stored(self.effects)}
+        parts = {**_effects.stored(self.effects), **kernel_part.stored(self.kernel)}
+        return {**units, **cells, "gate": self.gate, **parts}
 
     @classmethod
     def restored(cls, state: dict[str, Any], q: int, own: LocalModel | None) -> "Predictor":
         """A predictor from what `get_state` gave; effects come on top of q basis functions."""
         location, gate = state["location"], float(state["gate"])
         k = location.shape[1]
-        effects = restored(state)
+        effects, kernel = _effects.restored(state), kernel_part.restored(state)
         q += len(effects) if effects is not None and q > 1 else 0
-        return cls(Scaling(**state["scaling"]), location, state["theta"], k, gate, q, own, effects)
+        cells = location, state["theta"], k, gate, q, own
+        return cls(Scaling(**state["scaling"]), *cells, effects, kernel)
 
 
 def judge_schema(around: Any, sizes: Sizes) -> Schema:
@@ -121,6 +131,7 @@ def predictor_schema(known: bool, d: str = "d") -> Schema:
     entries = {
         "scaling": units_schema(d),
         "effects?": effects_schema("judging"),
+        "kernel?": kernel_schema("judged", d),
         "location": f"float[{d}+m, mixed]",
         "theta": "float[t, mixed]" if known else "float[rows, mixed]",
         "gate": "float in [0, inf)",

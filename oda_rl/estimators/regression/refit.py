@@ -57,6 +57,7 @@ def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
     run.annealer.softness = run.softness
     scale = np.tile(np.r_[1.0, metric] if run.linear else np.ones(1), run.n_outputs)
     book["theta"][:] = found.theta * scale[:, None]
+    run.leverage = found.leverage
     book["seen"][:] = MEMORY
     book["gain"][:] = mixture.second_moments(
         standard[:, :d], metric, weight, codevectors, run.gating_temperature, run.linear, RIDGE
@@ -77,6 +78,14 @@ def refit_own(run: "RegressionRun", standard: Array, weight: Array) -> None:
                 own = np.ascontiguousarray(theta[:, i])
                 part = float(min(1.0, weight[t] * share[t, i]))
                 theta[:, i] = run.own.update(own, standard[t, :d], standard[t, d:], part)
+
+
+def measure_noise(run: "RegressionRun", standard: Array, weight: Array, expected: float) -> None:
+    """Note the errors in the cells of a run, of standardised samples; arguments as for `noise_of`."""
+    d, scaled = run.n_inputs, run.to_distance(standard)
+    residuals = standard[:, d:] - run.predictor.of_scaled(scaled, standard[:, :d])
+    share = run.associations(scaled, run.own_share)
+    run.book["noise"][:] = noise_of(residuals, weight, share, expected)
 
 
 def noise_of(residuals: Array, weight: Array, share: Array, expected: float) -> Array:

@@ -5,17 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl._effects import Effects, restored, stored
+from oda_rl import _effects
+from oda_rl._effects import Effects
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.progress import begin_stage
-from oda_rl.estimators.regression import mixture
+from oda_rl.estimators.regression import kernel_part, mixture
+from oda_rl.estimators.regression.kernel_part import KernelPart, add_kernel
 from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Pilot, Scaling
 from oda_rl.estimators.regression.predictor import Predictor
-from oda_rl.estimators.regression.refit import noise_of, refit, refit_own
+from oda_rl.estimators.regression.refit import measure_noise, refit, refit_own
 from oda_rl.estimators.regression.settings import ModelSettings
 from oda_rl.estimators.regression.trials import fit_best
 from oda_rl.estimators.session import Run
@@ -52,6 +54,8 @@ class RegressionRun(Run):
         self.n_outputs = n_outputs
         self.effects: Effects | None = None
         self.told: Array | None = None  # while a fit goes on
+        self.leverage: Array | None = None  # the same
+        self.kernel: KernelPart | None = None
         self.scaling: Scaling | None = None
         self.softness = STREAM_SOFTNESS if models.softness == "auto" else float(models.softness)
         self.unexplained: list[float] = []
@@ -126,7 +130,9 @@ class RegressionRun(Run):
         self.settings = self.settings._replace(max_codevectors=min(most, self.settings.max_codevectors))
         given = self.models
         codevectors = fit_best(self, samples, weight)
-        self.models, self.told = given, None
+        self.models = given
+        add_kernel(self, samples, weight)
+        self.told = self.leverage = None
         self.stop_clock()
         return codevectors
 
@@ -167,7 +173,7 @@ class RegressionRun(Run):
 
         `least` is the least of errors that are expected of new samples.
         """
-        d, score, raw = self.n_inputs, np.inf, samples[:, : self.n_features]
+        d, score = self.n_inputs, np.inf
         samples = self.with_effects(samples)
         self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, True, ranked)
         standard = self.scaling.with_outputs(samples, d)
@@ -195,10 +201,14 @@ class RegressionRun(Run):
         elif self.settings.finish:
             refit_own(self, standard, weight)
         if self.settings.finish:
-            residuals = standard[:, d:] - self.standard_outputs(raw)
-            share = self.associations(scaled[:, :d], self.own_share)
-            book["noise"][:] = noise_of(residuals, weight, share, max(score, least))
+            measure_noise(self, standard, weight, max(score, least))
         return codevectors, score
+
+    def to_distance(self, standard: Array) -> Array:
+        """Standardised inputs, with outputs behind them or not, in the units of the distance."""
+        assert self.scaling is not None
+        d = self.n_inputs
+        return np.ascontiguousarray(standard[:, :d] * self.scaling.metric[:d])
 
     def _start(self, samples: Array, weight: Array) -> None:
         self.scaling = Scaling.of(samples, weight, self.n_inputs, self.models.output_weight)
@@ -213,7 +223,10 @@ class RegressionRun(Run):
         assert self.scaling is not None
         self.scaling.see(samples[:, self.n_inputs :])
         standard = self.scaling.with_outputs(samples, self.n_inputs)
-        return standard * self.scaling.metric, standard[:, self.n_inputs :]
+        outputs = standard[:, self.n_inputs :]
+        if self.kernel is not None:  # cells go on with what it leaves
+            outputs = outputs - self.kernel(self.to_distance(standard))
+        return standard * self.scaling.metric, outputs
 
     # -- using -----------------------------------------------------------------------------------
 
@@ -247,7 +260,7 @@ class RegressionRun(Run):
         book = self.book
         cells = book.location, book.payload[book.rows("theta")], len(book)
         gate, q = self.gating_temperature, self.n_basis
-        return Predictor(self.scaling, *cells, gate, q, self.own, self.effects)
+        return Predictor(self.scaling, *cells, gate, q, self.own, self.effects, self.kernel)
 
     def predict(self, inputs: Array) -> Array:
         """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
@@ -255,15 +268,10 @@ class RegressionRun(Run):
             return np.tile(self._mean_output(), (len(inputs), 1))
         return self.predictor.outputs(inputs)
 
-    def standard_outputs(self, inputs: Array) -> Array:
-        """What the mixture of local models gives, as it is."""
-        return self.predictor.standard_outputs(inputs)
-
     def in_distance(self, inputs: Array) -> Array:
         """Raw inputs in the units of the distance, with the effects that there are."""
         assert self.scaling is not None
-        scaled = self.scaling.standardise(self.with_effects(inputs))
-        return np.ascontiguousarray(scaled * self.scaling.metric[: self.n_inputs])
+        return self.to_distance(self.scaling.standardise(self.with_effects(inputs)))
 
     @property
     def relevance(self) -> Array:
@@ -304,6 +312,10 @@ class RegressionRun(Run):
         if self.linear:
             slopes[:] = theta[:, 1:].transpose(2, 0, 1)
         values = theta[:, 0].T + np.einsum("kmd,kd->km", slopes, points)
+        if self.kernel is not None:
+            scaled = self.book.codevectors[:, :d]
+            values = values + self.kernel(scaled)
+            slopes += self.kernel.slopes(scaled) * self.scaling.metric[:d]
         slopes *= deviation[d:, None] * self.scaling.slopes(points)[:, None]
         values = values * deviation[d:] + mean[d:]
         if self.effects is not None:
@@ -322,12 +334,14 @@ class RegressionRun(Run):
             "softness": self.softness,
             "unexplained": self.unexplained,
             "figures": None if self.annealer is None else self.figures,
-            **stored(self.effects),
+            **_effects.stored(self.effects),
+            **kernel_part.stored(self.kernel),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Put a new run in the state that `get_state` gave."""
-        self.offer(restored(state), None)
+        self.offer(_effects.restored(state), None)
+        self.kernel = kernel_part.restored(state)
         if state["scaling"] is not None:
             self.scaling = Scaling(**state["scaling"])
         self.softness, self.unexplained = float(state["softness"]), list(state["unexplained"])

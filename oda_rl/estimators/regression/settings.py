@@ -30,6 +30,7 @@ class ModelSettings(NamedTuple):
     softness: float | str
     ridge: float | str
     pilot_rounds: int
+    kernel: str | None
 
     @classmethod
     def of(cls, estimator: Any) -> "ModelSettings":
