@@ -43,7 +43,14 @@ def files_in(data_dir: Path | None) -> dict[str, Read]:
     """The CSV files of numbers in a folder, with a header, the last column of which is the output."""
 
     def read_file(path: Path) -> tuple[Array, NDArray[Any]]:
-        table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+        try:
+            table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+        except ValueError as error:
+            accepted = "a line of names, and below it numbers separated by commas"
+            raise OSError(f"{path} must be {accepted}: {error}") from error
+        if table.shape[1] < 2 or not np.isfinite(table).all():
+            accepted = "two columns or more, all of whose numbers are finite"
+            raise OSError(f"{path} must have {accepted}.")
         return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
 
     paths = sorted(data_dir.glob("*.csv")) if data_dir is not None else []

@@ -298,8 +298,13 @@ def test_files_of_a_user(run, tmp_path):
     X = rng.uniform(size=(80, 2))
     table = np.column_stack([X, 3.0 * X[:, 0] - X[:, 1]])
     np.savetxt(tmp_path / "line.csv", table, delimiter=",", header="a,b,c", comments="")
+    (tmp_path / "words.csv").write_text("a,b,c\n1,red,3\n2,blue,4\n")
+    (tmp_path / "gaps.csv").write_text("a,b,c\n1,nan,3\n2,5,4\n")
     few = ("--collection", "files", "--data-dir", tmp_path, "--seeds", 0, "--no-regression")
     _, output = run("benchmark", "supervised", *few)
+    told = " ".join(output.split())
+    assert "words.csv must be a line of names, and below it numbers" in told
+    assert "gaps.csv must have two columns or more, all of whose numbers are finite" in told
     lines = [line.split("│") for line in output.splitlines() if "│" in line]
     rows = {line[1].strip(): [one.strip() for one in line[2:-1]] for line in lines}
     assert rows["line"] == rows["all: mean"]

@@ -64,8 +64,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     kernel : {"auto", None}, default="auto"
         Whether `fit` ends by trying a kernel machine beside linear cells of two features or more, over
         800 of the samples at most: it keeps it where outputs left out say that both together err
-        clearly less. Needs samples to be stored, and tells less of why. With None, and where `softness`
-        or `ridge` is given, cells tell all.
+        clearly less. These samples are then stored, and cells tell but a part of why. With None, and
+        where `softness` or `ridge` is given, cells tell all. Trees have none.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
     cooling : float, default=0.7
