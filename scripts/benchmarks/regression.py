@@ -77,7 +77,8 @@ def measure(problem: Problem, seeds: range, stream: bool = False, **parameters: 
     results = []
     for seed in seeds:
         for X, y, X_test, y_test in folds(problem, seed):
-            model = ODARegressor(problem.max_codevectors, random_state=seed, **parameters)
+            own = {"random_state": seed, "kernel": None}  # cells alone have as many as a tree leaves
+            model = ODARegressor(problem.max_codevectors, **own, **parameters)
             seconds = (
                 sum(passes_over(model, PASSES, seed, X, y)) if stream else timed(model.fit, X, y)[1]
             )

@@ -98,7 +98,8 @@ def run_models(
 
 def makers(args: Args) -> dict[str, Callable[[int], Any]]:
     """What makes a model of each kind, and a tree, from a number of cells or leaves."""
-    options: dict[str, Any] = {"softness": args.softness, "random_state": args.seed}
+    # The paper has cells alone.
+    options: dict[str, Any] = {"softness": args.softness, "kernel": None, "random_state": args.seed}
     ours = {name: partial(ODARegressor, local_model=name, **options) for name in MODELS}
     constant, seed = ODARegressor(local_model="constant"), args.seed
     return ours | {
