@@ -100,5 +100,10 @@ def left_out(residuals: Array, leverage: Array) -> Array:
 
     `residuals` are (n_tried, n_outputs, n_ridges), leverages (n_tried, n_ridges).
     """
-    errors = residuals / np.maximum(1.0 - leverage, LEAST_OF_ONE)[:, None]
+    errors = errors_left_out(residuals, leverage)
     return np.asarray((errors**2).sum(axis=(0, 1)) / len(errors))
+
+
+def errors_left_out(residuals: Array, leverage: Array) -> Array:
+    """What residuals (n_tried, n_outputs, ...) would be of samples that were left out one by one."""
+    return np.asarray(residuals / np.maximum(1.0 - leverage, LEAST_OF_ONE)[:, None])

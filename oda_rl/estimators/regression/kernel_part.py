@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import cdist, pdist
 
-from oda_rl._ridge import LARGEST, LEAST_OF_ONE, solve_primal, tried
+from oda_rl._ridge import LARGEST, errors_left_out, solve_primal, tried
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA
@@ -110,9 +110,7 @@ def add_kernel(run: "RegressionRun", samples: Array, weight: Array) -> None:
     weight : ndarray of shape (n_samples,)
         Of the samples.
     """
-    chosen = run.models.kernel, run.models.softness, run.models.ridge
-    wanted = run.settings.finish and run.linear and run.n_features > 1 and len(samples) >= FEWEST
-    if not wanted or chosen != ("auto",) * 3:
+    if not _wanted(run, len(samples)):
         return
     assert run.scaling is not None
     assert run.leverage is not None
@@ -124,15 +122,11 @@ def add_kernel(run: "RegressionRun", samples: Array, weight: Array) -> None:
     before = base.leverage if run.told is None else np.maximum(base.leverage, run.told)
     if max(before.mean(), run.leverage.mean()) >= 1.0 - LEAST_LEFT:  # samples left out tell nothing
         return
-    cells = run.predictor.of_scaled(inputs, standard[:, :d])
-    residuals = np.sqrt(weight[rows])[:, None] * (outputs - cells)[rows]
-    alone = residuals / np.maximum(1.0 - run.leverage, LEAST_OF_ONE)[:, None]
-    rest = outputs - base.theta[0] - inputs @ base.theta[1:]
-    data = _Data(inputs, rest, weight, before)
+    residuals = (outputs - run.predictor.of_scaled(inputs, standard[:, :d]))[rows]
+    alone = errors_left_out(np.sqrt(weight[rows])[:, None] * residuals, run.leverage)
+    data = _Data(inputs, outputs - base.theta[0] - inputs @ base.theta[1:], weight, before)
     found = _fit_best(data, (np.ones(d), 1.0 / metric), run.rng)
-    apart = alone - found.left_out
-    part = float(np.clip((alone * apart).sum() / max(float((apart**2).sum()), 1e-300), 0.0, 1.0))
-    score = float(((alone - part * apart) ** 2).sum())
+    part, score = _best_part(alone, found.left_out)
     if not score < CLEARLY * float((alone**2).sum()):
         return
     run.kernel = found.part._replace(coefficients=part * found.part.coefficients)
@@ -140,6 +134,20 @@ def add_kernel(run: "RegressionRun", samples: Array, weight: Array) -> None:
     linear = (base.theta * np.r_[1.0, metric][:, None]).T.reshape(-1, 1)
     theta[:] = (1.0 - part) * theta + part * linear
     measure_noise(run, standard, weight, score / len(alone))
+
+
+def _wanted(run: "RegressionRun", n_samples: int) -> bool:
+    """Whether a kernel may come: beside linear models, with nothing chosen by the user."""
+    models = run.models
+    chosen = models.kernel == models.softness == models.ridge == "auto"
+    return chosen and run.settings.finish and run.linear and run.n_features > 1 and n_samples >= FEWEST
+
+
+def _best_part(one: Array, other: Array) -> tuple[float, float]:
+    """The part of the other's errors with which the sum of squares of both is least, and that sum."""
+    apart = one - other
+    part = float(np.clip((one * apart).sum() / max(float((apart**2).sum()), 1e-300), 0.0, 1.0))
+    return part, float(((one - part * apart) ** 2).sum())
 
 
 def _kernels(distance: Array, smooth: bool) -> Array:
@@ -206,8 +214,7 @@ def _fit(data: _Data, landmarks: Array, scale: Array, smooth: bool) -> _Tried:
     told = columns if len(target) <= LARGEST else columns_of(rows), target[rows]
     ridge = solve_primal(gram, moments, *told, None, data.before, 1.0 - data.before)
     coefficients = solve_triangular(lower, ridge.solution, lower=True, trans="T")
-    left = np.maximum(1.0 - ridge.leverage, LEAST_OF_ONE)[:, None]
-    left_out = (told[1] - told[0] @ ridge.solution) / left
+    left_out = errors_left_out(told[1] - told[0] @ ridge.solution, ridge.leverage)
     return _Tried(KernelPart(landmarks, coefficients, scale, smooth), left_out)
 
 
