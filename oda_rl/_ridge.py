@@ -1,5 +1,6 @@
 """Ridge regression whose ridge is chosen by samples left out one by one."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,30 @@ def solve_primal(
     mapped = columns @ vectors
     best, leverage, score = _choose_ridge(values, projected, mapped, target, ridge, before, free, unit)
     return Ridge(vectors @ (projected / (values + best)[:, None]), leverage, score)
+
+
+def solve_in_blocks(
+    columns_of: Callable[[slice], Array],
+    n_columns: int,
+    target: Array,
+    block: int,
+    ridge: float | None,
+    before: Array,
+) -> tuple[Ridge, Array]:
+    """The same of columns that are made for a `block` of samples at a time: all may not fit in memory.
+
+    Returns the columns of the samples tried, too.
+    """
+    n = len(target)
+    gram, moments = np.zeros((n_columns, n_columns)), np.zeros((n_columns, target.shape[1]))
+    for start in range(0, n, block):
+        part = slice(start, start + block)
+        columns = columns_of(part)
+        gram += columns.T @ columns
+        moments += columns.T @ target[part]
+    rows = tried(n)
+    told = columns if n <= min(block, LARGEST) else columns_of(rows)
+    return solve_primal(gram, moments, told, target[rows], ridge, before, 1.0 - before), told
 
 
 def solve_dual(

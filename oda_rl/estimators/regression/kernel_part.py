@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import cdist, pdist
 
-from oda_rl._ridge import LARGEST, errors_left_out, solve_primal, tried
+from oda_rl._ridge import LARGEST, errors_left_out, solve_in_blocks, tried
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA
@@ -198,23 +198,17 @@ def _fit(data: _Data, landmarks: Array, scale: Array, smooth: bool) -> _Tried:
     landmarks = landmarks * scale
     among = _kernels(cdist(landmarks, landmarks), smooth)
     lower = cholesky(among + JITTER * np.eye(len(landmarks)), lower=True)
-    root, rows, m = np.sqrt(data.weight)[:, None], tried(len(data.inputs)), len(landmarks)
+    root = np.sqrt(data.weight)[:, None]
 
     def columns_of(part: slice) -> Array:
         kernels = _kernels(cdist(data.inputs[part] * scale, landmarks), smooth)
         return root[part] * solve_triangular(lower, kernels.T, lower=True).T
 
     target = root * data.rest
-    gram, moments = np.zeros((m, m)), np.zeros((m, target.shape[1]))
-    for start in range(0, len(target), LARGEST):
-        block = slice(start, start + LARGEST)
-        columns = columns_of(block)
-        gram += columns.T @ columns
-        moments += columns.T @ target[block]
-    told = columns if len(target) <= LARGEST else columns_of(rows), target[rows]
-    ridge = solve_primal(gram, moments, *told, None, data.before, 1.0 - data.before)
+    ridge, told = solve_in_blocks(columns_of, len(landmarks), target, LARGEST, None, data.before)
     coefficients = solve_triangular(lower, ridge.solution, lower=True, trans="T")
-    left_out = errors_left_out(told[1] - told[0] @ ridge.solution, ridge.leverage)
+    residuals = target[tried(len(target))] - told @ ridge.solution
+    left_out = errors_left_out(residuals, ridge.leverage)
     return _Tried(KernelPart(landmarks, coefficients, scale, smooth), left_out)
 
 

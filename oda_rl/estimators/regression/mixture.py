@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oda_rl._jit import kernel
-from oda_rl._ridge import LARGEST, Ridge, left_out, solve_dual, solve_primal, tried
+from oda_rl._ridge import LARGEST, Ridge, left_out, solve_dual, solve_in_blocks, solve_primal, tried
 from oda_rl._types import Array
 from oda_rl.codebook.association import EXACT, add_distances, associate
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
@@ -170,13 +170,7 @@ def fit_mixture(
     if before.mean() >= 1.0 - LEAST_LEFT:  # no more can be told of single cells
         found = Ridge(np.zeros((p, outputs.shape[1])), before, base_score)
     elif p <= min(n, LARGEST):
-        # Block by block, as all columns of many samples might not fit in memory.
-        gram, moments = np.zeros((p, p)), np.zeros((p, outputs.shape[1]))
-        for start in range(0, n, BLOCK):
-            columns = columns_of(slice(start, start + BLOCK))
-            gram += columns.T @ columns
-            moments += columns.T @ target[start : start + BLOCK]
-        found = solve_primal(gram, moments, columns_of(rows), target[rows], ridge, before, 1.0 - before)
+        found, _ = solve_in_blocks(columns_of, p, target, BLOCK, ridge, before)
     else:
         found = solve_dual(columns_of(rows), target[rows], ridge, before, 1.0 - before)
     parts = found.solution.reshape(k, p // k, -1)
