@@ -12,6 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 import stable_baselines3
+import torch
 from gymnasium.envs.registration import parse_env_id
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.env_util import make_vec_env
@@ -55,7 +56,7 @@ def make_zoo_agent(
     told = find_zoo_options(algorithm, env_id) if options is None else options
     kind = find_class(algorithm)
     # SB3 adds to the dictionaries that it is given.
-    chosen = {name: _schedule(value) for name, value in deepcopy(told).items()}
+    chosen = {name: _as_sb3_has_it(value) for name, value in deepcopy(told).items()}
     # Without a render mode: SB3 asks for pictures, which some environments pay for at every step.
     environment: VecEnv = make_vec_env(partial(gym.make, env_id), chosen.pop("n_envs", 1), seed=seed)
     if chosen.pop("normalize", False):
@@ -70,9 +71,12 @@ def make_zoo_agent(
         raise ValueError(f"{algorithm} does not take actions in {space}.") from None
 
 
-def _schedule(value: Any) -> Any:
+def _as_sb3_has_it(value: Any) -> Any:
+    """A schedule, and a function of a network, in place of its name."""
     if isinstance(value, str) and value.startswith("lin_"):
         return LinearSchedule(float(value.removeprefix("lin_")), 0.0, 1.0)
+    if isinstance(value, dict) and "activation_fn" in value:
+        return value | {"activation_fn": getattr(torch.nn, value["activation_fn"])}
     return value
 
 

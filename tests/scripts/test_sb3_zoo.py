@@ -15,17 +15,18 @@ try:
 finally:
     sys.path.pop(0)
 
-VERSIONS = {"CartPole": 1, "Acrobot": 1, "Pendulum": 1, "LunarLander": 3, "LunarLanderContinuous": 3}
+VERSIONS = {"CartPole": 1, "Acrobot": 1, "Pendulum": 1, "MountainCar": 0, "MountainCarContinuous": 0}
+BOX2D = {"LunarLander": 3, "LunarLanderContinuous": 3, "BipedalWalker": 3}
 PAIRS = [(algorithm, name) for algorithm, listed in sb3_zoo.ZOO.items() for name in listed]
 
 
 @pytest.mark.parametrize(("algorithm", "name"), PAIRS)
 def test_what_is_listed_makes_an_agent(algorithm, name):
-    if name.startswith("LunarLander"):
-        pytest.importorskip("Box2D")
+    if name not in VERSIONS:
+        pytest.importorskip("Box2D" if name in BOX2D else "mujoco")
     if algorithm == "QRDQN":
         pytest.importorskip("sb3_contrib")
-    env_id = f"{name}-v{VERSIONS.get(name, 0)}"
+    env_id = f"{name}-v{(VERSIONS | BOX2D).get(name, 5)}"
     before = deepcopy(sb3_zoo.ZOO)
     model = sb3_zoo.make_zoo_agent(algorithm, env_id, seed=0)
     assert before == sb3_zoo.ZOO
@@ -36,6 +37,9 @@ def test_what_is_listed_makes_an_agent(algorithm, name):
     for key in ("gamma", "n_steps", "batch_size", "buffer_size", "ent_coef"):
         if key in options:
             assert getattr(model, key) == options[key]
+    if "activation_fn" in options.get("policy_kwargs", {}):
+        layer = model.policy.mlp_extractor.policy_net[1]
+        assert type(layer).__name__ == options["policy_kwargs"]["activation_fn"]
     model.get_env().close()
 
 
