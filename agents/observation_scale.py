@@ -39,7 +39,9 @@ class WarmUp(ABC):
 
     def observe(self, observation: NDArray[Any]) -> bool:
         """Take one observation; returns whether there are as many as wanted."""
-        np.clip(observation, -LARGEST, LARGEST, out=self.seen[self.n_seen])
+        row = self.seen[self.n_seen]
+        row[:] = observation  # whose own numbers may be too small for the bounds
+        np.clip(row, -LARGEST, LARGEST, out=row)
         self.n_seen += 1
         return self.n_seen == len(self.seen)
 

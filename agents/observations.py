@@ -239,7 +239,7 @@ class ObservationCodec:
                 raise ValueError(f"the shape{where} is {array.shape}, not {shape}")
             if array.dtype.kind not in "fiubO":
                 raise TypeError(f"{array.dtype} is no dtype of real numbers")
-            numbers = array.astype(np.float64).reshape(*outer, -1)
+            numbers = array.astype(np.float64).reshape(*outer, int(np.prod(shape[len(outer) :])))
             if len(part.counts):
                 numbers = self._place(part, numbers)
             rows[..., part.columns] = numbers
@@ -268,6 +268,10 @@ class ObservationCodec:
         return np.zeros(n), np.ones(n)
 
     def _refuse_to_read(self, observation: Any, error: Exception) -> ValueError:
+        if type(observation) is tuple and len(observation) == 2 and type(observation[1]) is dict:
+            return ValueError(
+                "observation is what reset() of an environment returns: its first part is one."
+            )
         if self._is_array and type(observation) is not str:
             own = tuple(self.space.shape or ())
             shape, several = np.shape(observation), f"(n, {str(own)[1:-1].rstrip(',')})"

@@ -67,7 +67,7 @@ def space_of(description: Any) -> Any:
         parts = {name: space_of(part) for name, part in description["parts"].items()}
         return spaces.Dict(parts) if description["kind"] == "Dict" else spaces.Tuple([*parts.values()])
     if isinstance(description.get("low"), Told):
-        return spaces.Box(-1.0, 1.0, description["low"].shape, np.dtype(description["dtype"]).type)
+        return spaces.Box(0.0, 1.0, description["low"].shape, np.dtype(description["dtype"]).type)
     return restore_space(description)
 
 

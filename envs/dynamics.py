@@ -17,6 +17,7 @@ from numba.extending import typeof_impl
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._jit import kernel
+from oda_rl.envs.names import find_env_spec
 from oda_rl.envs.wrapper_chain import go_on_counting, only_looked_at, wrappers_of
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def find_twin(env_id: str) -> str | None:
     >>> find_twin("CartPole-v1"), find_twin("CartPole-v0")
     ('oda_rl/CartPole-v1', None)
     """
-    spec, twin = gym.spec(env_id.rpartition(":")[2]), gym.registry.get(f"oda_rl/{env_id}")
+    spec, twin = find_env_spec(env_id), gym.registry.get(f"oda_rl/{env_id}")
     # Registered anew, the same id may be another task.
     original = str(spec.entry_point).startswith("gymnasium.envs.classic_control.") and not (
         spec.additional_wrappers

@@ -1,6 +1,9 @@
 """Names and units of what Gymnasium's environments observe and do, which they do not tell themselves."""
 
+from importlib import import_module
+
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 _NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "CartPole": (
@@ -84,6 +87,36 @@ def action_names(env_id: str | None, n_actions: int) -> list[str]:
     return list(names) if len(names) == n_actions else [f"action {a}" for a in range(n_actions)]
 
 
+def find_env_spec(env_id: str) -> EnvSpec:
+    """What Gymnasium knows of an environment, once the module that registers it has been imported.
+
+    Parameters
+    ----------
+    env_id : str
+        Id of the environment, or "module:id".
+
+    Returns
+    -------
+    gymnasium.envs.registration.EnvSpec
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If there is no such module.
+    gymnasium.error.Error
+        If there is no such environment.
+
+    Examples
+    --------
+    >>> find_env_spec("oda_rl.envs:oda_rl/CartPole-v1").max_episode_steps
+    500
+    """
+    module, _, name = env_id.rpartition(":")
+    if module:
+        import_module(module)
+    return gym.spec(name)
+
+
 def _lookup(env_id: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    name = gym.envs.registration.parse_env_id(env_id)[1] if env_id else ""
+    name = gym.envs.registration.parse_env_id(env_id.rpartition(":")[2])[1] if env_id else ""
     return _NAMES.get(name.removesuffix("Friction"), ((), ()))

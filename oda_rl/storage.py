@@ -72,9 +72,9 @@ def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
     Raises
     ------
     TypeError
-        If the state holds something else; the message names its place.
+        If the state holds something else, the message names its place, or `path` is none.
     ValueError
-        If the arrays take more than `MAX_BYTES`.
+        If the arrays take more than `MAX_BYTES`, or `path` has no name.
     """
     found: dict[str, Array] = {}
     header = {"format": FORMAT, "version": VERSION, "kind": kind, "state": pack(state, "", found)}
@@ -122,7 +122,10 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.is_file():  # /dev/null, say, which root can replace
         raise FileExistsError(EEXIST, "it is no file, and cannot be replaced by one", str(path))
-    handle, temporary = tempfile.mkstemp(suffix, f".{target.stem}.", target.parent)
+    try:
+        handle, temporary = tempfile.mkstemp(suffix, f".{target.stem}.", target.parent)
+    except OSError as error:  # it would name the temporary file
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     os.close(handle)
     try:
         yield Path(temporary)
@@ -134,8 +137,15 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def with_suffix(path: str | os.PathLike[str]) -> Path:
-    """The path with `.npz` appended where its name has no suffix."""
+    """The path with `.npz` appended where its name has no suffix.
+
+    Raises a TypeError if it is no path, and a ValueError if it has no name.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be a str, a path or a binary file, got {path!r}.")
     target = Path(path)
+    if not target.name:
+        raise ValueError(f"path must have the name of a file, got {str(path)!r}.")
     return target if target.suffix else target.with_name(target.name + ".npz")
 
 

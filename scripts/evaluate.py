@@ -99,7 +99,11 @@ def main(args: Args) -> int:
     if env_id is None:
         console.print("The model does not say what it was trained on: give --env-id.")
         return 1
-    environments = make_environments(args, env_id)
+    try:
+        environments = make_environments(args, env_id)
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        console.print(f"There is no environment {env_id}: {error}", highlight=False, soft_wrap=True)
+        return 1
     try:
         results = evaluate_policy(
             model, environments, args.episodes, return_episode_rewards=True, render=args.render

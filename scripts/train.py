@@ -163,7 +163,7 @@ def main(args: Args) -> int:
         checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)
         if run is not None:
             checkpoints.go_on(model, run)
-    except (OSError, ValueError, gym.error.Error) as error:
+    except (OSError, ValueError, ModuleNotFoundError, gym.error.Error) as error:
         say(f"The training cannot begin: {error}")
         return 2
     begun = time.perf_counter()

@@ -93,6 +93,7 @@ class OnlineAlgorithm(Saving):
             raise TypeError(f"config must be a {self.config_class.__name__}, got {config!r}.")
         seed = seed if seed is None else whole_number("seed", seed, 0)
         config = override(config or self.config_class(), hyperparameters, type(self).__name__)
+        given = env
         if env is not None:
             env = self._make_env(env)
         self.config = config
@@ -104,13 +105,13 @@ class OnlineAlgorithm(Saving):
             env,
             learning_rate=self.learning_rate,
             tensorboard_log=tensorboard_log,
-            verbose=verbose,
+            verbose=whole_number("verbose", verbose, 0),
             seed=seed,
             stats_window_size=stats_window_size,
             device=device,
             support_multi_env=True,
         )
-        self.env_id = self._read_env_id()
+        self.env_id = self._read_env_id(given)
         if _init_setup_model and env is not None:
             self._setup_model()
 
@@ -204,7 +205,7 @@ class OnlineAlgorithm(Saving):
         self._total_timesteps = planned_timesteps or total_timesteps
         if fresh:
             self._look_for_states()
-        self.learner.set_horizon(self._total_timesteps)
+        self.learner.set_horizon(max(1, self._total_timesteps))
         try:
             callback.on_training_start(locals(), globals())
             if fresh:
@@ -337,9 +338,12 @@ class OnlineAlgorithm(Saving):
             if self.env is not None:
                 self.env.seed(seed)
 
-    def _read_env_id(self) -> str | None:
+    def _read_env_id(self, given: Any) -> str | None:
+        """The environment's own id, with the module that registers it if it was given so."""
         spec = self.env.get_attr("spec")[0] if self.env is not None else None
-        return spec.id if spec is not None else None
+        if spec is None:
+            return None
+        return given if isinstance(given, str) and given.endswith(f":{spec.id}") else spec.id
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         return [], []

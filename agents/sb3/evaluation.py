@@ -17,6 +17,7 @@ from oda_rl._interrupts import call_compiled
 from oda_rl._validation import check_at_least
 from oda_rl.envs import find_dynamics, find_twin
 from oda_rl.envs.kernels import step_many
+from oda_rl.envs.names import find_env_spec
 
 # Steps of an episode at most in environments that set no limit: a policy may go round in circles.
 LONGEST = 10_000
@@ -156,7 +157,7 @@ def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
     twin = find_twin(env_id)
     if twin is None:
         wrapper: Any = TimeLimit
-        endless = gym.spec(env_id.rpartition(":")[2]).max_episode_steps is None
+        endless = find_env_spec(env_id).max_episode_steps is None
         return make_vec_env(
             partial(gym.make, env_id),
             n_envs,

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 from stable_baselines3.common.env_util import is_wrapped
@@ -151,10 +152,13 @@ def _info_of(info: dict[str, Any], i: int) -> dict[str, Any]:
 def as_sb3_takes_it(env: Any) -> Any:
     """An environment that is given by its id, itself or as a vector: in a Monitor, or as a `VecEnv`.
 
-    Raises a TypeError for anything else.
+    Raises a TypeError for anything else, and a ValueError for a Dict or Tuple of observations that has
+    another, which SB3 does not take.
     """
     # SB3 would ask for pictures, which some environments pay for at every step
     made = gym.make(env) if isinstance(env, str) else env
+    if isinstance(made, gym.Env | gym.vector.VectorEnv):
+        _refuse_nested(getattr(made, "single_observation_space", made.observation_space))
     if isinstance(made, gym.vector.VectorEnv):
         return GymnasiumVecEnv(made)
     if isinstance(made, gym.Env):
@@ -162,3 +166,14 @@ def as_sb3_takes_it(env: Any) -> Any:
     if not isinstance(made, VecEnv):
         raise TypeError(f"env must be {KINDS}, got {made!r}.")
     return made
+
+
+def _refuse_nested(space: spaces.Space) -> None:
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return
+    parts = space.values() if isinstance(space, spaces.Dict) else space
+    if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in parts):
+        raise ValueError(
+            f"Observation space {space} is not supported: Stable-Baselines3 takes no Dict or Tuple "
+            "within another. Wrap the environment in gymnasium.wrappers.FlattenObservation."
+        )

@@ -15,6 +15,7 @@ from gymnasium.envs.registration import register, registry
 from gymnasium.wrappers import FlattenObservation
 
 import oda_rl.envs
+from oda_rl.envs.names import find_env_spec
 
 DEFAULT_STEPS = 200_000
 SUITE_STEPS = 50_000
@@ -127,8 +128,7 @@ def find_task(env_id: str, tasks: tuple[Task, ...] = TASKS) -> Task | None:
 
 def find_threshold(env_id: str) -> float:
     """The return that counts as solved: Gymnasium's, else the one to be reached, else infinity."""
-    # "module:id" is an id once the module is imported
-    threshold = gym.spec(env_id.rpartition(":")[2]).reward_threshold
+    threshold = find_env_spec(env_id).reward_threshold
     if threshold is not None:
         return threshold
     task = find_task(env_id)

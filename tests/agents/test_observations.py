@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.env_util import make_vec_env
 
-from oda_rl.agents import BadTransitionError, TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents import BadTransitionError, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
 from oda_rl.agents.observations import ObservationCodec
 
 LEAVES = st.one_of(
@@ -118,3 +118,29 @@ def test_parts_of_a_dict_have_scales_of_their_own():
     assert scale["fine[1]"] == pytest.approx(0.001)
     assert scale["kind = 2"] == pytest.approx(0.5)
     assert model.predict(space.sample())[0] in (0, 1)
+
+
+@pytest.mark.parametrize("kind", [TwoTimescaleAC, UniformGridQ])
+@pytest.mark.filterwarnings("error")
+def test_observations_of_few_bits_are_learned_from_without_a_word(kind):
+    env = SpacesEnv(spaces.Box(-1.0, 1.0, (2,), np.float16), spaces.Discrete(2))
+    assert kind(env=env, seed=0).learn(200).num_timesteps == 200
+
+
+def test_spaces_within_spaces_are_refused_with_a_way_out():
+    inner = spaces.Dict(a=spaces.Dict(b=spaces.Discrete(2)), c=spaces.MultiBinary(2))
+    with pytest.raises(ValueError, match=r"no Dict or Tuple within another.*FlattenObservation"):
+        TwoTimescaleAC(env=SpacesEnv(inner, spaces.Discrete(2)))
+    flat = gym.wrappers.FlattenObservation(SpacesEnv(inner, spaces.Discrete(2)))
+    assert TwoTimescaleAC(env=flat, seed=0).learn(20).num_timesteps == 20
+
+
+def test_no_observations_have_no_actions():
+    model = TwoTimescaleAC(env="CartPole-v1", seed=0)
+    assert model.predict(np.zeros((0, 4)))[0].shape == (0,)
+
+
+def test_what_reset_returns_is_named():
+    env = gym.make("CartPole-v1")
+    with pytest.raises(ValueError, match=r"what reset\(\) of an environment returns: its first part"):
+        TwoTimescaleAC(env=env).predict(env.reset())

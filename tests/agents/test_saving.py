@@ -6,7 +6,7 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import IdentityEnv
+from environments import IdentityEnv, SpacesEnv
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -290,3 +290,35 @@ class _Rich(IdentityEnv):
     def step(self, action):
         observation, _, *rest = super().step(action)
         return observation, 1e12, *rest
+
+
+@pytest.mark.parametrize("kind", [TwoTimescaleAC, UniformGridQ])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int8, np.bool_, np.float16])
+def test_boxes_of_any_dtype_are_stored(kind, dtype, tmp_path):
+    env = SpacesEnv(spaces.Box(0, 1, (3,), dtype), spaces.Discrete(2))
+    model = kind(env=env, seed=0).learn(150)
+    model.save(tmp_path / "model")
+    loaded = kind.load(tmp_path / "model", env=env)
+    assert loaded.observation_space == env.observation_space
+    np.testing.assert_equal(loaded.learner.get_state(), model.learner.get_state())
+
+
+def test_learning_nothing_leaves_a_model_that_can_be_stored(tmp_path):
+    model = TwoTimescaleAC(env="CartPole-v1", seed=0, **SMALL).learn(300).learn(0)
+    model.save(tmp_path / "model")
+    assert to_bytes(TwoTimescaleAC.load(tmp_path / "model", env="CartPole-v1")) == to_bytes(model)
+
+
+@pytest.mark.parametrize("path", [3, None, b"model.npz"])
+def test_a_path_is_a_path(path):
+    with pytest.raises(TypeError, match=r"path must be a str, a path or a binary file, got"):
+        TwoTimescaleAC(env="CartPole-v1").save(path)
+
+
+def test_the_module_that_registers_an_environment_is_remembered(tmp_path):
+    env_id = "oda_rl.envs:oda_rl/Catch-v0"
+    model = TwoTimescaleQ(env=env_id, seed=0).learn(10)
+    assert model.env_id == env_id
+    model.save(tmp_path / "model")
+    assert TwoTimescaleQ.load(tmp_path / "model").env_id == env_id
+    assert TwoTimescaleQ(env="CartPole-v1").env_id == "CartPole-v1"

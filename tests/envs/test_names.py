@@ -1,7 +1,7 @@
 import gymnasium as gym
 import pytest
 
-from oda_rl.envs.names import action_names, observation_names
+from oda_rl.envs.names import action_names, find_env_spec, observation_names
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "MountainCar-v0", "Acrobot-v1"])
@@ -25,3 +25,13 @@ def test_namespaces_do_not_matter():
 
 def test_a_wrapped_environment_of_another_size_gets_numbers():
     assert observation_names("CartPole-v1", 3) == [f"observation[{j}]" for j in range(3)]
+
+
+def test_ids_with_the_module_that_registers_them():
+    env_id = "oda_rl.envs:oda_rl/CartPole-v1"
+    assert find_env_spec(env_id).id == "oda_rl/CartPole-v1"
+    assert observation_names(env_id, 4) == observation_names("CartPole-v1", 4)
+    with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):
+        find_env_spec("nowhere_at_all:Thing-v0")
+    with pytest.raises(gym.error.NameNotFound, match="Nothing"):
+        find_env_spec("Nothing-v0")

@@ -112,3 +112,10 @@ def test_the_compiled_twin_learns_what_is_learned_in_gymnasiums_own(trained, run
     assert len(names) > 5
     for name in names:
         np.testing.assert_array_equal(here[name], there[name])
+
+
+def test_an_environment_that_is_not_there_is_named(trained, run):
+    for env_id in ("Nothing-v0", "nowhere_at_all:Thing-v0"):
+        code, output = run("evaluate", trained[0] / "model.npz", "--env-id", env_id)
+        assert code == 1
+        assert f"There is no environment {env_id}: " in output

@@ -1,0 +1,1 @@
+"""What `torture.py` does to models, runs and files."""
