@@ -163,7 +163,7 @@ class Moments:
         shift, width, _ = self._standard()
         if scale == "minmax":
             width = self._or_one(self.bounds[1] - self.bounds[0])
-            shift = self.bounds[0]
+            shift = self.bounds[0].copy()  # `add_moments` goes on in them
         shift = np.zeros_like(shift) if positive else shift
         return Scaling(shift, np.diag(1.0 / width), np.diag(width))
 

@@ -105,6 +105,32 @@ def test_rejects_what_is_far_away():
     assert named.predict([CENTRES[1], (50.0, 50.0)]).tolist() == [1, "far"]
 
 
+@pytest.mark.parametrize("scale", ["minmax", "standard", "within"])
+def test_features_stay_scaled_as_a_fit_found_them(scale):
+    X, y = blobs()
+    model = ODAClassifier(scale=scale, random_state=0).fit(X, y)
+    copy, before = reloaded(model), model.codevectors_
+    for learner in (model, copy):
+        learner.partial_fit([[100.0, -100.0]], [0])  # further out than all others
+    np.testing.assert_array_equal(model.codevectors_, copy.codevectors_)
+    moved = np.linalg.norm(model.codevectors_ - before, axis=1) > 1e-9
+    assert moved.sum() <= 1  # the codevector that is nearest to it
+    np.testing.assert_array_equal(model.predict_proba(X), copy.predict_proba(X))
+
+
+@pytest.mark.parametrize("chunk", [1, 37])
+def test_ranges_of_features_may_grow_in_any_chunks(chunk):
+    X, y = blobs(300)
+    X *= np.linspace(1.0, 5.0, len(X))[:, None]
+    whole = ODAClassifier(scale="minmax", random_state=0)
+    parts = ODAClassifier(scale="minmax", random_state=0)
+    for size, model in ((1000, whole), (chunk, parts)):
+        for start in range(0, len(X), size):
+            model.partial_fit(X[start : start + size], y[start : start + size], classes=[0, 1, 2])
+    np.testing.assert_allclose(parts.codevectors_, whole.codevectors_, rtol=1e-9)
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-9)
+
+
 @pytest.mark.parametrize("chunk", [1, 7])
 def test_chunks_do_not_matter(chunk):
     X, y = blobs()
