@@ -69,6 +69,14 @@ def test_the_error_never_rises_when_a_cell_splits(name, way):
         assert below <= tree.layers[cell.layer].loss[cell.number] * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("unit", [2.0**-190, 2.0**-30, 2.0**190])
+def test_the_unit_of_the_data_does_not_matter(unit):
+    X, _ = problem("clusterer")
+    model, scaled = made("clusterer").fit(X), made("clusterer").fit(unit * X)
+    np.testing.assert_array_equal(scaled.apply(unit * X), model.apply(X))
+    np.testing.assert_array_equal(scaled.codevectors_, unit * model.codevectors_)
+
+
 def test_a_split_that_helps_with_those_below_it_alone_is_kept():
     rng = np.random.default_rng(0)
     X = np.repeat([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]], 40, axis=0)

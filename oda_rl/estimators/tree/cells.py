@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array, Labels
-from oda_rl.codebook.divergences import Divergence
+from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 from oda_rl.estimators.tree import kernels
+from oda_rl.estimators.tree.settings import Layer
 
 # The arrays of `Cells` with one row for each.
 NAMES = (
@@ -68,6 +69,11 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean error of all samples in the cells."""
+        return float(self.loss.sum() / max(self.mass.sum(), 1e-300))
 
     def append(self, location: Array, parent: Labels, **fields: NDArray[Any]) -> slice:
         """Add cells, with `fields` set and the rest zero; returns their numbers."""
@@ -158,3 +164,10 @@ def squared_errors(cells: Cells, n_outputs: int) -> Array:
     return np.asarray(
         np.maximum(left, 0.0) / np.maximum(n - q, 0.25 * n) * (1.0 + np.minimum(q / n, 1.0))
     )
+
+
+def worth_splitting(cells: Cells, layer: Layer, unit: float) -> NDArray[np.bool_]:
+    """Leaves with errors beyond what rounding makes of this `unit`, and with enough samples."""
+    enough = cells.support >= max(2.0, float(layer.min_support or 1))
+    erring = cells.loss > max(1e-12 * unit, SMALLEST_SQUARE) * cells.mass
+    return np.asarray(cells.is_leaf & ~cells.closed & enough & erring)

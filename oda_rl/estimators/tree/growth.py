@@ -16,7 +16,7 @@ from oda_rl.estimators.progress import tell
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree import kernels
-from oda_rl.estimators.tree.cells import Cell, Cells, Children
+from oda_rl.estimators.tree.cells import Cell, Cells, Children, worth_splitting
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.pruning import cuts, find_price
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
@@ -228,7 +228,9 @@ class Growth:
         Returns the cells of the next layer in which they now are, -1 where there are none.
         """
         if chosen is None:
-            chosen = np.flatnonzero(worth_splitting(self.tree.layers[depth], layer))
+            # errors of classes and of standardised outputs have a unit of their own
+            unit = self.tree.layers[0].mean_loss if self.settings.kind == "clusterer" else 1.0
+            chosen = np.flatnonzero(worth_splitting(self.tree.layers[depth], layer, unit))
         if len(chosen) == 0:
             return np.full(len(at), -1)
         seed = np.random.SeedSequence(self.entropy, spawn_key=(depth, int(chosen[0])))
@@ -300,12 +302,6 @@ class Growth:
         self.n_leaves += k - 1
         path, end = self.tree.numbers(cell), (before, after, self.n_leaves, seconds)
         self.history.append(GrowthPoint(path, k, region.temperature, n, region.n_seen, *end))
-
-
-def worth_splitting(cells: Cells, layer: Layer) -> NDArray[np.bool_]:
-    """Leaves with errors, and with enough samples."""
-    enough = cells.support >= max(2.0, float(layer.min_support or 1))
-    return np.asarray(cells.is_leaf & ~cells.closed & enough & (cells.loss > 1e-12 * cells.mass))
 
 
 def _children(

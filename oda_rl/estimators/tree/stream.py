@@ -38,8 +38,7 @@ class StreamTree(Forgetful, StoredTree):
         settings = self._session.settings
         if settings.kind == "clusterer":
             found = tree.distances(data.samples)
-            unit = float(tree.layers[0].loss.sum() / max(tree.layers[0].mass.sum(), 1e-300))
-            return np.asarray(found / (found + max(unit, 1e-300)))
+            return np.asarray(found / (found + max(tree.layers[0].mean_loss, 1e-300)))
         predicted = self._session.task.predict(tree, data.samples)
         if settings.kind == "classifier":
             return np.asarray(predicted.argmax(axis=1) != data.targets, dtype=np.float64)
