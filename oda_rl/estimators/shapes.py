@@ -27,6 +27,8 @@ TRIED, TURNS, MORE_TURNS = 4, 5, 20
 PRIOR = 1.0
 # What is added to variances, as parts of those of the cells, and of the mean variance of all features.
 FLOOR, LEAST = 1e-3, 1e-9
+# Principal components are found all at once of so many samples or features, a few of more.
+SMALL = 300
 FAMILIES = ("full", "tied", "round")
 
 
@@ -279,7 +281,12 @@ def _directions(samples: Array, weight: Array) -> Array:
     if d * (d + 3) / 2 <= n:
         return np.eye(d)
     r = min(max(1, int(np.sqrt(2.25 + n / 5) - 1.5)), min(n, d) - 1)
-    return np.asarray(svds(samples * np.sqrt(weight)[:, None], k=r, v0=np.ones(min(n, d)))[2].T)
+    weighed = samples * np.sqrt(weight)[:, None]
+    if min(n, d) <= SMALL:
+        return np.asarray(np.linalg.svd(weighed, full_matrices=False)[2][:r].T)
+    # a start of equal numbers is lost where samples are: they are centred
+    start = np.random.default_rng(0).normal(size=min(n, d))
+    return np.asarray(svds(weighed, k=r, v0=start)[2][::-1].T)
 
 
 def find_shapes(history: Sequence[PathPoint], samples: Array, weight: Array) -> Shapes | None:

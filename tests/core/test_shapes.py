@@ -63,6 +63,16 @@ def test_more_features_than_samples():
     assert shapes.whiten.shape[2] < 10
 
 
+@pytest.mark.parametrize(("n", "d"), [(2, 4), (3, 3), (310, 400)])
+def test_few_samples_of_more_features(n, d):
+    samples = np.random.default_rng(105).normal(size=(n, d))
+    model = ODAPartition(random_state=0).fit(samples)
+    assert 1 <= model.n_clusters_ <= n
+    np.testing.assert_array_equal(model.predict_clusters(samples), model.labels_)
+    two = ODAPartition(random_state=0).fit([[0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+    assert 1 <= two.n_clusters_ <= 2
+
+
 def test_weights_count_as_repeated_samples():
     rng = np.random.default_rng(103)
     samples = np.concatenate([rng.normal(m, 1.0, (100, 2)) for m in (0.0, 6.0)])
