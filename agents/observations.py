@@ -1,38 +1,31 @@
 """From what an environment returns to what a learner is given: a row of numbers, always checked."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from oda_rl.agents.observation_parts import (
+    MOST_STATES,
+    Part,
+    check_size,
+    entries_of,
+    leaves_of,
+    values_of,
+)
 from oda_rl.envs.names import observation_names
 
 Array = NDArray[np.float64]
 
-# States of a table at most: of one Discrete space, and of the combinations of several parts.
-MOST_STATES, MOST_COMBINATIONS = 100_000, 10_000
-# Numbers of an observation at most; letters of one in a message
-MOST_FEATURES, LONGEST = 1_000_000, 200
+# Combinations of the values of several parts that a table has at most; letters of an observation in a
+# message
+MOST_COMBINATIONS, LONGEST = 10_000, 200
 
 
 class BadTransitionError(ValueError):
     """The environment returned an observation or a reward that cannot be: not finite, or of no shape."""
-
-
-class _Part(NamedTuple):
-    """A space without parts of its own: its name and its columns of a row.
-
-    `counts` are the values that each of its entries can have, counted from `start`; empty for numbers.
-    """
-
-    name: str
-    space: spaces.Space
-    columns: slice
-    counts: NDArray[np.int64]
-    start: NDArray[np.int64]
-    is_one_hot: bool
 
 
 class ObservationCodec:
@@ -75,20 +68,21 @@ class ObservationCodec:
 
     def __init__(self, space: spaces.Space, table: bool = True) -> None:
         self.space = space
-        leaves = list(_leaves(space, space, ""))
-        kinds = [_values_of(leaf) for _, leaf in leaves]
+        leaves = list(leaves_of(space, space, ""))
+        kinds = [values_of(leaf) for _, leaf in leaves]
         counts = np.concatenate([count for count, _ in kinds]) if kinds else np.empty(0, dtype=np.int64)
         states, discrete = float(np.prod(counts, dtype=float)), all(len(count) for count, _ in kinds)
         most = MOST_STATES if isinstance(space, spaces.Discrete) else MOST_COMBINATIONS
         self.is_table = table and discrete and 0 < states <= most
-        self.parts: list[_Part] = []
+        self.parts: list[Part] = []
         first = 0
-        for (name, leaf), (count, start) in zip(leaves, kinds, strict=True):
+        for place, ((name, leaf), (count, start)) in enumerate(zip(leaves, kinds, strict=True)):
             size = int(np.prod(leaf.shape or ()))
             hot = len(count) > 0 and not self.is_table and not isinstance(leaf, spaces.MultiBinary)
             size = int(count.sum()) if hot else size
-            _check_size(space, first + size, states if discrete else 0.0)
-            self.parts.append(_Part(name, leaf, slice(first, first + size), count, start, hot))
+            check_size(space, leaf, size, hot)
+            size = self._width_of(place, size, len(count) == 0)
+            self.parts.append(Part(place, name, leaf, slice(first, first + size), count, start, hot))
             first += size
         if first == 0:
             raise ValueError(f"Observation space {space} is not supported: there is nothing in it.")
@@ -197,7 +191,7 @@ class ObservationCodec:
         """Names of the numbers of a row: with units where they are known, "goal = 2" if one-hot."""
         n = sum(int(np.prod(part.space.shape or ())) for part in self.parts)
         known = observation_names(env_id, n)
-        own = [name for part in self.parts for name in _entries(part)]
+        own = [name for part in self.parts for name in entries_of(part)]
         if known[0] != "observation[0]" or not (self.parts[0].name or self._is_number):
             own = known
         names, k = [], 0
@@ -205,7 +199,7 @@ class ObservationCodec:
             entries = own[k : k + int(np.prod(part.space.shape or ()))]
             k += len(entries)
             if not part.is_one_hot:
-                names += entries
+                names += self._names_in_row(part, entries)
             else:
                 for name, count, start in zip(entries, part.counts, part.start, strict=True):
                     names += [f"{name} = {start + value}" for value in range(count)]
@@ -219,9 +213,9 @@ class ObservationCodec:
 
     def _split(self, observation: Any) -> list[Any]:
         """The values of the parts."""
-        return [value for _, value in _leaves(self.space, observation, "")]
+        return [value for _, value in leaves_of(self.space, observation, "")]
 
-    def _turn(self, part: _Part, value: Any) -> NDArray[Any]:
+    def _turn(self, part: Part, value: Any) -> NDArray[Any]:
         array = np.asarray(value)
         if part.space.dtype != np.uint8 or len(part.space.shape or ()) != 3:
             return array
@@ -242,10 +236,21 @@ class ObservationCodec:
             numbers = array.astype(np.float64).reshape(*outer, int(np.prod(shape[len(outer) :])))
             if len(part.counts):
                 numbers = self._place(part, numbers)
-            rows[..., part.columns] = numbers
+            rows[..., part.columns] = self._in_row(part, numbers)
         return rows
 
-    def _place(self, part: _Part, numbers: Array) -> Array:
+    # What a subclass may read otherwise: the numbers of a part in a row, how many, and their names.
+
+    def _width_of(self, place: int, n_numbers: int, is_box: bool) -> int:
+        return n_numbers
+
+    def _in_row(self, part: Part, numbers: Array) -> Array:
+        return numbers
+
+    def _names_in_row(self, part: Part, entries: list[str]) -> list[str]:
+        return entries
+
+    def _place(self, part: Part, numbers: Array) -> Array:
         """What stands in the row for discrete values, after a check."""
         index = numbers - part.start
         if not ((index >= 0) & (index < part.counts) & (index == np.floor(index))).all():
@@ -257,7 +262,7 @@ class ObservationCodec:
         np.put_along_axis(hot, (index + ends).astype(np.int64), 1.0, axis=-1)
         return hot
 
-    def _ends(self, part: _Part) -> tuple[Array, Array]:
+    def _ends(self, part: Part) -> tuple[Array, Array]:
         if not len(part.counts):
             space: Any = part.space
             low, high = space.low.ravel(), space.high.ravel()
@@ -293,55 +298,3 @@ class ObservationCodec:
 def _shorten(observation: Any) -> str:
     text = repr(observation)
     return text if len(text) < LONGEST else f"{text[:LONGEST]}..."
-
-
-def _leaves(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Names and values of the parts without parts; the parts themselves if `value` is `space`."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        if not isinstance(space, spaces.Dict) and len(value) != len(space.spaces):
-            raise ValueError(f"there are {len(value)} parts, not {len(space.spaces)}")
-        pairs = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
-        for key, inner in pairs:
-            inside = f"{name}.{key}" if name else str(key)
-            yield from _leaves(inner, value[key], inside)
-    else:
-        yield name, value
-
-
-def _values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many values each entry of a discrete space has, and the first of each; empty for a Box."""
-    if isinstance(space, spaces.Discrete):
-        return np.array([space.n], dtype=np.int64), np.array([space.start], dtype=np.int64)
-    if isinstance(space, spaces.MultiDiscrete):
-        return space.nvec.ravel().astype(np.int64), space.start.ravel().astype(np.int64)
-    if isinstance(space, spaces.MultiBinary):
-        size = int(np.prod(space.shape))
-        return np.full(size, 2), np.zeros(size, dtype=np.int64)
-    if isinstance(space, spaces.Box) and np.dtype(space.dtype).kind in "fiub":
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    raise ValueError(
-        f"Observation space {space} is not supported; Discrete, MultiDiscrete, MultiBinary and Box, and "
-        "a Dict or Tuple of these, are accepted. Wrap the environment in "
-        "gymnasium.wrappers.TransformObservation."
-    )
-
-
-def _check_size(space: spaces.Space, size: int, states: float) -> None:
-    if isinstance(space, spaces.Discrete) and states > MOST_STATES:
-        raise ValueError(
-            f"Observation space {space} has more states than a table may have, {MOST_STATES:,}. Wrap "
-            "the environment in gymnasium.wrappers.TransformObservation with a function to a Box or a "
-            "MultiDiscrete space."
-        )
-    if size > MOST_FEATURES:
-        raise ValueError(
-            f"Observation space {space} has more numbers than an observation may have, "
-            f"{MOST_FEATURES:,}. Wrap the environment in gymnasium.wrappers.ResizeObservation or "
-            "TransformObservation."
-        )
-
-
-def _entries(part: _Part) -> list[str]:
-    """Names of the entries of a part."""
-    size, name = int(np.prod(part.space.shape or ())), part.name or "state"
-    return [name] if size == 1 else [f"{name}[{j}]" for j in range(size)]

@@ -12,8 +12,10 @@ from gymnasium import spaces
 from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
 from oda_rl._schema_texts import MOST, Told
 from oda_rl.agents.actions import ActionCodec, restore_space
-from oda_rl.agents.observations import MOST_FEATURES, ObservationCodec
-from oda_rl.agents.one_hot import OneHotCodec
+from oda_rl.agents.codecs import make_codec
+from oda_rl.agents.observation_parts import MOST_FEATURES
+from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.principal_codec import COMPONENTS, Components, PrincipalCodec
 from oda_rl.agents.random_blocks import BLOCK
 from oda_rl.envs.spaces import LARGEST
 
@@ -156,10 +158,29 @@ def _codecs(agent: Any, state: Any) -> tuple[ActionCodec, ObservationCodec]:
     actions = ActionCodec(space_of(state["action_space"]))
     table = agent.knows_tables and not actions.is_continuous
     space = space_of(state["observation_space"])
-    if state["one_hot"]:
-        expect(table, "one_hot", "is True", "False, as there is no table")
-        return actions, OneHotCodec(space)
-    return actions, ObservationCodec(space, table)
+    expect(table or not state["one_hot"], "one_hot", "is True", "False, as there is no table")
+    # as many as there are: they may not have been read
+    axes = {place: own["axes"].shape for place, own in state.get("components", {}).items()}
+    known = {place: Components(np.zeros(shape[1]), np.zeros(shape)) for place, shape in axes.items()}
+    return actions, make_codec(space, table, state["one_hot"], known)
+
+
+def _components(around: Any, sizes: Sizes) -> Schema:
+    """Of the parts of a space that are large, and of no others."""
+    space = space_of(around["observation_space"])
+    expect(PrincipalCodec.suits(space), "", "is there", "nothing, as no part of the space is large")
+    own = PrincipalCodec(space).components
+    return {
+        place: {"mean": f"float[{len(known.mean)}]", "axes": partial(_axes, place, len(known.mean))}
+        for place, known in own.items()
+    }
+
+
+def _axes(place: str, n_numbers: int, around: Any, sizes: Sizes) -> Schema:
+    """Of the components of a part: some, before anything is made of them."""
+    n = (*getattr(around["axes"], "shape", ()), 0)[0]
+    expect(0 < n <= COMPONENTS, "", f"has {n} components", f"1 to {COMPONENTS}")
+    return f"float[c{place}, {n_numbers}]"
 
 
 def _hyperparameters(agent: Any, around: Any, sizes: Sizes) -> Schema:
@@ -201,6 +222,7 @@ def model_schema(agent: Any) -> Schema:
         "action_space": SPACE,
         "observation_space": SPACE,
         "one_hot": "bool",
+        "components?": _components,
         "n_envs": f"int in [1, {MOST_ENVS}] as E",
         "learner": partial(_learner, agent),
         "seed": maybe("int in [0, inf)"),

@@ -6,6 +6,7 @@ import numpy as np
 
 from oda_rl.agents.explain.cells import CodebookCells, GridCells, ProgramCells, kind_of_cells
 from oda_rl.agents.policy_program import PolicyProgram
+from oda_rl.agents.principal_codec import PrincipalCodec
 from oda_rl.envs.names import action_names
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     ((16, 4), 108)
     """
     learner: Any = model.learner
+    PrincipalCodec.refuse(model.observations, "A program cannot be made")
     kind = kind_of_cells(learner)
     if kind is ProgramCells and learner.n_learned > 0:
         found: PolicyProgram = learner.program

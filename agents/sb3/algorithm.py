@@ -12,10 +12,13 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
 from oda_rl._validation import whole_number
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.codecs import make_codec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
-from oda_rl.agents.one_hot import NotOneHotError, OneHotCodec
+from oda_rl.agents.one_hot import NotOneHotError
+from oda_rl.agents.principal_codec import Components
 from oda_rl.agents.sb3.callback_schedule import make_callback
+from oda_rl.agents.sb3.first_look import look_for_components, look_for_states
 from oda_rl.agents.sb3.frame_stack import find_bounds
 from oda_rl.agents.sb3.gymnasium_vector import as_sb3_takes_it
 from oda_rl.agents.sb3.loading import load_kernels
@@ -59,6 +62,8 @@ class OnlineAlgorithm(Saving):
     knows_tables: ClassVar[bool] = False
     # Whether one-hot observations are taken for the numbers of states
     one_hot: bool = False
+    # Of parts of observations that are too large for a codebook, by their numbers
+    components: dict[str, Components]
     learner: Any
     observations: ObservationCodec
     actions: ActionCodec
@@ -100,6 +105,7 @@ class OnlineAlgorithm(Saving):
         self.run = None
         self.stopping = False
         self.stored_envs: list[dict[str, Any]] = []
+        self.components = {}
         super().__init__(
             policy,  # type: ignore[arg-type]
             env,
@@ -204,11 +210,12 @@ class OnlineAlgorithm(Saving):
         )
         self._total_timesteps = planned_timesteps or total_timesteps
         if fresh:
-            self._look_for_states()
+            look_for_states(self)
         self.learner.set_horizon(max(1, self._total_timesteps))
         try:
             callback.on_training_start(locals(), globals())
             if fresh:
+                look_for_components(self)
                 self._begin()
             self._train(total_timesteps, callback, log_interval, callback_every)
         except BaseException as error:
@@ -235,20 +242,13 @@ class OnlineAlgorithm(Saving):
         starts = self.observations.encode_many(self._last_obs, self.n_envs)
         self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
 
-    def _look_for_states(self) -> None:
-        """Take one-hot observations for the numbers of states, if the first ones are one-hot."""
-        possible = self.knows_tables and not self.actions.is_continuous and not self.one_hot
-        if possible and self.num_timesteps == 0 and self.learner.n_learned == 0:
-            self.one_hot = OneHotCodec.suits(self.observation_space, self._last_obs)
-            if self.one_hot:
-                self._build()
-
     def _begin_without_states(self) -> None:
         """Begin anew with the entries of observations, as they are not all one-hot."""
         self.one_hot = False
         self._build()
         self.learner.set_horizon(self._total_timesteps)
         self._last_obs = self.env.reset()  # type: ignore[union-attr, assignment]
+        look_for_components(self)
         self._begin()
 
     def stop(self) -> None:
@@ -311,9 +311,7 @@ class OnlineAlgorithm(Saving):
     def _build(self) -> None:
         self.actions = ActionCodec(self.action_space)
         table = self.knows_tables and not self.actions.is_continuous
-        self.observations = ObservationCodec(self.observation_space, table)
-        if self.one_hot:
-            self.observations = OneHotCodec(self.observation_space)
+        self.observations = make_codec(self.observation_space, table, self.one_hot, self.components)
         self._load_kernels()
         self.learner = self._make_learner()
         self.policy = self.policy_class(self.learner, self.observations, self.actions)

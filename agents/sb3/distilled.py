@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.distill.config import DistilledConfig
+from oda_rl.agents.principal_codec import PrincipalCodec
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 if TYPE_CHECKING:
@@ -63,4 +64,5 @@ class DistilledPolicy(OnlineAlgorithm):
     def _make_learner(self) -> Any:
         kind: Any = self._learner_class()
         seen, env_id = self.observations, getattr(self, "env_id", None)
+        PrincipalCodec.refuse(seen, "A table cannot be made")
         return kind(seen.n_features, self.actions, self.config, seen.names(env_id), env_id)

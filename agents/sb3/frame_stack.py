@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecFrameStack, unwrap_vec_wrapper
 
 from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.principal_codec import PrincipalCodec
 
 
 def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -38,6 +39,8 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any],
     stack: Any = unwrap_vec_wrapper(env, VecFrameStack)
     frame = stack.venv.observation_space if stack and not observations.is_table else None
     if not isinstance(frame, spaces.Box) or stack.observation_space != observations.space:
+        return observations.low, observations.high
+    if isinstance(observations, PrincipalCodec):
         return observations.low, observations.high
     by_axis = np.ones(len(frame.shape), dtype=np.int64)
     by_axis[stack.stacked_obs.repeat_axis] = stack.stacked_obs.n_stack

@@ -16,6 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from oda_rl import storage
 from oda_rl.agents.actions import describe_space, restore_space
 from oda_rl.agents.hyperparameters import override
+from oda_rl.agents.principal_codec import Components
 from oda_rl.agents.sb3.readable import Readable
 from oda_rl.agents.schema import model_schema
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from oda_rl.agents.sb3.compiled_run import CompiledRun
 
 # What `get_parameters` tells
-PARAMETERS = ("action_space", "hyperparameters", "learner", "observation_space", "one_hot")
+PARAMETERS = (
+    *("action_space", "components", "hyperparameters", "learner", "observation_space", "one_hot"),
+)
 
 
 class Saving(Readable):
@@ -35,6 +38,7 @@ class Saving(Readable):
     _make_env: Any
     env_id: str | None
     one_hot: bool
+    components: dict[str, Components]
     observations: Any
     run: "CompiledRun | None"
     stored_envs: list[dict[str, Any]]
@@ -135,6 +139,7 @@ class Saving(Readable):
         """
         return {
             "action_space": describe_space(self.action_space),
+            "components": deepcopy(self.components),
             "hyperparameters": self.config.to_dict(),
             "learner": deepcopy(self.learner.get_state(under_way=False)),
             "observation_space": describe_space(self.observation_space),
@@ -176,13 +181,13 @@ class Saving(Readable):
         theirs = override(self.config, given["hyperparameters"], type(self).__name__)
         self.config.check_change(theirs, learned=True)
         other: Any = copy(self)
-        other.one_hot = given["one_hot"]
+        other.one_hot, other.components = given["one_hot"], deepcopy(given["components"])
         other._build()
         try:
             other.learner.set_state(deepcopy(given["learner"]))
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the parameters do not fit this agent: {error}") from error
-        for name in ("one_hot", "observations", "learner", "next_actions"):
+        for name in ("one_hot", "components", "observations", "learner", "next_actions"):
             setattr(self, name, getattr(other, name))
         vars(self.policy).update(vars(other.policy))
         if self._last_obs is not None:
@@ -218,6 +223,7 @@ def describe_model(model: Any) -> dict[str, Any]:
         "action_space": describe_space(model.action_space),
         "observation_space": describe_space(space),
         "one_hot": model.one_hot,
+        **({"components": _plain(model.components)} if model.components else {}),
         "n_envs": model.n_envs,
         "seed": model.seed,
         "num_timesteps": model.num_timesteps,
@@ -230,12 +236,17 @@ def describe_model(model: Any) -> dict[str, Any]:
     }
 
 
+def _plain(components: dict[str, Components]) -> dict[str, Any]:
+    return {place: own._asdict() for place, own in components.items()}
+
+
 def restore_model(model: Any, state: Any) -> None:
     """Give a model that has been made without an environment all that `describe_model` found."""
     model.observation_space = restore_space(state["observation_space"])
     model.action_space = restore_space(state["action_space"])
     model.n_envs = state["n_envs"]
     model.one_hot = state["one_hot"]
+    model.components = {place: Components(**own) for place, own in state.get("components", {}).items()}
     model.env_id = state["env_id"]
     model._build()
     model.learner.set_state(state["learner"])

@@ -171,3 +171,30 @@ class StatesEnv(gym.Env):
         reward, self.state = float(action == self.right(self.state)), self.observation_space.sample()
         self.t += 1
         return self.state, reward, False, self.t >= self.length, {}
+
+
+class SquareEnv(gym.Env):
+    """A bright square in an image; the right action is the number of the third that it is in."""
+
+    side = 8
+
+    def __init__(self, n=24, length=20):
+        self.observation_space = spaces.Box(0, 255, (n, n, 1), np.uint8)
+        self.action_space = spaces.Discrete(3)
+        self.n, self.length = n, length
+
+    def _observe(self):
+        image = self.np_random.integers(0, 9, self.observation_space.shape).astype(np.uint8)
+        self.x, y = self.np_random.integers(0, self.n - self.side, 2)
+        image[y : y + self.side, self.x : self.x + self.side] = 255
+        return image
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        reward = float(action == 3 * self.x // (self.n - self.side))
+        self.t += 1
+        return self._observe(), reward, False, self.t >= self.length, {}

@@ -1,0 +1,85 @@
+"""The parts of a space of observations: what they hold, how large they may be, and their names."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+# States of a table at most; numbers of a part; one-hot ones, of which covariances are learned.
+MOST_STATES, MOST_FEATURES, MOST_ONE_HOT = 100_000, 1_000_000, 2_000
+
+
+class Part(NamedTuple):
+    """A space without parts of its own: its place among them, its name and its columns of a row.
+
+    `counts` are the values that each of its entries can have, counted from `start`; empty for numbers.
+    """
+
+    place: int
+    name: str
+    space: spaces.Space
+    columns: slice
+    counts: NDArray[np.int64]
+    start: NDArray[np.int64]
+    is_one_hot: bool
+
+
+def leaves_of(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Names and values of the parts without parts; the parts themselves if `value` is `space`."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        if not isinstance(space, spaces.Dict) and len(value) != len(space.spaces):
+            raise ValueError(f"there are {len(value)} parts, not {len(space.spaces)}")
+        pairs = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        for key, inner in pairs:
+            inside = f"{name}.{key}" if name else str(key)
+            yield from leaves_of(inner, value[key], inside)
+    else:
+        yield name, value
+
+
+def values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many values each entry of a discrete space has, and the first of each; empty for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return np.array([space.n], dtype=np.int64), np.array([space.start], dtype=np.int64)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.nvec.ravel().astype(np.int64), space.start.ravel().astype(np.int64)
+    if isinstance(space, spaces.MultiBinary):
+        size = int(np.prod(space.shape))
+        return np.full(size, 2), np.zeros(size, dtype=np.int64)
+    if isinstance(space, spaces.Box) and np.dtype(space.dtype).kind in "fiub":
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    raise ValueError(
+        f"Observation space {space} is not supported; Discrete, MultiDiscrete, MultiBinary and Box, and "
+        "a Dict or Tuple of these, are accepted. Wrap the environment in "
+        "gymnasium.wrappers.TransformObservation."
+    )
+
+
+def check_size(space: spaces.Space, part: spaces.Space, size: int, is_one_hot: bool) -> None:
+    """Raise a ValueError if a part of a space has more numbers, `size` in a row, than are accepted."""
+    if isinstance(part, spaces.Discrete) and part.n > MOST_STATES:
+        raise ValueError(
+            f"Observation space {space} has more states than a table may have, {MOST_STATES:,}. Wrap "
+            "the environment in gymnasium.wrappers.TransformObservation with a function to a Box or a "
+            "MultiDiscrete space."
+        )
+    if is_one_hot and size > MOST_ONE_HOT:
+        raise ValueError(
+            f"Observation space {space} has {size:,} values where there is no table of states, and at "
+            f"most {MOST_ONE_HOT:,} are accepted. Wrap the environment in "
+            "gymnasium.wrappers.TransformObservation with a function to a Box."
+        )
+    if size > MOST_FEATURES:
+        raise ValueError(
+            f"Observation space {space} has more numbers than an observation may have, "
+            f"{MOST_FEATURES:,}. Wrap the environment in gymnasium.wrappers.ResizeObservation or "
+            "TransformObservation."
+        )
+
+
+def entries_of(part: Part) -> list[str]:
+    """Names of the entries of a part."""
+    size, name = int(np.prod(part.space.shape or ())), part.name or "state"
+    return [name] if size == 1 else [f"{name}[{j}]" for j in range(size)]

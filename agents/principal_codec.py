@@ -1,0 +1,142 @@
+"""Boxes of very many numbers, such as images: a learner knows them by their principal components."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from oda_rl.agents.observation_parts import Part, leaves_of
+from oda_rl.agents.observations import Array, BadTransitionError, ObservationCodec
+
+# A Box with more numbers is read by its components.
+LARGE = 512
+# Components of a Box at most, and the least part of its variance that each has.
+COMPONENTS, LEAST_PART = 32, 1e-3
+# Observations under random actions that components are of, and the part of a training that they take
+# at most.
+LOOKED_AT, PART = 1000, 0.1
+
+
+class Components(NamedTuple):
+    """Directions `axes` (n_components, n_numbers) about a `mean` (n_numbers,)."""
+
+    mean: Array
+    axes: Array
+
+    @classmethod
+    def none(cls, n_numbers: int) -> "Components":
+        """Before anything is known: a single component that is always 0."""
+        return cls(np.zeros(n_numbers), np.zeros((1, n_numbers)))
+
+    @classmethod
+    def of(cls, rows: NDArray[Any]) -> "Components":
+        """Those of observations (n, n_numbers) that tell a thousandth of the variance or more."""
+        # it brings scikit-learn, which only large observations need
+        from oda_rl.resolutions.projection import principal
+
+        varied = rows.std(axis=0) > 0.0
+        if len(rows) < 2 or not varied.any():
+            return cls.none(rows.shape[1])
+        found = principal(min(COMPONENTS, len(rows), int(varied.sum()))).fit(rows[:, varied])
+        told = found.explained_variance_ratio_ >= LEAST_PART
+        axes = np.zeros((int(told.sum()), rows.shape[1]))
+        axes[:, varied] = found.components_[told]
+        return cls(rows.mean(axis=0), axes)
+
+
+class PrincipalCodec(ObservationCodec):
+    """Observations some Boxes of which are too large for a codebook: these are read as components.
+
+    Parameters
+    ----------
+    space : gymnasium.spaces.Space
+        Which `suits`.
+    components : dict of str to Components, optional
+        By the numbers of the large parts; not given before they are known.
+
+    Attributes
+    ----------
+    components : dict of str to Components
+        As above.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> space = spaces.Box(0, 255, (24, 24), np.uint8)
+    >>> images = rng.integers(0, 2, (50, 1, 1)) * rng.integers(0, 255, (24, 24))
+    >>> codec = PrincipalCodec(space, PrincipalCodec(space).learned(images, 50))
+    >>> codec.n_features, codec.names(None)
+    (1, ['observation, component 0'])
+    """
+
+    def __init__(self, space: spaces.Space, components: dict[str, Components] | None = None) -> None:
+        self.components = components or {}
+        super().__init__(space, table=False)
+        self._is_flat = False
+
+    @classmethod
+    def suits(cls, space: spaces.Space) -> bool:
+        """Whether a part of a space is too large for a codebook."""
+        leaves = [leaf for _, leaf in leaves_of(space, space, "")]
+        return any(isinstance(leaf, spaces.Box) and np.prod(leaf.shape) > LARGE for leaf in leaves)
+
+    @classmethod
+    def refuse(cls, codec: ObservationCodec, what: str) -> None:
+        """Raise a ValueError, which says `what` cannot be, if observations are read as components."""
+        if isinstance(codec, cls):
+            raise ValueError(
+                f"{what} of observations in {codec.space}, which are read as principal components; "
+                f"Boxes of up to {LARGE} numbers are accepted. Wrap the environment in "
+                "gymnasium.wrappers.ResizeObservation or TransformObservation."
+            )
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether there are components."""
+        return any(found.axes.any() for found in self.components.values())
+
+    def learned(self, observations: Any, n: int) -> dict[str, Components]:
+        """The components of `n` observations as a VecEnv returns them, one after the other.
+
+        Raises a BadTransitionError if they are not finite.
+        """
+        found = {}
+        for part, values in zip(self.parts, self._split(observations), strict=True):
+            if str(part.place) in self.components:
+                rows = np.asarray(values, dtype=np.float64).reshape(n, -1)
+                if not np.isfinite(rows).all():
+                    raise BadTransitionError("the environment returned NaN or infinity.")
+                found[str(part.place)] = Components.of(rows)
+        return found
+
+    def nearest(self, points: Array) -> Array:
+        """The rows nearest to points (n, n_features): components may be any numbers."""
+        return np.ascontiguousarray(points, dtype=np.float64)
+
+    def fits(self, size: int) -> bool:
+        """Whether what compiled dynamics write is a row already: never."""
+        return False
+
+    def _width_of(self, place: int, n_numbers: int, is_box: bool) -> int:
+        if not is_box or n_numbers <= LARGE:
+            return n_numbers
+        own = self.components.setdefault(str(place), Components.none(n_numbers))
+        return len(own.axes)
+
+    def _in_row(self, part: Part, numbers: Array) -> Array:
+        own = self.components.get(str(part.place))
+        return numbers if own is None else (numbers - own.mean) @ own.axes.T
+
+    def _ends(self, part: Part) -> tuple[Array, Array]:
+        own = self.components.get(str(part.place))
+        if own is None:
+            return super()._ends(part)
+        return np.full(len(own.axes), -np.inf), np.full(len(own.axes), np.inf)
+
+    def _names_in_row(self, part: Part, entries: Iterable[str]) -> list[str]:
+        own = self.components.get(str(part.place))
+        if own is None:
+            return list(entries)
+        return [f"{part.name or 'observation'}, component {j}" for j in range(len(own.axes))]
