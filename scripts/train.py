@@ -139,6 +139,8 @@ def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str
         model, run = load_last(folder, kind, environment)
         steps = f"step {model.num_timesteps:,} of {args.total_timesteps:,}"
         say(f"Going on with {folder} from {steps}{twin}.")
+    if env_id.endswith(f":{model.env_id}"):
+        model.env_id = env_id  # the environment itself does not know the module that registers it
     board = SteadyTensorBoard(folder, model.num_timesteps + 1 if run else None, say)
     model.set_logger(Logger(str(folder), [board]))
     return model, run

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import register, registry
 from gymnasium.wrappers import FlattenObservation
 
 import oda_rl.envs
@@ -147,14 +146,23 @@ def make_flat(env_id: str, **options: Any) -> gym.Env:
     return FlattenObservation(ImgObsWrapper(gym.make(env_id, **options)))
 
 
+def make_pictured(env_id: str, **options: Any) -> gym.Env:
+    """An environment of MiniGrid that is seen from above, as an image of 8 by 8 pixels a field."""
+    from minigrid.wrappers import ImgObsWrapper, RGBImgObsWrapper
+
+    return ImgObsWrapper(RGBImgObsWrapper(gym.make(env_id, **options)))
+
+
 def register_variants() -> None:
-    """Register what the suite has beside Gymnasium's environments."""
+    """Register what the suite has beside Gymnasium's environments, if it is not.
+
+    Those who train in other processes call it there: this module may travel without being imported.
+    """
     assert oda_rl.envs  # registers the compiled ones
-    flat = f"{__name__}:make_flat"
     variants: dict[str, tuple[Any, int | None, dict[str, Any]]] = {
         # Gymnasium's has no end
         "suite/CliffWalking-v1": (gym.spec("CliffWalking-v1").entry_point, 200, {}),
-        "suite/BlackjackFlat-v1": (flat, None, {"env_id": "Blackjack-v1"}),
+        "suite/BlackjackFlat-v1": (make_flat, None, {"env_id": "Blackjack-v1"}),
         f"suite/DeepSeaStochastic{_WINDY}-v0": (
             *("oda_rl.envs.bsuite:DeepSea", None),
             {"size": _WINDY, "stochastic": True},
@@ -163,10 +171,14 @@ def register_variants() -> None:
     for n in _DIVES:
         variants[f"suite/DeepSea{n}-v0"] = ("oda_rl.envs.bsuite:DeepSea", None, {"size": n})
     for name in ("MiniGrid-Empty-8x8-v0", "MiniGrid-DoorKey-6x6-v0"):
-        variants[f"suite/{name}"] = (flat, None, {"env_id": name})
+        variants[f"suite/{name}"] = (make_flat, None, {"env_id": name})
+    variants["suite/MiniGrid-Empty-8x8-Pictured-v0"] = (
+        *(make_pictured, None),
+        {"env_id": "MiniGrid-Empty-8x8-v0"},
+    )
     for env_id, (entry_point, limit, options) in variants.items():
-        if env_id not in registry:
-            register(env_id, entry_point, max_episode_steps=limit, kwargs=options)
+        if env_id not in gym.registry:  # its own, not a copy that has travelled
+            gym.register(env_id, entry_point, max_episode_steps=limit, kwargs=options)
 
 
 register_variants()

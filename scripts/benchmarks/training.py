@@ -17,6 +17,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize, sync_envs_normalization
 
 from benchmarks.plans import RANDOM, SB3, Plan, make_model
+from benchmarks.tasks import register_variants
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs import find_dynamics
 
@@ -165,6 +166,7 @@ def train(plan: Plan, seed: int) -> Trained:
     `curve_returns` of the evaluations on the way; `file_bytes`, and `decision` in microseconds.
     """
     torch.set_num_threads(1)
+    register_variants()
     warm_up(plan)
     model = make_model(plan, seed)
     curve = CurveCallback(

@@ -148,6 +148,8 @@ def test_what_reset_returns_is_named():
 
 def test_states_that_are_no_table_are_few():
     points = spaces.Box(-1.0, 1.0, (1,))
-    with pytest.raises(ValueError, match=r"Discrete\(100000\) has 100,000 values where there is no table"):
+    with pytest.raises(
+        ValueError, match=r"Discrete\(100000\) has 100,000 values where there is no table"
+    ):
         TwoTimescaleAC(env=SpacesEnv(spaces.Discrete(100_000), points))
     assert TwoTimescaleAC(env=SpacesEnv(spaces.Discrete(300), points)).observations.n_features == 300

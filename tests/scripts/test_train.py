@@ -119,3 +119,14 @@ def test_an_environment_that_is_not_there_is_named(trained, run):
         code, output = run("evaluate", trained[0] / "model.npz", "--env-id", env_id)
         assert code == 1
         assert f"There is no environment {env_id}: " in output
+
+
+def test_an_id_with_its_module_is_enough_for_all_that_follows(run, tmp_path):
+    briefly = ("--total-timesteps", 600, "--eval-episodes", 2, "--eval-freq", 0)
+    env_id = "oda_rl.envs:oda_rl/Catch-v0"
+    code, output = run("train", "--env-id", env_id, "--log-dir", tmp_path, *briefly)
+    assert code == 0, output
+    [model] = tmp_path.glob("*/*/model.npz")
+    code, output = run("evaluate", model, "--episodes", 2)
+    assert code == 0, output
+    assert env_id in output

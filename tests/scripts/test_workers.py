@@ -22,7 +22,10 @@ from oda_rl import MultiResolutionODA, ODAClassifier
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 ROOT = Path(__file__).parents[2]
-RUNS = ("--algorithms", "UniformGridQ", "--seeds", 0, 1, "--total-timesteps", 1000, "--eval-freq", 500)
+RUNS = (
+    *("--algorithms", "UniformGridQ", "--seeds", 0, 1, "--total-timesteps", 1000, "--eval-freq", 500),
+    *("--env-ids", "suite/DeepSea10-v0"),  # which only the scripts register
+)
 
 
 @pytest.fixture
