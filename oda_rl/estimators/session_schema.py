@@ -71,7 +71,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
         "rng": GENERATOR,
         "choice": {
             **{"level": "count", "own": "float in [0, 1]", "factor": "float in (0, inf)"},
-            "losses": ["float in any"],
+            **{"losses": ["float in any"], "power?": "float in (0, 1]"},
         },
         "following": FOLLOWING,
         "moments": MOMENTS,

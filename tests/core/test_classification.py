@@ -142,6 +142,49 @@ def test_chunks_do_not_matter(chunk):
     np.testing.assert_allclose(whole.codevectors_, parts.codevectors_, rtol=1e-6, atol=1e-9)
 
 
+def wide(n, d, signal, seed):
+    """Two classes of normal samples in many features, whose means are so far apart."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    return rng.normal(size=(n, d)) + signal / np.sqrt(d) * np.where(y == 1, 1.0, -1.0)[:, None], y
+
+
+def log_loss_of(model, X, y):
+    return -np.log(np.maximum(model.predict_proba(X)[np.arange(len(y)), y], 1e-15)).mean()
+
+
+@pytest.mark.parametrize("options", [{}, {"local_model": None}, {"mode": "majority"}])
+def test_more_features_than_samples_give_no_certainty(options):
+    losses, drawn = [], []
+    for seed in range(3):
+        X, y = wide(160, 150, 0.0, seed)
+        model = ODAClassifier(random_state=0, **options).fit(X[:80], y[:80])
+        losses.append(log_loss_of(model, X[80:], y[80:]))
+        drawn.append(model.local_weights_[0])
+        joint = model._session.log_joint(X, model._distance(X)[1])
+        np.testing.assert_array_equal(model.predict(X), joint.argmax(axis=1))
+    assert max(losses) < 0.9  # that of a coin is .69
+    assert max(drawn) < 1.0
+    X, y = wide(160, 150, 6.0, 3)
+    model = ODAClassifier(random_state=0, **options).fit(X[:80], y[:80])
+    if options.get("mode") is None:
+        assert log_loss_of(model, X[80:], y[80:]) < 0.1  # clear classes are told with certainty
+
+
+def test_how_sure_it_is_goes_along_with_it():
+    X, y = wide(80, 150, 0.0, 0)
+    model = ODAClassifier(local_model=None, random_state=0).fit(X, y)
+    power, none = model.local_weights_
+    assert (power < 1.0, none) == (True, 0.0)
+    for one in (model, reloaded(model)):
+        assert one.local_weights_ == (power, 0.0)
+        np.testing.assert_array_equal(one.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_allclose(one.predict_log_proba(X), np.log(model.predict_proba(X)))
+    model.partial_fit(X[:3], y[:3])
+    assert model.local_weights_ == (power, 0.0)
+    assert ODAClassifier(random_state=0).partial_fit(X, y).local_weights_[0] == 1.0
+
+
 def test_k_never_exceeds_its_limit():
     X, y = make_moons(600, noise=0.3, random_state=0)
     for model in (ODAClassifier(11, validation=None).fit(X, y), ODAClassifier(11)):

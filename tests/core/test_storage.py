@@ -295,6 +295,19 @@ def test_keys_that_would_make_a_dictionary_slow_are_refused(tmp_path):
         load(with_header(path, lambda header: {**header, "state": edited}))
 
 
+def test_a_file_without_what_classifiers_did_not_store_before(tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    y = X[:, 0] > 0.0
+    model = ODAClassifier(6, local_model=None, random_state=0).fit(X, y)
+
+    def edit(header):
+        del header["state"]["session"]["choice"]["power"]
+        return header
+
+    path = with_header(model.save(tmp_path / "model"), edit)
+    assert ODAClassifier.load(path).local_weights_ == (1.0, 0.0)
+
+
 def test_a_stream_that_would_never_go_on_is_refused(tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 2))
     model = ODAClassifier(6, random_state=0).partial_fit(X, X[:, 0] > 0.0)

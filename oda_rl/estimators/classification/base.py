@@ -133,6 +133,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities of the classes: pi_c p(x | c), normalised (eq. 35).
 
+        Those of `ODAClassifier` are taken to a power that samples left out ask for (`local_weights_`).
         With `rule="nearest"` it is the class of the nearest codevector that is certain, or the shares of
         the classes in the nearest cell for `mode="majority"`.
 

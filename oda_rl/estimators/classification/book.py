@@ -100,9 +100,11 @@ def log_probabilities(log_joint: Array) -> Array:
     return np.asarray(np.log(np.maximum(probabilities(log_joint), LEAST)))
 
 
-def log_loss(log_joint: Array, labels: Labels, weight: Array, error: float = 0.0) -> float:
-    """Mean of -log p(c | x), with probabilities no less than `FLOOR`; an `error` costs so much more."""
-    loss, wrong = kernels.loss_and_errors(log_joint, labels, weight, FLOOR)
+def log_loss(
+    log_joint: Array, labels: Labels, weight: Array, error: float = 0.0, least: float = FLOOR
+) -> float:
+    """Mean of -log p(c | x), with probabilities no less than `least`; an `error` costs so much more."""
+    loss, wrong = kernels.loss_and_errors(log_joint, labels, weight, least)
     return float(loss + error * wrong)
 
 

@@ -134,7 +134,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     n_samples_seen_ : int
         Samples presented so far, with repetitions, without those of the validation.
     local_weights_ : tuple of two floats
-        What log-probabilities of densities and of local logits count; (1, 0) without the latter.
+        What log-probabilities of densities and of local logits count; 0 without the latter.
     n_local_cells_ : int
         Cells of the local logits; 0 without them.
     history_ : list of ClassPoint
@@ -336,8 +336,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._set_book(session.book(), session.scaling)
         self.relevances_ = session.relevances()
         local = session.local
-        ready = session.uses_logits
-        self.local_weights_ = (local.density, local.logits) if local and ready else (1.0, 0.0)
+        ready, power = session.uses_logits, session.choice.power
+        self.local_weights_ = (local.density, local.logits) if local and ready else (power, 0.0)
         self.n_local_cells_ = len(local.run.book) if local and local.run and ready else 0
 
     def _numbers(self, samples: Array) -> Labels:

@@ -5,10 +5,12 @@ from typing import Any
 
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks
 from oda_rl.estimators.classification.book import Cells, log_loss
+from oda_rl.estimators.classification.calibration import calibrate
 from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
     Choice,
+    LeftOut,
     choose,
     fit_logits,
     log_joint_of,
@@ -38,14 +40,7 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     spare = samples.shape[1] / session.moments.n_kept
     own = ClassData(samples, labels, weight, n_classes, settings.shared, spare)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
-    validation, left_out, session.choice = estimator.validation, None, Choice(factor=spare)
-    if validation is not None and n_classes > 1:
-        auto = FOLDS if len(data.weight) <= FEW_SAMPLES else MORE_FOLDS
-        folds = auto if validation == "auto" else int(validation)
-        session.choice, left_out = choose(own, settings, folds, session.rng, estimator)
-    if settings.local_model is not None and n_classes > 1:
-        begin_stage("local logits")
-        session.local = fit_logits(data, left_out, settings, session.rng, session.moments.kept)
+    left_out = _validate(session, data, own, estimator)
     begin_stage("all samples")
     choice = session.choice
     level = choice.level if choice.losses else None
@@ -66,6 +61,28 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
         cells = own.hard_cells(found, annealing, 0)
         book = own.book(cells, choice.own, choice.factor)
     session.set_book(book, None)
+
+
+def _validate(session: Any, data: Data, scaled: ClassData, estimator: Any) -> LeftOut | None:
+    """Have a session know what samples left out say of it; returns that, None where nothing is.
+
+    `data` are raw samples.
+    """
+    settings, validation = session.settings, estimator.validation
+    session.choice, left_out, by_logits = Choice(factor=scaled.spare), None, None
+    if scaled.n_classes == 1:
+        return None
+    if validation is not None:
+        auto = FOLDS if len(data.weight) <= FEW_SAMPLES else MORE_FOLDS
+        folds = auto if validation == "auto" else int(validation)
+        session.choice, left_out = choose(scaled, settings, folds, session.rng, estimator)
+    if settings.local_model is not None:
+        begin_stage("local logits")
+        own = settings, session.rng, session.moments.kept
+        session.local, by_logits = fit_logits(data, left_out, *own)
+    if left_out is not None:
+        calibrate(session, data, left_out, scaled.spare, by_logits)
+    return left_out
 
 
 def confirm(

@@ -346,4 +346,4 @@ class ClassSession:
         """What densities, from the divergences, and logits say of raw samples together (eq. 35)."""
         joint = self.book().log_joint(distance)
         view = self.local.view if self.local and self.uses_logits else None
-        return joint if view is None else view.mixed(joint, samples)
+        return self.choice.power * joint if view is None else view.mixed(joint, samples)

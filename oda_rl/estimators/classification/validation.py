@@ -35,22 +35,28 @@ WORTHWHILE = 0.02
 
 
 class Choice(NamedTuple):
-    """The level to stop at, and the widths, that did best on samples left out; the losses of levels."""
+    """The level to stop at, and the widths, that did best on samples left out; the losses of levels.
+
+    Probabilities by densities alone are taken to a `power`: see `calibration.find_power`.
+    """
 
     level: int = 10**9
     own: float = 0.0
     factor: float = 1.0
     losses: tuple[float, ...] = ()
+    power: float = 1.0
 
 
 class LeftOut(NamedTuple):
-    """Folds, and the log-probabilities (n_samples, n_classes) of the samples that each left out.
+    """Folds, and log(pi_c p(x | c)) of the samples that each left out, (n_samples, n_classes).
 
+    `codebooks` are those of each fold, part by part (see `ClassData`), in scaled features;
     `tuning_helps` if fine-tuned codevectors make no more errors there.
     """
 
     folds: list[Split]
-    log_proba: Array
+    log_joint: Array
+    codebooks: list[list[Array]]
     tuning_helps: bool
 
 
@@ -78,12 +84,12 @@ def choose(
     choice = _best(
         data.widths, [_losses(found, own, data.take(test), annealing) for found, own, test in trials]
     )
-    log_proba, won = np.empty((len(data.labels), data.n_classes)), 0.0
+    log_joint, won = np.empty((len(data.labels), data.n_classes)), 0.0
     tuning = not settings.shared and (settings.mode == "lvq" or settings.fine_tune is not None)
     for found, own, test in trials:
         cells = own.hard_cells(codebooks(found, choice.level), annealing, TRIAL_TURNS)
         book = own.book(cells, choice.own, choice.factor)
-        log_proba[test] = log_probabilities(log_joint_of(book, data.samples[test], annealing))
+        log_joint[test] = log_joint_of(book, data.samples[test], annealing)
         if tuning:
             temperature = temperature_of(found, choice.level)
             passes = temperature, estimator.n_passes, rng
@@ -93,7 +99,7 @@ def choose(
             rest = data.take(test)
             won += _errors(book, rest, annealing, estimator.rule)
             won -= _errors(tuned, rest, annealing, estimator.rule)
-    return choice, LeftOut(folds, log_proba, won >= 0.0)
+    return choice, LeftOut(folds, log_joint, [codebooks(run, choice.level) for run in runs], won >= 0.0)
 
 
 def log_joint_of(book: ClassBook, samples: Array, settings: Settings) -> Array:
@@ -145,10 +151,11 @@ def fit_logits(
     settings: Any,
     rng: np.random.Generator,
     kept: NDArray[np.bool_] | None,
-) -> LocalLogits | None:
+) -> tuple[LocalLogits | None, Array]:
     """Local logits of raw samples, with the cells, the penalty and the weight that do best.
 
-    None where they do not help; `settings` are those of the classifier, and several cells see the
+    None where they do not help. Returns their log-probabilities (n_samples, n_classes) of samples left
+    out, too. `settings` are those of the classifier, and several cells see the
     features that are `kept`. Without samples left out there are as many cells as usual.
     """
     n_classes = int(data.targets.max()) + 1
@@ -157,7 +164,8 @@ def fit_logits(
     if left_out is None:
         if alone:
             local.fit(data, LogitTrial(kept=kept))
-        return local if alone else None
+        return local if alone else None, np.empty((0, n_classes))
+    densities = log_probabilities(left_out.log_joint)
     weights = [
         (a, b)
         for a in ((0.0,) if alone else DENSITY_WEIGHTS)
@@ -166,17 +174,17 @@ def fit_logits(
 
     def mixed(log_proba: Array, rows: Labels) -> tuple[float, tuple[float, float]]:
         """The least loss of both together, and what densities and logits then count."""
-        density, own = left_out.log_proba[rows], data.take(rows)
+        density, own = densities[rows], data.take(rows)
         return min((_loss_and_errors(a * density + b * log_proba, own), (a, b)) for a, b in weights)
 
     log_proba, chosen = choose_logits(
         local, data, left_out.folds, kept, lambda log_proba, rows: mixed(log_proba, rows)[0]
     )
     loss, (local.density, local.logits) = mixed(log_proba, np.arange(len(log_proba)))
-    if not alone and loss > (1.0 - WORTHWHILE) * _loss_and_errors(left_out.log_proba, data):
-        return None
+    if not alone and loss > (1.0 - WORTHWHILE) * _loss_and_errors(densities, data):
+        return None, log_proba
     local.fit(data, *chosen)
-    return local
+    return local, log_proba
 
 
 def _loss_and_errors(log_proba: Array, data: Data) -> float:
