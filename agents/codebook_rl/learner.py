@@ -173,8 +173,8 @@ class TwoTimescaleLearner(ActingLearner):
     def _note_reward(self, reward: float, terminated: bool) -> None:
         figures, sign = self.numbers.figures, self.numbers.settings[names.SIGN]
         bounded = self._bound_reward(sign * reward)
-        if terminated:
-            figures[names.BEST_ENDING] = max(figures[names.BEST_ENDING], bounded)
+        best = names.BEST_ENDING if terminated else names.BEST_GOING_ON
+        figures[best] = max(figures[best], bounded)
 
     def _random_action(self, env: int, draws: Array) -> None:
         memory = self.memory
@@ -224,8 +224,8 @@ class TwoTimescaleLearner(ActingLearner):
         if self.config.criterion == "average":  # which is compared with itself: values are about 0
             return 0.0
         figures = self.numbers.figures
-        again = max(0.0, float(figures[names.RECURRING_REWARD])) / (1.0 - self.config.gamma)
-        return min(max(again, float(figures[names.BEST_ENDING])), LARGEST)
+        again = max(0.0, min(figures[names.RECURRING_REWARD], figures[names.BEST_GOING_ON]))
+        return float(min(max(again / (1.0 - self.config.gamma), figures[names.BEST_ENDING]), LARGEST))
 
     def _finish_level(self) -> None:
         """A temperature is finished: let the codebook change, and find the active cells anew."""

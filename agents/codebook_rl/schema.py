@@ -185,7 +185,7 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         "memory": entries.pop("memory"),  # in their terms
         "counters": f"count[{names.N_COUNTERS}]",
         "figures": Either(
-            *(f"float[{n}] in [-inf, inf]" for n in (names.N_FIGURES, names.N_FIGURES_EARLIER))
+            *(f"float[{n}] in [-inf, inf]" for n in (names.N_FIGURES, *names.N_FIGURES_EARLIER))
         ),
         "errors": "float[errors] in [0, inf)",
         "tally": f"count[{names.N_TALLY}]",

@@ -96,9 +96,11 @@ MEAN_VALUE = 14
 MEAN_SQUARE = 15
 UNEXPLAINED = 16
 KNOWN_STEPS = 17
-N_FIGURES = 18
-# Files of before do not have those four.
-N_FIGURES_EARLIER = 14
+# The largest reward before learning that did not end an episode
+BEST_GOING_ON = 18
+N_FIGURES = 19
+# Files of before do not have those four, or this one.
+N_FIGURES_EARLIER = (14, 18)
 # Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
 # The tally, int64: searches made, comparisons with planes and distances to cells in all of these

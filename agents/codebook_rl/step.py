@@ -44,6 +44,7 @@ from oda_rl.agents.codebook_rl.rules.q_lambda import learn
 from oda_rl.agents.codebook_rl.rules.traces import catch_up, forget, read_block
 from oda_rl.agents.codebook_rl.state import (
     BEST_ENDING,
+    BEST_GOING_ON,
     FINISHED,
     GAMMA,
     LEARNING,
@@ -196,8 +197,9 @@ def count_step(state, reward, terminated):
     counters[STEPS] += 1
     counters[LEARNING_STEPS] += counters[PHASE] == LEARNING
     bounded = bound_reward(settings[SIGN] * reward, settings[GAMMA], figures, REWARDS)
-    if terminated and counters[PHASE] != LEARNING:
-        figures[BEST_ENDING] = max(figures[BEST_ENDING], bounded)
+    if counters[PHASE] != LEARNING:
+        best = BEST_ENDING if terminated else BEST_GOING_ON
+        figures[best] = max(figures[best], bounded)
     return bounded
 
 

@@ -6,12 +6,15 @@ from gymnasium import spaces
 
 
 class IdentityEnv(gym.Env):
-    """The right action is the number of the third that the observation lies in."""
+    """The right action is the number of the third that the observation lies in.
 
-    def __init__(self, n_actions=3, start=0, length=20):
+    After `length` steps an episode has reached its time limit, or ends.
+    """
+
+    def __init__(self, n_actions=3, start=0, length=20, ends=False):
         self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
         self.action_space = spaces.Discrete(n_actions, start=start)
-        self.length = length
+        self.length, self.ends = length, ends
 
     def _observe(self):
         self.x = self.np_random.uniform(-1.0, 1.0, 1).astype(np.float32)
@@ -30,7 +33,8 @@ class IdentityEnv(gym.Env):
         assert self.action_space.contains(action)
         reward = 1.0 if action == self.right_action(self.x) else 0.0
         self.t += 1
-        return self._observe(), reward, False, self.t >= self.length, {}
+        over = self.t >= self.length
+        return self._observe(), reward, over and self.ends, over and not self.ends, {}
 
 
 class TrackEnv(gym.Env):

@@ -189,7 +189,7 @@ def test_a_file_of_before_gamma_rose_goes_on_as_it_learned(monkeypatch):
     model = make().learn(1500)
     known, learned = model.config.to_dict(), model.learner.get_state()
     del known["gamma_halving"], learned["memory"]["reach"]
-    learned["figures"] = learned["figures"][: layout.N_FIGURES_EARLIER]
+    learned["figures"] = learned["figures"][: layout.N_FIGURES_EARLIER[0]]
     monkeypatch.setattr(type(model.config), "to_dict", lambda config: known)
     monkeypatch.setattr(model.learner, "get_state", lambda: learned)
     content = to_bytes(model)

@@ -146,6 +146,13 @@ def test_bootstrapping_stops_at_the_end_but_not_at_a_time_limit():
     assert values[False] == pytest.approx(10.0, abs=0.5)
 
 
+def test_rewards_that_end_episodes_are_not_expected_for_ever():
+    """In a bandit values begin at the largest reward, not at what it would come to if it came again."""
+    model = TwoTimescaleQ(env=IdentityEnv(2, length=1, ends=True), seed=0).learn(20_000)
+    assert evaluate_policy(model, Monitor(IdentityEnv(2, length=1, ends=True)), 200)[0] > 0.97
+    assert model.learner.q_values.max() < 1.5, "100 if it came again for ever"
+
+
 def test_actions_that_do_not_start_at_zero():
     env = IdentityEnv(start=5)
     model = make_model(env, gamma=0.5).learn(8_000)
