@@ -1,5 +1,6 @@
 """Samples with targets and weights: checked, and classes as numbers, of which new ones may come late."""
 
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -269,6 +270,25 @@ def number_next_classes(
     new = np.flatnonzero(~np.isin(classes, before)).tolist()
     labels = np.searchsorted(classes, data.targets).astype(np.int64)
     return classes, Data(data.samples, labels, weight), new
+
+
+def before_new_classes(
+    known: NDArray[Any] | None, data: Data, announced: ArrayLike | None
+) -> list[Data]:
+    """The next samples of a stream, cut before the first of each class that is new to it.
+
+    As for `number_next_classes`; those `announced` are known from the first sample on.
+    """
+    if len(data.weight) == 1:
+        return [data]
+    classes, first = np.unique(data.targets, return_index=True)
+    for told in (known, announced):
+        new = np.ones(len(classes), dtype=np.bool_) if told is None else ~np.isin(classes, told)
+        classes, first = classes[new], first[new]
+    ends = [0, *sorted(set(first.tolist()) - {0}), len(data.weight)]
+    if len(ends) == 2:
+        return [data]
+    return [data.take(slice(start, end)) for start, end in pairwise(ends)]
 
 
 def number_known_classes(classes: NDArray[Any], data: Data) -> Data:

@@ -142,6 +142,34 @@ def test_chunks_do_not_matter(chunk):
     np.testing.assert_allclose(whole.codevectors_, parts.codevectors_, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("mode", ["conditional", "majority"])
+@pytest.mark.parametrize("chunk", [1, 37])
+def test_classes_may_come_late_in_any_chunks(mode, chunk):
+    X, y = blobs(200)
+    order = np.concatenate([np.flatnonzero(y != 0), np.flatnonzero(y == 0)])
+    X, y = X[order], np.array(["b", "c", "d"])[(y[order] + 2) % 3]  # the first of the names comes last
+    X, y = np.concatenate([X, X + 9.0]), np.concatenate([y, np.full(len(y), "a")])
+    whole = ODAClassifier(mode=mode, random_state=0).partial_fit(X, y, classes=["c"])
+    parts = ODAClassifier(mode=mode, random_state=0)
+    for start in range(0, len(X), chunk):
+        own = X[start : start + chunk], y[start : start + chunk]
+        parts.partial_fit(*own, classes=["c"] if start == 0 else None)
+    assert parts.drifts_ == whole.drifts_
+    assert parts.codevector_labels_.tolist() == whole.codevector_labels_.tolist()
+    np.testing.assert_allclose(parts.codevectors_, whole.codevectors_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(reloaded(parts).predict(X), parts.predict(X))
+
+
+def test_what_judges_a_partition_may_meet_a_new_class():
+    X, y = blobs(200)
+    model = ODAClassifier(mode="majority", random_state=0).partial_fit(X[:200], y[:200] + 1)
+    model.partial_fit(X[200:210], np.zeros(10, dtype=y.dtype))  # in the middle of a piece
+    np.testing.assert_array_equal(reloaded(model).predict_proba(X), model.predict_proba(X))
+    model.partial_fit(X[210:], y[210:] + 1)
+    assert model.score(X, y + 1) > 0.9
+
+
 def wide(n, d, signal, seed):
     """Two classes of normal samples in many features, whose means are so far apart."""
     rng = np.random.default_rng(seed)

@@ -13,7 +13,13 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.book import ClassBook, probabilities
 from oda_rl.estimators.feature_scaling import Scaling
-from oda_rl.estimators.targets import Data, check_data, number_classes, number_next_classes
+from oda_rl.estimators.targets import (
+    Data,
+    before_new_classes,
+    check_data,
+    number_classes,
+    number_next_classes,
+)
 
 
 class CodebookClassifier(ClassifierMixin, Estimator):
@@ -25,6 +31,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     reject: float | None
     reject_label: Any
     classes_: NDArray[Any]
+    # What is learned depends on which classes are known.
+    _is_told_of_classes = False
     _numbered: NDArray[Any]  # classes, and their numbers
     _number_of: dict[Any, int]
 
@@ -53,9 +61,10 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     ) -> Self:
         """Learn from samples in their order, one or many, and go on from what was learned before.
 
-        How a stream is cut into chunks makes no difference, but for rounding; what is told and predicted
-        knows all samples. Up to 16 take microseconds each as float64 of shape (n_samples, n_features),
-        with their classes as an array, too, of the kind that `classes_` has.
+        How a stream is cut into chunks makes no difference, but for rounding, as a class is known from
+        its first sample on; what is told and predicted knows all samples. Up to 16 take microseconds
+        each as float64 of shape (n_samples, n_features), with their classes as an array, too, of the
+        kind that `classes_` has.
 
         Parameters
         ----------
@@ -87,9 +96,14 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
         known = None if first else self.classes_
-        self.classes_, data, new = number_next_classes(known, data, self.class_weight, classes)
         with self._telling():
-            self._go_on(settings, data, new, first)
+            for piece in (
+                before_new_classes(known, data, classes) if self._is_told_of_classes else [data]
+            ):
+                own = piece, self.class_weight, classes
+                self.classes_, numbered, new = number_next_classes(known, *own)
+                self._go_on(settings, numbered, new, first)
+                known, first = self.classes_, False
         return self
 
     def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:

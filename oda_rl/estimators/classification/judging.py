@@ -57,10 +57,16 @@ class ClassJudge(NamedTuple):
         """The same, with new classes at these places among all, in rising order."""
         book, counts, single = self.book, self.counts, self.single
         for place in places:
-            votes = book.votes if len(book.votes) == 0 else np.insert(book.votes, place, 0.0, axis=1)
-            labels, widths = make_place(book.labels, place), np.insert(book.widths, place, 1.0)
+            labels, counts = make_place(book.labels, place), np.insert(counts, place, 0.0)
+            if len(book.votes) > 0:  # one partition has one width, whatever classes there are
+                votes, widths = (
+                    np.insert(book.votes, place, 0.0, axis=1),
+                    np.append(book.widths, book.widths[0]),
+                )
+            else:
+                votes, widths = book.votes, np.insert(book.widths, place, 1.0)
+                single = np.insert(single, place, 1.0)
             book = book._replace(labels=labels, widths=widths, votes=votes)
-            counts, single = np.insert(counts, place, 0.0), np.insert(single, place, 1.0)
         # local logits begin anew
         return self._replace(book=book, counts=counts, single=single, local=None)
 
