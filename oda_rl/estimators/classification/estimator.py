@@ -24,6 +24,7 @@ from oda_rl.estimators.classification.judging import (
 from oda_rl.estimators.classification.mixing import PATIENCE, begin_mixing
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
+from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import Forgetful, Watch
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
@@ -225,7 +226,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def _fit_classes(self, settings: ClassSettings, data: Data) -> None:
         session = ClassSession(settings, data.samples.shape[1], self._generator())
         self._watch = Watch()
-        fit_classes(session, data, len(self.classes_), self)
+        fit_classes(session, without_copies(data), len(self.classes_), self)
         self._publish(session)
 
     def _go_on(self, settings: ClassSettings, data: Data, new: list[int], first: bool) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
+from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
@@ -207,7 +208,9 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         run, samples, weight = self._take_in(X, y, sample_weight, begin=True)
-        run.fit(samples, weight / weight.mean())
+        d = run.n_features
+        data = without_copies(Data(samples[:, :d], samples[:, d:], weight))
+        run.fit(np.hstack([data.samples, data.targets]), data.weight / data.weight.mean())
         self._publish()
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from oda_rl._interrupts import interrupts_wait
 from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import AGAIN, Watch
 from oda_rl.estimators.targets import (
     number_classes,
@@ -166,12 +167,14 @@ class MultiResolutionODA(StreamTree):
             self.classes_, data = number_classes(data, settings.class_weight)
         else:
             data = data._replace(weight=data.weight / data.weight.mean())
+        n = len(data.weight)
+        data = data if settings.kind == "clusterer" else without_copies(data)
         data = self._in_units(settings, data, reset=True)
         self._waiting = None
         self._watch = Watch()
         self._watch.begun = -max(AGAIN)  # long ago
         self._grow_from(settings, data)
-        self.n_samples_seen_ = len(data.weight)
+        self.n_samples_seen_ = n
         if settings.kind == "clusterer":
             self.labels_ = self._session.tree.leaf_numbers(data.samples)
 
