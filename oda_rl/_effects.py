@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from oda_rl._ridge import Ridge, solve_primal, tried
 from oda_rl._schema import Rules, Schema, Sizes, expect
 from oda_rl._types import Array
-from oda_rl._validation import OF_DATA
+from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION
+from oda_rl._weighted import quantiles, variances
 
 # A feature with no more values than LEVELS has an effect for each, others at so many quantiles.
 LEVELS, QUANTILES, FEWEST = 24, 10, 3
@@ -70,17 +71,18 @@ class Effects(NamedTuple):
         a sum of effects errs no less than a linear model on samples left out one by one.
         (Hastie and Tibshirani, "Generalized Additive Models", 1990; a ridge draws towards the mean.)
         """
-        own = _knots_of(samples)
+        own = _knots_of(samples, weight)
         if own is None:
             return None
         total = weight.sum()
-        level, deviation = weight @ outputs / total, outputs.std(axis=0)
+        level, deviation = weight @ outputs / total, np.sqrt(variances(outputs, weight))
         target = (outputs - level) / np.where(deviation > 0.0, deviation, 1.0)
-        mean, width = weight @ samples / total, samples.std(axis=0)
-        linear = (samples - mean) / np.where(width > 0.0, width, 1.0)
+        mean, width = weight @ samples / total, np.sqrt(variances(samples, weight))
+        width = np.where(width > 0.0, width, 1.0)
+        linear = (samples - mean) / width
         hats = [_hats(x, knots) for x, knots in zip(samples.T, own, strict=True)]
         sizes = np.cumsum([0, *(part.shape[1] for part in hats)])
-        unit = [1.0 / np.sqrt(max(part.var(axis=0).sum(), 1e-12)) for part in hats]
+        unit = [1.0 / np.sqrt(max(variances(part, weight).sum(), 1e-12)) for part in hats]
         columns = np.hstack([part * one for part, one in zip(hats, unit, strict=True)])
         columns -= weight @ columns / total
         alone = _solved(linear, target, weight)
@@ -105,21 +107,22 @@ class Effects(NamedTuple):
         return cls(*parts), found.leverage
 
 
-def _knots_of(samples: Array) -> list[Array] | None:
+def _knots_of(samples: Array, weight: Array) -> list[Array] | None:
     """Where the effects of features are known, nowhere of those that hardly vary; or None at all."""
     n = len(samples)
     most = min(MOST_NUMBERS, int(PART * n))
     values = [np.unique(x) for x in samples.T]
     n_levels = sum(len(one) for one in values if len(one) <= LEVELS)
     many = sum(len(one) > LEVELS for one in values)
-    quantiles = min(QUANTILES, (most - n_levels) // max(many, 1))
-    if n_levels > most or (many > 0 and quantiles < FEWEST):
+    n_quantiles = min(QUANTILES, (most - n_levels) // max(many, 1))
+    if n_levels > most or (many > 0 and n_quantiles < FEWEST):
         return None
-    found, at = [], np.linspace(0.0, 1.0, max(quantiles, FEWEST))
+    found, at = [], np.linspace(0.0, 1.0, max(n_quantiles, FEWEST))
     for x, one in zip(samples.T, values, strict=True):
         if len(one) > LEVELS:
-            one = np.unique(np.quantile(x, at, method="inverted_cdf"))
-        found.append(one if len(one) >= FEWEST else one[:0])
+            one = np.unique(quantiles(x, at, weight, "inverted_cdf"))
+        varies = len(one) >= FEWEST and one[-1] - one[0] > SMALLEST_DEVIATION
+        found.append(one if varies else one[:0])
     return found if any(len(one) > 0 for one in found) else None
 
 

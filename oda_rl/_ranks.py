@@ -10,6 +10,7 @@ from scipy.stats import norm
 from oda_rl._jit import kernel
 from oda_rl._schema import Sizes, expect
 from oda_rl._types import Array
+from oda_rl._weighted import quantiles
 
 # Features are mapped to a normal by their ranks, of which so many are known, and clipped at LIMIT.
 KNOTS, LIMIT = 200, 3.0
@@ -51,10 +52,11 @@ class Ranks(NamedTuple):
     knots: Array
 
     @classmethod
-    def of(cls, samples: Array, n_knots: int | None = None) -> "Ranks":
+    def of(cls, samples: Array, n_knots: int | None = None, weight: Array | None = None) -> "Ranks":
         """That of samples; knots are some of their values, so that equal values have equal scores."""
+        weight = np.ones(len(samples)) if weight is None else weight
         at = np.linspace(0.0, 1.0, n_knots or min(KNOTS, max(2, len(samples))))
-        return cls(np.ascontiguousarray(np.quantile(samples, at, axis=0, method="inverted_cdf")))
+        return cls(np.ascontiguousarray(quantiles(samples, at, weight, "inverted_cdf")))
 
     @property
     def _scores(self) -> Array:
@@ -85,8 +87,8 @@ def are_rising(knots: Any, sizes: Sizes) -> None:
     expect(bool((np.diff(knots, axis=0) >= 0.0).all()), "", "are not in order", "quantiles, rising")
 
 
-def have_tails(samples: Array) -> bool:
+def have_tails(samples: Array, weight: Array) -> bool:
     """Whether a feature of samples (n_samples, n_features) is so skewed that ranks may tell more."""
-    low, left, right, high = np.quantile(samples, [0.005, 0.25, 0.75, 0.995], axis=0)
+    low, left, right, high = quantiles(samples, [0.005, 0.25, 0.75, 0.995], weight)
     long = high - low > LONG * (right - left)
     return any(len(np.unique(samples[:, j])) > FEW for j in np.flatnonzero(long))

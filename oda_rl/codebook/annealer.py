@@ -184,7 +184,7 @@ class Annealer(StoredAnnealer):
         labels : ndarray of shape (n_samples,), int64, optional
             A sample moves only the cells of its own label. Without, all have label 0.
         sample_weight : ndarray of shape (n_samples,), optional
-            Multiplies the stepsize.
+            Multiplies the stepsize; a sample of more than 1 counts as so many at once.
         until_done : bool, default=False
             Whether to stop at the sample with which the annealing is done.
         targets : ndarray of shape (n_samples, n_outputs), optional

@@ -215,7 +215,9 @@ def anneal(
             divergences(kind, x, location, 0, n_cells, distance)
         nearest = associate(distance, weight, label, n_cells, labels[t], pace.temperature, EXACT, share)
         if nearest >= 0:
-            stepsize = min(1.0, sample_weight[t] / min(pace.most, pace.a + pace.b * n))
+            # A heavy sample counts as so many at once: no first one may erase what there was.
+            mass = sample_weight[t]
+            stepsize = mass / (min(pace.most, pace.a + pace.b * n) + max(mass - 1.0, 0.0))
             if phase is not None and pace.temperature > 0.0:
                 follow_phase(distance, share, weight, nearest, n_cells, pace, n, phase)
             touched = 0

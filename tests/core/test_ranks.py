@@ -43,13 +43,13 @@ def test_which_features_have_tails():
     rng = np.random.default_rng(0)
     usual = np.column_stack([rng.normal(size=1000), rng.uniform(size=1000), rng.exponential(size=1000)])
     rare = rng.random((1000, 1)) < 0.1
-    assert not have_tails(np.column_stack([usual, rare, np.ones(1000)]))
+    assert not have_tails(np.column_stack([usual, rare, np.ones(1000)]), np.ones(1000))
     for long in (
         rng.lognormal(sigma=1.5, size=1000),
         rng.standard_cauchy(1000),
         100.0 * usual[:, 0] * rare[:, 0],
     ):
-        assert have_tails(np.column_stack([usual, long]))
+        assert have_tails(np.column_stack([usual, long]), np.ones(1000))
 
 
 @pytest.mark.parametrize(

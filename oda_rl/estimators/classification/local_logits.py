@@ -232,7 +232,7 @@ class LocalLogits:
         """Learn cells, if no run has them, and logits, from raw samples with numbers of classes."""
         data = self.some(data)
         if run is None:
-            self.ranks = Ranks.of(data.samples)
+            self.ranks = Ranks.of(data.samples, weight=data.weight)
         self.run = run or self.run_over(data, trial)
         samples = self.side_by_side(data)
         self.run.fit_logits(samples, data.targets, data.weight, trial.penalty, begin)
@@ -260,7 +260,8 @@ class LocalLogits:
             if len(self.waiting.weight) < self.settings.n_warmup:
                 return
             data, self.waiting = self.waiting, self.waiting.take(slice(0, 0))
-            self.ranks = Ranks.of(data.samples[: self.settings.n_warmup])
+            first = data.take(slice(0, self.settings.n_warmup))
+            self.ranks = Ranks.of(first.samples, weight=first.weight)
             self.run = LogitRun(self.settings, self.n_features, self.n_classes, self.rng)
         assert self.run is not None
         self.run.observe(self.side_by_side(data), data.weight)

@@ -71,7 +71,7 @@ def choose_logits(
     features that are `kept`. Returns the log-probabilities (n_samples, n_classes) of all samples, too.
     """
     some = local.some(data)
-    local.ranks = Ranks.of(some.samples)
+    local.ranks = Ranks.of(some.samples, weight=some.weight)
     placed = data._replace(samples=local.side_by_side(data))
     n, n_kept = len(data.weight), local.n_features if kept is None else int(kept.sum())
     tried, least, best, best_run = folds[: -(-ENOUGH * len(folds) // n)], np.inf, LogitTrial(), None

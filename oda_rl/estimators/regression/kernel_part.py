@@ -120,7 +120,8 @@ def add_kernel(run: "RegressionRun", samples: Array, weight: Array) -> None:
     inputs, outputs, rows = run.to_distance(standard), standard[:, d:], tried(len(samples))
     base = global_model(inputs, outputs, weight, linear=True)
     before = base.leverage if run.told is None else np.maximum(base.leverage, run.told)
-    if max(before.mean(), run.leverage.mean()) >= 1.0 - LEAST_LEFT:  # samples left out tell nothing
+    told = (np.average(one, weights=weight[rows]) for one in (before, run.leverage))
+    if max(told) >= 1.0 - LEAST_LEFT:  # samples left out tell nothing
         return
     residuals = (outputs - run.predictor.of_scaled(inputs, standard[:, :d]))[rows]
     alone = errors_left_out(np.sqrt(weight[rows])[:, None] * residuals, run.leverage)

@@ -10,6 +10,7 @@ from scipy.special import softmax
 from oda_rl._ranks import Ranks
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, SMALLEST_DEVIATION
+from oda_rl._weighted import quantiles
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.regression.mixture import (
     fit_mixture,
@@ -63,12 +64,12 @@ class Scaling(NamedTuple):
         knots = NO_KNOTS
         if ranked:
             inputs = np.ascontiguousarray(samples[:, :n_inputs])
-            ranks = Ranks.of(inputs)
+            ranks = Ranks.of(inputs, weight=weight)
             knots, samples = ranks.knots, np.column_stack([ranks(inputs), samples[:, n_inputs:]])
         low, high = samples.min(axis=0), samples.max(axis=0)
         low[:n_inputs], high[:n_inputs] = -np.inf, np.inf
         if bounded:
-            low[:n_inputs], high[:n_inputs] = _usual_range(samples[:, :n_inputs])
+            low[:n_inputs], high[:n_inputs] = _usual_range(samples[:, :n_inputs], weight)
             samples = np.clip(samples, low, high)
         mean = np.average(samples, axis=0, weights=weight)
         deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
@@ -128,9 +129,9 @@ class Scaling(NamedTuple):
         return within_reach(found, self.low[-d:], self.high[-d:])
 
 
-def _usual_range(inputs: Array) -> tuple[Array, Array]:
+def _usual_range(inputs: Array, weight: Array) -> tuple[Array, Array]:
     """How far out inputs may lie; those that hardly ever differ, as they do."""
-    low, high = np.quantile(inputs, [OUTERMOST, 1.0 - OUTERMOST], axis=0)
+    low, high = quantiles(inputs, [OUTERMOST, 1.0 - OUTERMOST], weight)
     beyond = BEYOND * (high - low)
     rare = high <= low
     least, most = inputs.min(axis=0), inputs.max(axis=0)

@@ -8,6 +8,7 @@ import numpy as np
 from oda_rl import _effects
 from oda_rl._effects import Effects
 from oda_rl._types import Array
+from oda_rl._weighted import variances
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath
@@ -107,8 +108,7 @@ class RegressionRun(Run):
         assert isinstance(annealer, ModelAnnealer)
         assert self.scaling is not None
         d = self.n_inputs
-        spread = np.average((samples - samples.mean(axis=0))[:, :d] ** 2, axis=0, weights=weight).sum()
-        width = max(float(spread), 1e-300)
+        width = max(float(variances(samples[:, :d], weight).sum()), 1e-300)
         annealer.attach(d, 1.0 / self.scaling.metric[:d], self.softness, self.own, width)
         if self.own is not None:
             annealer.codebook["theta"][:, 0] = self._first_theta

@@ -65,7 +65,7 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
     if effects is not None and wins(best, CLEARLY, effects):
         offered = effects
         wins(models, 1.0, effects)  # more inputs leave more to the chance of the pilots
-    if have_tails(inputs):
+    if have_tails(inputs, weight):
         wins(models, CLEARLY, offered, ranked=True)
     return codevectors
 

@@ -24,7 +24,7 @@ def may_be_ranked(settings: TreeSettings, data: Data) -> bool:
     """Whether features have long tails, and enough samples to tell of what use their ranks are."""
     squared = settings.annealing.divergence.name == "squared_euclidean"
     scaled = squared and settings.scale is not None and settings.kind != "clusterer"
-    return scaled and len(data.weight) >= KNOTS and have_tails(data.samples)
+    return scaled and len(data.weight) >= KNOTS and have_tails(data.samples, data.weight)
 
 
 def may_be_weighed(settings: TreeSettings, data: Data) -> bool:
