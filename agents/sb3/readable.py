@@ -20,6 +20,7 @@ class Readable(BaseAlgorithm):
     """The part of an `OnlineAlgorithm` that says what it has learned, and by which hyperparameters."""
 
     learner: Any
+    observations: Any
     policy: Any
     config: Any
     config_class: ClassVar[type[Config]]
@@ -35,8 +36,9 @@ class Readable(BaseAlgorithm):
 
     @property
     def n_parameters(self) -> int:
-        """Numbers stored to act."""
-        return self.learner.n_parameters
+        """Numbers stored to act, those of components of large observations included."""
+        components = getattr(self.observations, "components", {}).values()
+        return self.learner.n_parameters + sum(own.mean.size + own.axes.size for own in components)
 
     @property
     def history_(self) -> list[Any]:

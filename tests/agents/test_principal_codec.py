@@ -83,6 +83,7 @@ def test_an_agent_learns_from_images_goes_on_and_is_stored():
     np.testing.assert_array_equal(
         taken.predict(images, deterministic=True)[0], model.predict(images, deterministic=True)[0]
     )
+    assert model.n_parameters > 576 * (1 + model.observations.n_features)
     assert explain_policy(model).feature_names[0] == "observation, component 0"
     for refused in (policy_program, lambda one: distill(one, env, rounds=1, steps_per_round=100)):
         with pytest.raises(ValueError, match=r"read as principal components; Boxes of up to 512"):
