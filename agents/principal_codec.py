@@ -72,7 +72,7 @@ class PrincipalCodec(ObservationCodec):
     """
 
     def __init__(self, space: spaces.Space, components: dict[str, Components] | None = None) -> None:
-        self.components = components or {}
+        self.components = dict(components or {})
         super().__init__(space, table=False)
         self._is_flat = False
 
