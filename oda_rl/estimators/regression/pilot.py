@@ -1,6 +1,6 @@
 """What a fit learns before the cells: scales, which inputs matter, and outputs without noise."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,12 @@ LEAST_RELEVANCE = 0.02
 # Inputs count as no further out than this part of the range of all but the outermost samples, of which
 # a part of so much is left out at either end: a single far sample would tell the slope of its cell.
 BEYOND, OUTERMOST = 0.25, 0.005
+# Inputs are wild so many times the range of the inner half beyond it, if there are no more than a few.
+WILD, FEW_WILD = 20.0, 0.02
 NO_KNOTS: Array = np.empty((0, 0))
+
+# The least and the largest inputs (n_inputs,) that count, of inputs (n_samples, n_inputs) and weights.
+RangeOf = Callable[[Array, Array], tuple[Array, Array]]
 
 
 class Scaling(NamedTuple):
@@ -57,10 +62,10 @@ class Scaling(NamedTuple):
         weight: Array,
         n_inputs: int,
         output_weight: float,
-        bounded: bool = False,
+        range_of: RangeOf | None = None,
         ranked: bool = False,
     ) -> "Scaling":
-        """All inputs alike at first; `bounded` where the samples tell how far out inputs may lie."""
+        """All inputs alike at first; `range_of` them and their weights is how far out they may lie."""
         knots = NO_KNOTS
         if ranked:
             inputs = np.ascontiguousarray(samples[:, :n_inputs])
@@ -68,8 +73,8 @@ class Scaling(NamedTuple):
             knots, samples = ranks.knots, np.column_stack([ranks(inputs), samples[:, n_inputs:]])
         low, high = samples.min(axis=0), samples.max(axis=0)
         low[:n_inputs], high[:n_inputs] = -np.inf, np.inf
-        if bounded:
-            low[:n_inputs], high[:n_inputs] = _usual_range(samples[:, :n_inputs], weight)
+        if range_of is not None:
+            low[:n_inputs], high[:n_inputs] = range_of(samples[:, :n_inputs], weight)
             samples = np.clip(samples, low, high)
         mean = np.average(samples, axis=0, weights=weight)
         deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
@@ -129,13 +134,25 @@ class Scaling(NamedTuple):
         return within_reach(found, self.low[-d:], self.high[-d:])
 
 
-def _usual_range(inputs: Array, weight: Array) -> tuple[Array, Array]:
+def usual_range(inputs: Array, weight: Array) -> tuple[Array, Array]:
     """How far out inputs may lie; those that hardly ever differ, as they do."""
     low, high = quantiles(inputs, [OUTERMOST, 1.0 - OUTERMOST], weight)
     beyond = BEYOND * (high - low)
     rare = high <= low
     least, most = inputs.min(axis=0), inputs.max(axis=0)
     return np.where(rare, least, low - beyond), np.where(rare, most, high + beyond)
+
+
+def range_without_wild(inputs: Array, weight: Array) -> tuple[Array, Array]:
+    """How far out the inputs of a stream may lie: anywhere, unless wild ones are among these.
+
+    Those would set the scale for good; where all that comes later lies is not for the first to tell.
+    """
+    left, right = quantiles(inputs, [0.25, 0.75], weight)
+    low, high = left - WILD * (right - left), right + WILD * (right - left)
+    part = weight @ ((inputs < low) | (inputs > high)) / weight.sum()
+    wild = (right > left) & (part > 0.0) & (part <= FEW_WILD)
+    return np.where(wild, low, -np.inf), np.where(wild, high, np.inf)
 
 
 class Pilot:
@@ -229,7 +246,7 @@ def relevance_of(settings: Settings, data: Data, rng: np.random.Generator) -> Ar
     """
     d = data.samples.shape[1]
     samples = np.column_stack([data.samples, data.targets])
-    scaling = Scaling.of(samples, data.weight, d, 1.0, bounded=True)
+    scaling = Scaling.of(samples, data.weight, d, 1.0, usual_range)
     standard, followed = scaling.with_outputs(samples, d), None
     for _ in range(ROUNDS):
         pilot = Pilot(settings, standard, data.weight, scaling.metric, d, rng)

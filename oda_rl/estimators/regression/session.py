@@ -16,7 +16,7 @@ from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.regression import kernel_part, mixture
 from oda_rl.estimators.regression.kernel_part import KernelPart, add_kernel
 from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer
-from oda_rl.estimators.regression.pilot import Pilot, Scaling
+from oda_rl.estimators.regression.pilot import Pilot, Scaling, range_without_wild, usual_range
 from oda_rl.estimators.regression.predictor import Predictor
 from oda_rl.estimators.regression.refit import measure_noise, refit, refit_own
 from oda_rl.estimators.regression.settings import ModelSettings
@@ -175,7 +175,7 @@ class RegressionRun(Run):
         """
         d, score = self.n_inputs, np.inf
         samples = self.with_effects(samples)
-        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, True, ranked)
+        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, usual_range, ranked)
         standard = self.scaling.with_outputs(samples, d)
         followed = standard[:, d:]
         for i in range(self.models.pilot_rounds):
@@ -211,12 +211,12 @@ class RegressionRun(Run):
         return np.ascontiguousarray(standard[:, :d] * self.scaling.metric[:d])
 
     def _start(self, samples: Array, weight: Array) -> None:
-        self.scaling = Scaling.of(samples, weight, self.n_inputs, self.models.output_weight)
-        standard = self.scaling.with_outputs(samples, self.n_inputs)
-        if self.models.pilot_rounds > 0 and self.n_inputs > 1:
-            metric, d = self.scaling.metric, self.n_inputs
-            _, relevance = Pilot(self.settings, standard, weight, metric, d, self.rng)(None)
-            metric[:d] = np.maximum(relevance, EARLY_RELEVANCE)
+        d, counting = self.n_inputs, self.models.output_weight
+        self.scaling = Scaling.of(samples, weight, d, counting, range_without_wild)
+        standard = self.scaling.with_outputs(samples, d)
+        if self.models.pilot_rounds > 0 and d > 1:
+            pilot = Pilot(self.settings, standard, weight, self.scaling.metric, d, self.rng)
+            self.scaling.metric[:d] = np.maximum(pilot(None)[1], EARLY_RELEVANCE)
         self.begin(standard * self.scaling.metric, weight)
 
     def _in_units(self, samples: Array) -> tuple[Array, Array | None]:
