@@ -45,6 +45,7 @@ from benchmarks.streams import Streams, run_streams
 from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
+from common.arguments import read_options
 from common.tables import make_console
 from common.training_options import find_algorithm
 from common.workers import WorkersLostError
@@ -84,7 +85,7 @@ def parse(arguments: Sequence[str] | None = None) -> Any:
     kinds: Any = {name: kind for name, (kind, _) in COMMANDS.items()}
     if find_algorithm(typed, COMPILED) == "TwoTimescaleQ":
         kinds["agent"] = QAgent
-    return tyro.extras.subcommand_cli_from_dict(kinds, args=typed)
+    return read_options(lambda: tyro.extras.subcommand_cli_from_dict(kinds, args=typed))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from benchmarks.classification_sets import CHOOSING, KEEL, KNOWN, REPORTING, UNT
 from benchmarks.regression_sets import FRESH, SEEN
 from oda_rl._types import Array
 
+# Rows of a user's file: of fewer, some of five folds would have one, or none.
+LEAST = 10
 # A data set, from the folder of the user's files if there is one; an OSError without its file.
 Read = Callable[[Path | None], tuple[Array, NDArray[Any]]]
 # The two halves of each collection.
@@ -29,7 +31,7 @@ def find(collection: str, names: tuple[str, ...], data_dir: Path | None = None) 
     """The data sets of a collection with these names, or in halves of it with these; without, all.
 
     Of the collection "files" these are the CSV files of a folder. Raises a ValueError for a name that is
-    neither.
+    neither, or without such files.
     """
     halves = COLLECTIONS[collection] if collection in COLLECTIONS else {"own": files_in(data_dir)}
     known = halves | {name: {name: read} for half in halves.values() for name, read in half.items()}
@@ -48,12 +50,15 @@ def files_in(data_dir: Path | None) -> dict[str, Read]:
         except ValueError as error:
             accepted = "a line of names, and below it numbers separated by commas"
             raise OSError(f"{path} must be {accepted}: {error}") from error
-        if table.shape[1] < 2 or not np.isfinite(table).all():
-            accepted = "two columns or more, all of whose numbers are finite"
+        if table.shape[1] < 2 or len(table) < LEAST or not np.isfinite(table).all():
+            accepted = f"two columns or more, all of whose numbers are finite, and {LEAST} rows or more"
             raise OSError(f"{path} must have {accepted}.")
         return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
 
     paths = sorted(data_dir.glob("*.csv")) if data_dir is not None else []
+    if not paths:
+        found = "none" if data_dir is None else f"{data_dir}, which has none"
+        raise ValueError(f"data_dir must be a folder with files *.csv, got {found}.")
     return {path.stem: lambda _, path=path: read_file(path) for path in paths}
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.stream_changes import run_changes
 from benchmarks.stream_sets import BEFORE, FILES, made_streams, own_streams
-from common.arguments import Count, Positive
+from common.arguments import Positive
 from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.streaming import Stream
@@ -35,7 +35,7 @@ class Streams:
     """Some of the streams; by default all of river's, or all of the folder if one is given."""
     models: tuple[str, ...] = ()
     """Some of the learners; all by default."""
-    samples: Count = 10_000
+    samples: Positive = 10_000
     """Samples of a stream, at most."""
     data_dir: Path | None = None
     """Folder with more streams, of which those that are there are added: elec*, weather*, covtype*,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +33,15 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.data_sets import COLLECTIONS, find, load
 from benchmarks.regression import show_regression, show_regression_stream
-from common.arguments import Count, Jobs, Positive
+from common.arguments import Count, Jobs, Positive, whole
 from common.measuring import timed
 from common.tables import show_table
 from common.workers import Where, open_workers
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
 from oda_rl._types import Array, Labels
 
+# No fewer samples of a data set: five folds are to have some of each of many classes.
+LEAST = 150
 # Points below which two models are as good.
 TIE = 0.5
 
@@ -62,7 +64,7 @@ class Supervised(Where):
     fresh); all by default. Those whose files are not in the folder are left out."""
     seeds: tuple[Count, ...] = (0, 1, 2)
     """Seeds of the folds and of the models."""
-    samples: Positive = 3000
+    samples: Annotated[int, whole(LEAST)] = 3000
     """Samples of a data set, at most."""
     threads: Positive = 1
     """Threads of BLAS and OpenMP; every model has one job."""
@@ -227,6 +229,8 @@ def run_supervised(args: Supervised, console: Console) -> None:
             console.print(f"{name} is not at hand: {error}", markup=False)
             continue
         work[name] = partial(measure, task, *data, args.seeds, args.threads)
+    if not work:
+        sys.exit("None of the data sets can be read.")
     with open_workers(args, len(work)) as workers:
         found = {name: future.result() for name, future in workers.results(work)}
     title = f"5-fold {task.title}, %, seeds {args.seeds}, {args.samples:,} samples at most"

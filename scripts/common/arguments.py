@@ -1,11 +1,15 @@
 """Numbers that a command line accepts: others are refused by name, and `--help` has the ranges."""
 
-from typing import Annotated, Any
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from tyro.constructors import PrimitiveConstructorSpec
 
+T = TypeVar("T")
 
-def _whole(low: int, *others: int) -> Any:
+
+def whole(low: int, *others: int) -> Any:
     """How tyro reads a whole number from `low` on, or one of the others."""
     accepted = " or ".join([f"{low} or more", *map(str, others)])
 
@@ -24,9 +28,17 @@ def _whole(low: int, *others: int) -> Any:
     )
 
 
-Count = Annotated[int, _whole(0)]
+Count = Annotated[int, whole(0)]
 """0, 1, 2, ..."""
-Positive = Annotated[int, _whole(1)]
+Positive = Annotated[int, whole(1)]
 """1, 2, 3, ..."""
-Jobs = Annotated[int, _whole(1, -1)]
+Jobs = Annotated[int, whole(1, -1)]
 """Processes: 1, 2, 3, ..., or -1 for one on each core."""
+
+
+def read_options(read: Callable[[], T]) -> T:
+    """What `read` makes of a command line; what hyperparameters refuse themselves ends with a line."""
+    try:
+        return read()
+    except ValueError as error:
+        sys.exit(f"{error}")

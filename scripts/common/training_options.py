@@ -15,7 +15,7 @@ import tyro
 
 import oda_rl
 import oda_rl.envs
-from common.arguments import Count, Positive
+from common.arguments import Count, Positive, read_options
 from oda_rl import storage
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.models import default_agent
@@ -91,7 +91,8 @@ def parse(arguments: Sequence[str] | None = None) -> Args:
         if option == "--resume" and (i + 1 == len(typed) or typed[i + 1].startswith("--")):
             typed = [*typed[: i + 1], "", *typed[i + 1 :]]  # the last run
     found = find_algorithm(typed, Args.env_id)
-    return tyro.cli(QArgs if found == "TwoTimescaleQ" else Args, args=typed)
+    kind = QArgs if found == "TwoTimescaleQ" else Args
+    return read_options(lambda: tyro.cli(kind, args=typed))
 
 
 def make_run_folder(args: Args) -> Path:

@@ -309,3 +309,31 @@ def test_files_of_a_user(run, tmp_path):
     rows = {line[1].strip(): [one.strip() for one in line[2:-1]] for line in lines}
     assert rows["line"] == rows["all: mean"]
     assert float(rows["line"][0]) > 99.0
+
+
+def test_folders_without_files_that_can_be_read(run, tmp_path):
+    few = ("benchmark", "supervised", "--collection", "files", "--no-regression")
+    for folder in ((), ("--data-dir", tmp_path), ("--data-dir", tmp_path / "nowhere")):
+        code, output = run(*few, *folder)
+        assert "data_dir must be a folder with files *.csv, got" in f"{code}"
+        assert "│" not in output
+    (tmp_path / "words.csv").write_text("a,b,c\n1,red,3\n2,blue,4\n")
+    (tmp_path / "short.csv").write_text("a,b,c\n1,3,3\n2,4,4\n")
+    code, output = run(*few, "--data-dir", tmp_path)
+    assert code == "None of the data sets can be read."
+    assert "short.csv must have" in output.replace("\n", "")
+    assert "│" not in output
+
+
+@pytest.mark.parametrize(
+    ("options", "accepted"),
+    [
+        (("supervised", "--samples", 3), "must be a whole number, 150 or more; got 3."),
+        (("streams", "--samples", 0), "must be a whole number, 1 or more; got 0."),
+        (("agent", "--max-cells", 0), "max_cells must be a whole number in [1, inf) or None, got 0."),
+    ],
+)
+def test_numbers_that_are_too_small_are_refused_by_name(run, capsys, options, accepted):
+    code, output = run("benchmark", *options)
+    told = f"{code} {output} {capsys.readouterr().err}".replace("│", "")
+    assert accepted in " ".join(told.split())

@@ -114,6 +114,12 @@ def test_the_compiled_twin_learns_what_is_learned_in_gymnasiums_own(trained, run
         np.testing.assert_array_equal(here[name], there[name])
 
 
+def test_hyperparameters_are_refused_by_name(run, tmp_path):
+    code, _ = run("train", "--max-cells", 0, "--log-dir", tmp_path)
+    assert code == "max_cells must be a whole number in [1, inf) or None, got 0."
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_environment_that_is_not_there_is_named(trained, run):
     for env_id in ("Nothing-v0", "nowhere_at_all:Thing-v0"):
         code, output = run("evaluate", trained[0] / "model.npz", "--env-id", env_id)
