@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._schema import Either, Rules, Schema, some
 from oda_rl._types import Array, Labels
@@ -118,6 +118,9 @@ class LVQ(UnitsMixin, CodebookClassifier):
             order = rng.permutation(len(data.weight))
             self._learn(data.take(order), STEP * (1.0 - n / self.n_passes))
         self._publish()
+
+    def _pieces(self, targets: NDArray[Any], *known: ArrayLike | None) -> list[slice]:
+        return [slice(None)]  # classes do without one another, and all of the first tell the scale
 
     def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
         data = self._begin(data, self._given_scale) if first else self._in_units(data)

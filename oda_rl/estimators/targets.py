@@ -272,23 +272,16 @@ def number_next_classes(
     return classes, Data(data.samples, labels, weight), new
 
 
-def before_new_classes(
-    known: NDArray[Any] | None, data: Data, announced: ArrayLike | None
-) -> list[Data]:
-    """The next samples of a stream, cut before the first of each class that is new to it.
-
-    As for `number_next_classes`; those `announced` are known from the first sample on.
-    """
-    if len(data.weight) == 1:
-        return [data]
-    classes, first = np.unique(data.targets, return_index=True)
-    for told in (known, announced):
-        new = np.ones(len(classes), dtype=np.bool_) if told is None else ~np.isin(classes, told)
+def before_new_classes(targets: NDArray[Any], *known: ArrayLike | None) -> list[slice]:
+    """The next samples of a stream, cut before the first of each class that none of the `known` has."""
+    if len(targets) == 1:
+        return [slice(0, 1)]
+    classes, first = np.unique(targets, return_index=True)
+    for some in known:
+        new = np.ones(len(classes), dtype=np.bool_) if some is None else ~np.isin(classes, some)
         classes, first = classes[new], first[new]
-    ends = [0, *sorted(set(first.tolist()) - {0}), len(data.weight)]
-    if len(ends) == 2:
-        return [data]
-    return [data.take(slice(start, end)) for start, end in pairwise(ends)]
+    edges = [0, *sorted(set(first.tolist()) - {0}), len(targets)]
+    return [slice(*pair) for pair in pairwise(edges)]
 
 
 def number_known_classes(classes: NDArray[Any], data: Data) -> Data:

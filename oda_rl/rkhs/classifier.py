@@ -1,6 +1,5 @@
 """The classifier: one function of the kernel's Hilbert space for each class, one dictionary for all."""
 
-import itertools
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from oda_rl.estimators.targets import before_new_classes
 from oda_rl.rkhs.base import Array, KernelSGD
 from oda_rl.rkhs.functional_sgd import HINGE, LOGISTIC
 
@@ -225,9 +225,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return len(self.classes_)
 
     def _pieces(self, labels: NDArray[Any]) -> list[slice]:
-        _, firsts = np.unique(labels, return_index=True)
-        edges = [0, *sorted(i for i in firsts if labels[i] not in self.classes_ and i > 0), len(labels)]
-        return [slice(*pair) for pair in itertools.pairwise(edges)]
+        return before_new_classes(labels, self.classes_)
 
     def _extend(self, labels: NDArray[Any], classes: ArrayLike | None) -> int:
         known = labels[:0] if self._machine is None else self.classes_

@@ -31,8 +31,6 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     reject: float | None
     reject_label: Any
     classes_: NDArray[Any]
-    # What is learned depends on which classes are known.
-    _is_told_of_classes = False
     _numbered: NDArray[Any]  # classes, and their numbers
     _number_of: dict[Any, int]
 
@@ -97,14 +95,16 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
         known = None if first else self.classes_
         with self._telling():
-            for piece in (
-                before_new_classes(known, data, classes) if self._is_told_of_classes else [data]
-            ):
-                own = piece, self.class_weight, classes
+            for rows in self._pieces(data.targets, known, classes):
+                own = data.take(rows), self.class_weight, classes
                 self.classes_, numbered, new = number_next_classes(known, *own)
                 self._go_on(settings, numbered, new, first)
                 known, first = self.classes_, False
         return self
+
+    def _pieces(self, targets: NDArray[Any], *known: ArrayLike | None) -> list[slice]:
+        """The parts of a chunk, before each of which its classes become known."""
+        return before_new_classes(targets, *known)
 
     def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:
         """Learn from the first of a few samples the quick way, where there is one; returns how many."""

@@ -206,7 +206,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     random_state: Any = None
     verbose: int = 0
 
-    _own_constraints, _is_told_of_classes = CONSTRAINTS, True
+    _own_constraints = CONSTRAINTS
     _told = (
         *("_book", "_scaling", "codevectors_", "codevector_labels_", "weights_", "n_codevectors_"),
         *("relevances_", "local_weights_", "n_local_cells_"),
