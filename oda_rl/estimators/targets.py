@@ -202,6 +202,7 @@ def check_data(
             options |= {"multi_output": True, "y_numeric": True}
         checked: Any = validate_data(estimator, X, y, **options)
         samples, found = _readable(checked[0], divergence), np.asarray(checked[1])
+        check_kind(found, targets)
         if targets == "classes":
             check_classification_targets(found)
         else:
@@ -214,6 +215,17 @@ def check_data(
     used = check_weights(weight)
     data = Data(samples, found, weight)
     return data if used.all() else data.take(used)
+
+
+def check_kind(found: NDArray[Any], targets: str) -> None:
+    """Refuse outputs that are no numbers, and classes that model files cannot hold."""
+    if targets == "outputs" and found.dtype.kind not in "biuf":
+        raise ValueError(
+            f"y must be numbers, got an array of {found.dtype}; y.astype(float) makes some."
+        )
+    if targets == "classes" and found.dtype.kind in "mM":
+        accepted = "numbers or texts, such as y.astype(str)"
+        raise ValueError(f"y must be classes that are {accepted}, got an array of {found.dtype}.")
 
 
 def are_plain(estimator: Any, divergence: Divergence, X: Any, n: int = 1) -> bool:

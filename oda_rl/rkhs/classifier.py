@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from oda_rl.estimators.targets import before_new_classes
+from oda_rl.estimators.targets import before_new_classes, check_kind
 from oda_rl.rkhs.base import Array, KernelSGD
 from oda_rl.rkhs.functional_sgd import HINGE, LOGISTIC
 
@@ -213,6 +213,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, NDArray[Any]]:
         samples, labels = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C")
         check_classification_targets(labels)
+        check_kind(labels, "classes")
         return samples, column_or_1d(labels)
 
     def _begin(self, labels: NDArray[Any]) -> int:

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from oda_rl import KernelSGDClassifier, KernelSGDRegressor, ODAClassifier, ODAPartition, ODARegressor
+from oda_rl import (
+    KernelSGDClassifier,
+    KernelSGDRegressor,
+    MultiResolutionODA,
+    ODAClassifier,
+    ODAPartition,
+    ODARegressor,
+)
 from oda_rl.quantization import LVQ, DeterministicAnnealing, StochasticVQ
 
 X = np.random.default_rng(0).normal(size=(120, 2))
@@ -52,6 +59,20 @@ def test_values_whose_squares_vanish_count_as_the_same(name):
 def test_outputs_are_within_bounds(name):
     with pytest.raises(ValueError, match=r"y contains numbers beyond 1e\+75: -?1\.\d*e\+160"):
         learn(name, X, y=np.where(np.arange(len(X)) == 3, 1.5e160, X[:, 0]))
+
+
+def test_targets_that_are_no_numbers_or_no_classes_are_named():
+    days = np.datetime64("2020-01-01") + LABELS
+    for model in (ODARegressor(), MultiResolutionODA(ODARegressor())):
+        for outputs in (X[:, 0].astype(str), days, X.astype(str)):
+            for method in (model.fit, model.partial_fit):
+                with pytest.raises(ValueError, match="y must be numbers, got an array of"):
+                    method(X, outputs)
+    for model in (ODAClassifier(), MultiResolutionODA(ODAClassifier())):
+        for method in (model.fit, model.partial_fit):
+            with pytest.raises(ValueError, match=r"y must be classes that are .* of datetime64\[D\]"):
+                method(X, days)
+        assert model.fit(X, days.astype(str)).classes_.tolist() == ["2020-01-01", "2020-01-02"]
 
 
 def test_predictions_too_are_of_numbers_within_bounds():
