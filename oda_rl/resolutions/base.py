@@ -44,7 +44,13 @@ class BaseMap(TransformerMixin, BaseEstimator):
         ImportError
             If the map needs a package that is not installed.
         """
-        self._fit(validate_data(self, X, dtype=np.float64), y)
+        samples = validate_data(self, X, dtype=np.float64)
+        self._fit_weighted(samples, y, np.ones(len(samples)))
+        return self
+
+    def fit_weighted(self, X: ArrayLike, y: ArrayLike | None, weight: Array) -> Self:
+        """As `fit`, of samples with positive weights (n_samples,), which not all maps go by."""
+        self._fit_weighted(validate_data(self, X, dtype=np.float64), y, weight)
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -118,6 +124,10 @@ class BaseMap(TransformerMixin, BaseEstimator):
         own = {name: value for name, value in vars(self).items() if name != "feature_names_in_"}
         if own.keys() != fresh.keys() or any(np.shape(own[n]) != np.shape(fresh[n]) for n in fresh):
             raise ValueError(f"a {type(self).__name__} has learned {sorted(fresh)}, not {sorted(own)}.")
+
+    def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
+        """In place of `_fit` in maps that go by weights."""
+        self._fit(samples, y)
 
     def _fit(self, samples: Array, y: ArrayLike | None) -> None:
         raise NotImplementedError

@@ -40,11 +40,11 @@ class EffectMap(BaseMap):
 
     _fitted = "values_"
 
-    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
+    def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
         found = None
         if y is not None:
             outputs = np.asarray(y, dtype=np.float64).reshape(len(samples), -1)
-            found = Effects.of(samples, outputs, np.ones(len(samples)))
+            found = Effects.of(samples, outputs, weight)
         none = Effects(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros((0, 0)))
         self.feature_, self.knots_, self.values_ = none if found is None else found[0]
 

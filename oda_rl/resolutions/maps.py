@@ -76,10 +76,13 @@ class FeatureMap(BaseMap):
         if vars(self).keys() - {"feature_names_in_"} != known or not hasattr(self.map_, "transform"):
             raise ValueError(f"{self.name} has learned something else than {sorted(known)}.")
 
-    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
+    def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
         self.map_ = _build(self.spec, self.name)
         with _Naming(self.name):
-            self.map_.fit(samples, y)
+            if isinstance(self.map_, BaseMap):
+                self.map_.fit_weighted(samples, y, weight)
+            else:
+                self.map_.fit(samples, y)
         self.n_features_out_ = self._apply(samples[:2]).shape[1]
 
     def _transform(self, samples: Array) -> Array:

@@ -33,8 +33,8 @@ class RankMap(BaseMap):
 
     _fitted = "knots_"
 
-    def _fit(self, samples: Array, y: ArrayLike | None) -> None:
-        self.knots_ = Ranks.of(samples, KNOTS).knots
+    def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
+        self.knots_ = Ranks.of(samples, KNOTS, weight).knots
 
     def _transform(self, samples: Array) -> Array:
         return Ranks(self.knots_)(np.ascontiguousarray(samples))

@@ -106,7 +106,9 @@ class Features:
         if outputs is not None:
             known = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         for one in maps:
-            points = samples if one is None else one.fit(samples, known).transform(samples)
+            points = (
+                samples if one is None else one.fit_weighted(samples, known, weight).transform(samples)
+            )
             if one is not None:
                 divergence.check(points, one.name)
             sizes.append(points.shape[1])
