@@ -23,8 +23,9 @@ train: $(READY)
 compare: $(READY)
 	@$(BIN)/python scripts/compare.py $(ARGS)
 
+# Three workers have no core for each, but many tests wait for processes that they have begun.
 test: $(DEV_READY)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 docs: $(DOCS_READY)
 	@rm -rf build/docs docs/api/generated

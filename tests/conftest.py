@@ -13,7 +13,7 @@ settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items):
-    """Agents and the rest in turn, long files first: two workers then compile different kernels."""
+    """Agents and the rest in turn, long files first: workers then compile different kernels."""
     files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
     files.sort(key=len, reverse=True)
     agents = [tests for tests in files if tests[0].path.parent.name == "agents"]
