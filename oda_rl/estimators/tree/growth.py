@@ -15,8 +15,8 @@ from oda_rl.codebook.schedule import LAST_TEMPERATURE
 from oda_rl.estimators.progress import tell
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
-from oda_rl.estimators.tree import kernels
-from oda_rl.estimators.tree.cells import Cell, Cells, Children, worth_splitting
+from oda_rl.estimators.tree.cells import Cell, Cells, worth_splitting
+from oda_rl.estimators.tree.children import SAME, children_of
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.pruning import cuts, find_price
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
@@ -71,13 +71,16 @@ class Region(NamedTuple):
     def of(cls, cells: BookArrays, k: int, within: float, n_inputs: int, n: int, *end: Any) -> "Region":
         """The `k` codevectors of `n` samples, with a sum of divergences `within` their cells.
 
-        The width is twice that per degree of freedom and input; `end` is temperature and presented.
+        The width is twice that per degree of freedom and input, but no less than rounding makes of
+        samples that are all the same; `end` is temperature and presented.
         """
         mass = cells.weight[:k]
         total = mass.sum()
         free = max(n - k, 0.25 * n) / n
-        width = max(2.0 * within / (total * free * n_inputs), LEAST_WIDTH)
-        return cls(cells.location[:n_inputs, :k], cells.label[:k], mass / total, width, *end)
+        location = cells.location[:n_inputs, :k]
+        least = max((SAME * float(np.abs(location).max())) ** 2, LEAST_WIDTH)
+        width = max(2.0 * within / (total * free * n_inputs), least)
+        return cls(location, cells.label[:k], mass / total, width, *end)
 
 
 def anneal_region(settings: Settings, rule: GrowthRule, data: Data, order: Labels) -> Region:
@@ -266,7 +269,7 @@ class Growth:
         """
         tree, task, cells = self.tree, self.task, self.tree.layers[depth]
         self.n_seen += sum(region.n_seen for region in regions)
-        children, child, closest = _children(tree, depth, chosen, regions, at, scaled)
+        children, child, closest = children_of(tree, depth, chosen, regions, at, scaled)
         self.add(children.cells, child, scaled, data, closest)
         prior = task.prior(children.cells, len(cells))
         task.conclude(children.cells, prior)
@@ -302,37 +305,6 @@ class Growth:
         self.n_leaves += k - 1
         path, end = self.tree.numbers(cell), (before, after, self.n_leaves, seconds)
         self.history.append(GrowthPoint(path, k, region.temperature, n, region.n_seen, *end))
-
-
-def _children(
-    tree: Tree, depth: int, chosen: Labels, regions: Sequence[Region], at: Labels, scaled: Array
-) -> tuple[Children, Labels, Array]:
-    """Children of cells, but those that are nearest to no sample; the samples' children; how near."""
-    n = len(tree.layers[depth])
-    counts = np.array([region.location.shape[1] for region in regions])
-    location = np.ascontiguousarray(np.concatenate([region.location for region in regions], axis=1))
-    own = np.concatenate([region.own for region in regions])
-    share = np.concatenate([region.share for region in regions])
-    parent = np.repeat(chosen, counts)
-    count = np.bincount(parent, minlength=n)
-    child, closest = at.copy(), np.zeros(len(at))
-    first = np.cumsum(count) - count
-    kernels.nearest_child(tree.divergence.kind, scaled, location, first, count, child, closest)
-    used = np.zeros(len(parent) + 1, dtype=np.bool_)  # one more, for samples without a child: -1
-    used[child] = True
-    used = used[:-1]
-    if not used.all():
-        child = np.where(child >= 0, (np.cumsum(used) - 1)[child], -1)
-        location, parent, own, share = location[:, used], parent[used], own[used], share[used]
-        count = np.bincount(parent, minlength=n)
-        first = np.cumsum(count) - count
-        share = share / np.maximum(np.bincount(parent, share, n), 1e-300)[parent]
-    cells = tree.new_cells(depth + 1)
-    cells.append(location, parent, own=own, share=share)
-    width, temperature = np.zeros(n), np.zeros(n)
-    width[chosen] = [region.width for region in regions]
-    temperature[chosen] = [region.temperature for region in regions]
-    return Children(cells, first, count, width, temperature), child, closest
 
 
 def _groups(at: Labels, cells: Labels) -> list[Any]:
