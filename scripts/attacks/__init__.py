@@ -1,1 +1,0 @@
-"""What `torture.py` does to models, runs and files."""

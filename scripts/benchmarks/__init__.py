@@ -1,1 +1,0 @@
-"""What `benchmark.py` measures."""

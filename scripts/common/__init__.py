@@ -1,1 +1,0 @@
-"""What the scripts have in common."""
