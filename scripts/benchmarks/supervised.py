@@ -1,6 +1,5 @@
 """Classifier and regressor, always with their defaults, on many data sets: scores, sizes, times."""
 
-import pickle
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 from time import process_time
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
+import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
@@ -178,7 +178,8 @@ def measure(
                     predicted = model.predict(samples[test])
                     first, second = (100.0 * float(f(targets[test], predicted)) for f in task.scores)
                     result.scores.append((first, second))
-                    result.size.append(len(pickle.dumps(model)))
+                    # a worker may have another class of this file than the one that has travelled
+                    result.size.append(len(cloudpickle.dumps(model)))
     return results
 
 
