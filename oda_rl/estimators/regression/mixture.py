@@ -167,8 +167,8 @@ def fit_mixture(
     def columns_of(part: slice) -> Array:
         return root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
 
-    told = np.average(before, weights=weight[rows])
-    if told >= 1.0 - LEAST_LEFT:  # no more can be told of single cells
+    known = np.average(before, weights=weight[rows])
+    if known >= 1.0 - LEAST_LEFT:  # no more can be told of single cells
         found = Ridge(np.zeros((p, outputs.shape[1])), before, base_score)
     elif p <= min(n, LARGEST):
         found, _ = solve_in_blocks(columns_of, p, target, BLOCK, ridge, before)
