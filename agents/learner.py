@@ -167,7 +167,7 @@ class Learner(ABC):
 
     def set_horizon(self, total_timesteps: int) -> None:
         """Tell how long the run will be: exploration falls over a fraction of it."""
-        self.horizon = total_timesteps
+        self.horizon = max(1, total_timesteps)
 
     def use(self, config: Any) -> None:
         """Go by another `config` from now on; ValueError names what differs and is fixed by now."""

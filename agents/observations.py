@@ -1,6 +1,7 @@
 """From what an environment returns to what a learner is given: a row of numbers, always checked."""
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -233,7 +234,7 @@ class ObservationCodec:
                 raise ValueError(f"the shape{where} is {array.shape}, not {shape}")
             if array.dtype.kind not in "fiubO":
                 raise TypeError(f"{array.dtype} is no dtype of real numbers")
-            numbers = array.astype(np.float64).reshape(*outer, int(np.prod(shape[len(outer) :])))
+            numbers = array.astype(np.float64).reshape(*outer, prod(shape[len(outer) :]))
             if len(part.counts):
                 numbers = self._place(part, numbers)
             rows[..., part.columns] = self._in_row(part, numbers)

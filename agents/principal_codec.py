@@ -104,7 +104,7 @@ class PrincipalCodec(ObservationCodec):
         """
         found = {}
         for part, values in zip(self.parts, self._split(observations), strict=True):
-            if str(part.place) in self.components:
+            if self._components_of(part) is not None:
                 rows = np.asarray(values, dtype=np.float64).reshape(n, -1)
                 if not np.isfinite(rows).all():
                     raise BadTransitionError("the environment returned NaN or infinity.")
@@ -119,6 +119,9 @@ class PrincipalCodec(ObservationCodec):
         """Whether what compiled dynamics write is a row already: never."""
         return False
 
+    def _components_of(self, part: Part) -> Components | None:
+        return self.components.get(str(part.place))
+
     def _width_of(self, place: int, n_numbers: int, is_box: bool) -> int:
         if not is_box or n_numbers <= LARGE:
             return n_numbers
@@ -126,17 +129,17 @@ class PrincipalCodec(ObservationCodec):
         return len(own.axes)
 
     def _in_row(self, part: Part, numbers: Array) -> Array:
-        own = self.components.get(str(part.place))
+        own = self._components_of(part)
         return numbers if own is None else (numbers - own.mean) @ own.axes.T
 
     def _ends(self, part: Part) -> tuple[Array, Array]:
-        own = self.components.get(str(part.place))
+        own = self._components_of(part)
         if own is None:
             return super()._ends(part)
         return np.full(len(own.axes), -np.inf), np.full(len(own.axes), np.inf)
 
     def _names_in_row(self, part: Part, entries: Iterable[str]) -> list[str]:
-        own = self.components.get(str(part.place))
+        own = self._components_of(part)
         if own is None:
             return list(entries)
         return [f"{part.name or 'observation'}, component {j}" for j in range(len(own.axes))]

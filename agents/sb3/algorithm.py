@@ -211,7 +211,7 @@ class OnlineAlgorithm(Saving):
         self._total_timesteps = planned_timesteps or total_timesteps
         if fresh:
             look_for_states(self)
-        self.learner.set_horizon(max(1, self._total_timesteps))
+        self.learner.set_horizon(self._total_timesteps)
         try:
             callback.on_training_start(locals(), globals())
             if fresh:

@@ -38,7 +38,7 @@ def look_for_components(model: "OnlineAlgorithm") -> None:
         model.num_timesteps += model.n_envs
     model.components = codec.learned(_joined(seen), len(seen) * model.n_envs)
     model._build()
-    model.learner.set_horizon(max(1, model._total_timesteps))
+    model.learner.set_horizon(model._total_timesteps)
     model._last_obs = env.reset()  # type: ignore[assignment]
 
 

@@ -37,10 +37,9 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any],
     (array([0.6 , 0.6 , 0.07, 0.07], dtype=float32), array([0.6 , 0.07, 0.6 , 0.07], dtype=float32))
     """
     stack: Any = unwrap_vec_wrapper(env, VecFrameStack)
-    frame = stack.venv.observation_space if stack and not observations.is_table else None
+    are_numbers = not (observations.is_table or isinstance(observations, PrincipalCodec))
+    frame = stack.venv.observation_space if stack and are_numbers else None
     if not isinstance(frame, spaces.Box) or stack.observation_space != observations.space:
-        return observations.low, observations.high
-    if isinstance(observations, PrincipalCodec):
         return observations.low, observations.high
     by_axis = np.ones(len(frame.shape), dtype=np.int64)
     by_axis[stack.stacked_obs.repeat_axis] = stack.stacked_obs.n_stack

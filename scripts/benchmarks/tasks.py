@@ -172,10 +172,8 @@ def register_variants() -> None:
         variants[f"suite/DeepSea{n}-v0"] = ("oda_rl.envs.bsuite:DeepSea", None, {"size": n})
     for name in ("MiniGrid-Empty-8x8-v0", "MiniGrid-DoorKey-6x6-v0"):
         variants[f"suite/{name}"] = (make_flat, None, {"env_id": name})
-    variants["suite/MiniGrid-Empty-8x8-Pictured-v0"] = (
-        *(make_pictured, None),
-        {"env_id": "MiniGrid-Empty-8x8-v0"},
-    )
+    pictured = "MiniGrid-Empty-8x8"
+    variants[f"suite/{pictured}-Pictured-v0"] = (make_pictured, None, {"env_id": f"{pictured}-v0"})
     for env_id, (entry_point, limit, options) in variants.items():
         if env_id not in gym.registry:  # its own, not a copy that has travelled
             gym.register(env_id, entry_point, max_episode_steps=limit, kwargs=options)

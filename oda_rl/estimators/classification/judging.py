@@ -59,10 +59,8 @@ class ClassJudge(NamedTuple):
         for place in places:
             labels, counts = make_place(book.labels, place), np.insert(counts, place, 0.0)
             if len(book.votes) > 0:  # one partition has one width, whatever classes there are
-                votes, widths = (
-                    np.insert(book.votes, place, 0.0, axis=1),
-                    np.append(book.widths, book.widths[0]),
-                )
+                votes = np.insert(book.votes, place, 0.0, axis=1)
+                widths = np.append(book.widths, book.widths[0])
             else:
                 votes, widths = book.votes, np.insert(book.widths, place, 1.0)
                 single = np.insert(single, place, 1.0)

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 SAME = 1e-9
 
 
+def rounding(location: Array) -> float:
+    """What codevectors (n_features, n) of samples that are all the same may differ by, and no more."""
+    return SAME * float(np.abs(location).max())
+
+
 def children_of(
     tree: Tree, depth: int, chosen: Labels, regions: Sequence["Region"], at: Labels, scaled: Array
 ) -> tuple[Children, Labels, Array]:
@@ -59,9 +64,9 @@ def _stand_with(
     used: NDArray[np.bool_], location: Array, parent: Labels, own: Labels
 ) -> NDArray[np.bool_]:
     """Which codevectors (n_features, n), not `used`, are where one of another class stands."""
-    found = np.zeros_like(used)
+    found, same = np.zeros_like(used), rounding(location)
     for i in np.flatnonzero(~used):
         others = used & (parent == parent[i]) & (own != own[i])
         apart = np.abs(location[:, others] - location[:, i : i + 1])
-        found[i] = (apart <= SAME * (1.0 + np.abs(location[:, i : i + 1]))).all(axis=0).any()
+        found[i] = (apart <= same).all(axis=0).any()
     return found

@@ -16,7 +16,7 @@ from oda_rl.estimators.progress import tell
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.cells import Cell, Cells, worth_splitting
-from oda_rl.estimators.tree.children import SAME, children_of
+from oda_rl.estimators.tree.children import children_of, rounding
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.pruning import cuts, find_price
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
@@ -78,7 +78,7 @@ class Region(NamedTuple):
         total = mass.sum()
         free = max(n - k, 0.25 * n) / n
         location = cells.location[:n_inputs, :k]
-        least = max((SAME * float(np.abs(location).max())) ** 2, LEAST_WIDTH)
+        least = max(rounding(location) ** 2, LEAST_WIDTH)
         width = max(2.0 * within / (total * free * n_inputs), least)
         return cls(location, cells.label[:k], mass / total, width, *end)
 
