@@ -22,6 +22,7 @@ from oda_rl.agents.codebook_rl.state import (
     TEMPERATURE,
     WIDTH,
     open_branches,
+    open_memory,
     open_numbers,
     open_planes,
     open_scratch,
@@ -168,6 +169,14 @@ def route(location, n_cells, normal, offset, child, branch):
                 above += normal[node, j] * location[j, i]
             node = child[node, 1 if above > 0.0 else 0]
         branch[i] = ~node
+
+
+@inline_kernel
+def recall(state, env):
+    """Fill `scratch.z` with the location that is remembered of an environment."""
+    memory, scratch = open_memory(state), open_scratch(state)
+    for j in range(scratch.z.shape[0]):
+        scratch.z[j] = memory.z[env, j]
 
 
 @lean_kernel

@@ -23,11 +23,14 @@ from oda_rl.agents.codebook_rl.state import (
     SLOW_STEPS,
     STEPS,
     TEMPERATURE,
+    WENT_ON,
     WIDTH,
     open_branches,
+    open_memory,
     open_numbers,
     open_scratch,
 )
+from oda_rl.agents.compiled_rollout import BEGIN
 from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN, associate
 from oda_rl.codebook.learning import MIN_WEIGHT, learn
 
@@ -53,6 +56,19 @@ def slow_stepsize(frequency, settings, counters):
         emphasis = min(emphasis, MAX_EMPHASIS)
     stepsize = emphasis / (settings[SLOW_A] * n_cells + settings[SLOW_B] * counters[SLOW_STEPS])
     return min(stepsize, MAX_STEPSIZE)
+
+
+@inline_kernel
+def is_single_step(state, event, ended):
+    """Whether an episode was a single step, as the one before it; notes where one goes on.
+
+    As many steps as there are environments, and one more, have then ended episodes.
+    """
+    numbers, n_envs = open_numbers(state), open_memory(state).held.shape[0]
+    steps, figures = numbers.counters[STEPS], numbers.figures
+    if event < BEGIN and not ended:
+        figures[WENT_ON] = steps
+    return event < BEGIN and ended and steps - figures[WENT_ON] > n_envs
 
 
 @inline_kernel

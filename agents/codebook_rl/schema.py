@@ -25,7 +25,8 @@ FIGURES = {
     names.MEAN_ERROR_WEIGHT: (0.0, 1.0),
     names.LARGEST_ERROR: SIZE,
     names.ACTOR_UNIT: SIZE,
-    **dict.fromkeys((names.MEAN_SQUARE, names.UNEXPLAINED, names.KNOWN_STEPS), (0.0, np.inf)),
+    **dict.fromkeys((names.MEAN_SQUARE, names.UNEXPLAINED), (0.0, np.inf)),
+    **dict.fromkeys((names.KNOWN_STEPS, names.WENT_ON), (0.0, np.inf)),
 }
 
 # What `SlowTimescale.get_state` gives, but for the planes; those; and what the traces owe.

@@ -98,9 +98,11 @@ UNEXPLAINED = 16
 KNOWN_STEPS = 17
 # The largest reward before learning that did not end an episode
 BEST_GOING_ON = 18
-N_FIGURES = 19
-# Files of before do not have those four, or this one.
-N_FIGURES_EARLIER = (14, 18)
+# Steps after which an episode last went on
+WENT_ON = 19
+N_FIGURES = 20
+# Files of before do not have those four, that one or this one.
+N_FIGURES_EARLIER = (14, 18, 19)
 # Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
 # The tally, int64: searches made, comparisons with planes and distances to cells in all of these

@@ -30,16 +30,12 @@ from oda_rl.agents.codebook_rl.association import (
     find_near,
     find_shares_by_label,
     leverage,
+    recall,
     shares_of_all,
     value_temperature,
 )
-from oda_rl.agents.codebook_rl.behaviour import (
-    choose,
-    choose_joint,
-    find_best,
-    gather_near,
-)
-from oda_rl.agents.codebook_rl.codebook_update import update_codebook
+from oda_rl.agents.codebook_rl.behaviour import choose, choose_joint, find_best, gather_near
+from oda_rl.agents.codebook_rl.codebook_update import is_single_step, update_codebook
 from oda_rl.agents.codebook_rl.rules.q_lambda import learn
 from oda_rl.agents.codebook_rl.rules.traces import catch_up, forget, read_block
 from oda_rl.agents.codebook_rl.state import (
@@ -217,13 +213,11 @@ def learn_from(rule, state, env, reward, terminated, value):
 @inline_kernel
 def begin(state, env, observation, reward, event):
     """Fill `scratch.z`, and find the branches near it. Returns their number, or a code below 0."""
-    scratch, memory = open_scratch(state), open_memory(state)
-    n_found = 0
+    scratch, n_found = open_scratch(state), 0
     if not math.isfinite(reward):
         n_found = BAD_REWARD
     elif event == RECALL:
-        for j in range(scratch.z.shape[0]):
-            scratch.z[j] = memory.z[env, j]
+        recall(state, env)
     elif not scale_observation(state, observation):
         n_found = BAD_OBSERVATION
     else:
@@ -244,10 +238,15 @@ def finish(state, env, n_found, event, ended):
     """The slow timescale, if it is its turn. Returns the next action, or PAUSED."""
     numbers, memory = open_numbers(state), open_memory(state)
     counters, n_observed = numbers.counters, open_units(state).centre.shape[0]
-    paired = counters[N_LABELS] > 1 or open_branches(state).location.shape[1] > n_observed
+    n_features = open_branches(state).location.shape[1]
+    paired = counters[N_LABELS] > 1 or n_features > n_observed
     due = event < BEGIN and counters[STEPS] >= numbers.figures[NEXT_SLOW]
+    single = is_single_step(state, event, ended)
+    if due and single:  # what was decided on stands at the beginning alone
+        recall(state, env)
+        n_found = find_near(state, n_features)
     # A codebook of pairs learns from observations with the action that follows.
-    if due and not (paired and ended):
+    if due and (single or not (paired and ended)):
         label = memory.action[env] if counters[N_LABELS] > 1 else 0
         update_codebook(state, n_found, label)
     return PAUSED if counters[LEVEL_DONE] == FINISHED and event < BEGIN else memory.action[env]

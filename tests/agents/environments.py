@@ -87,6 +87,26 @@ class PairEnv(gym.Env):
         return self.x, reward, False, self.t >= self.length, {}
 
 
+class OnceEnv(gym.Env):
+    """Episodes of one step, which end in nothing: the right side is that of the product of two numbers.
+
+    The side is that of `Discrete(2)`, or the sign of a point of a Box.
+    """
+
+    def __init__(self, action_space):
+        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+        return self.x, {}
+
+    def step(self, action):
+        side = float(np.ravel(action)[0] > 0)
+        return np.zeros(2, np.float32), float(side == (self.x.prod() > 0.0)), True, False, {}
+
+
 class CorridorEnv(gym.Env):
     """Five rooms in a row; the last one pays and ends the episode. Unbounded observations."""
 

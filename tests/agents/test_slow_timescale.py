@@ -3,9 +3,14 @@
 import naive
 import numpy as np
 import pytest
+from environments import OnceEnv
 from gymnasium import spaces
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
 from tree_learners import give_values, kept_cells, make_learner, make_points, scaled
 
+from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.codebook_rl import association, behaviour
 from oda_rl.agents.codebook_rl import state as layout
 
@@ -102,3 +107,22 @@ def test_steps_with_continuous_actions(local_model):
         learner.step(0, points[t], reward, False, False)
         # u has been a float32
         np.testing.assert_allclose(learner.codebook["q"], q, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize(
+    ("action_space", "options"),
+    [
+        (spaces.Discrete(2), {}),
+        (spaces.Discrete(2), {"codebook": "per_action"}),
+        (spaces.Box(-1.0, 1.0, (1,)), {}),
+        (spaces.Box(-1.0, 1.0, (1,)), {"tree": True}),
+    ],
+    ids=str,
+)
+def test_a_codebook_grows_though_episodes_are_single_steps(action_space, options, n_envs):
+    envs = DummyVecEnv([lambda: OnceEnv(action_space)] * n_envs)
+    sizes = {"warmup_steps": 200, "growth_cells": 40, "max_cells": 80, "samples_per_cell": 8}
+    model = TwoTimescaleQ(env=envs, seed=0, **sizes, **options).learn(15_000)
+    mean, _ = evaluate_policy(model, Monitor(OnceEnv(action_space)), 200)
+    assert mean > 0.9, "with cells that may straddle a boundary; chance is 0.5"
