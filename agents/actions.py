@@ -31,7 +31,7 @@ class ActionCodec:
         if isinstance(space, spaces.Box):
             _check_bounded(space)
             low, high = space.low.ravel().astype(float), space.high.ravel().astype(float)
-            self.centre, self.scale = 0.5 * (low + high), 0.5 * (high - low)
+            self.centre, self.scale = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
             self.commands = np.empty((0, len(low)))
             self._table: Any = None
         elif isinstance(space, spaces.Discrete):
@@ -118,10 +118,12 @@ def describe_space(space: spaces.Space) -> dict[str, Any]:
     if isinstance(space, spaces.Tuple):
         parts = enumerate(space)
         return {"kind": kind, "parts": {str(key): describe_space(part) for key, part in parts}}
+    # Gymnasium 1.1 has numbers of one dtype alone
+    dtype = {} if space.dtype == np.int64 else {"dtype": str(space.dtype)}
     if isinstance(space, spaces.Discrete):
-        return {"kind": kind, "n": int(space.n), "start": int(space.start)}
+        return {"kind": kind, "n": int(space.n), "start": int(space.start), **dtype}
     if isinstance(space, spaces.MultiDiscrete):
-        return {"kind": kind, "nvec": space.nvec.tolist(), "start": space.start.tolist()}
+        return {"kind": kind, "nvec": space.nvec.tolist(), "start": space.start.tolist(), **dtype}
     if isinstance(space, spaces.MultiBinary):
         n = space.shape[0] if len(space.shape) == 1 else list(space.shape)
         return {"kind": kind, "n": n}
@@ -147,7 +149,7 @@ def restore_space(description: dict[str, Any]) -> spaces.Space:
             np.array(fields["low"], dtype), np.array(fields["high"], dtype), dtype=dtype.type
         )
     if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(fields["nvec"], start=fields["start"])
+        return spaces.MultiDiscrete(**fields)
     if kind == "MultiBinary":
         return spaces.MultiBinary(fields["n"])
     return spaces.Discrete(**fields)

@@ -54,9 +54,12 @@ def _numbers(value: Any, sizes: Sizes) -> None:
 
 
 _LISTS = Rules(anything, _numbers)
+# Told where it is not int64
+_DTYPE = {"dtype?": {np.dtype(kind).name for kind in np.typecodes["AllInteger"]}}
+_DISCRETE = {"n": f"int in [1, {MOST_ACTIONS}]", "start": f"int in [-{2**31}, {2**31}]", **_DTYPE}
 SPACE = Either(
-    {"kind": {"Discrete"}, "n": f"int in [1, {MOST_ACTIONS}]", "start": f"int in [-{2**31}, {2**31}]"},
-    {"kind": {"MultiDiscrete"}, "nvec": _LISTS, "start": _LISTS},
+    {"kind": {"Discrete"}, **_DISCRETE},
+    {"kind": {"MultiDiscrete"}, "nvec": _LISTS, "start": _LISTS, **_DTYPE},
     {"kind": {"MultiBinary"}, "n": _LISTS},
     Rules({"kind": {"Box"}, "low": _bounds, "high": anything, "dtype": "text"}, _is_box),
     {"kind": {"Dict", "Tuple"}, "parts": _parts},

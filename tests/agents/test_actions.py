@@ -9,11 +9,13 @@ from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
 SPACES = [
     spaces.Discrete(4, start=-1),
     spaces.MultiDiscrete([2, 3]),
+    spaces.MultiDiscrete([2, 3], np.int8),
     spaces.MultiDiscrete([[2, 2], [2, 3]], start=[[1, 0], [0, 5]]),
     spaces.MultiBinary(3),
     spaces.MultiBinary((2, 2)),
     spaces.Box(np.float32([-2.0, 0.0]), np.float32([2.0, 0.5])),
     spaces.Box(-1.0, 3.0, (2, 2), np.float64),
+    spaces.Box(-1.5e308, 1.5e308, (1,), np.float64),  # their difference is no number
 ]
 
 
