@@ -7,6 +7,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor
 
 from oda_rl.agents import TwoTimescaleAC, UniformGridQ
+from oda_rl.agents.codecs import make_codec
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.frame_stack import find_bounds
 
@@ -51,6 +52,28 @@ def test_bounds_are_in_the_order_of_the_numbers_whatever_the_axis(order):
     _, found = find_bounds(env, ObservationCodec(env.observation_space))
     frames = np.concatenate([high, high], axis=0 if order == "first" else 1)
     np.testing.assert_array_equal(found, frames.ravel())
+
+
+def test_each_part_of_a_dict_is_stacked_by_itself():
+    def box(shape, *high):
+        return spaces.Box(-np.reshape(high, shape), np.reshape(high, shape), dtype=np.float64)
+
+    parts = {"place": box(2, 1.0, 100.0), "map": box((2, 2), 1.0, 2.0, 3.0, 4.0)}
+    env = stacked(spaces.Dict(parts), 2, channels_order={"place": None, "map": "first"})
+    model = TwoTimescaleAC(env=env)
+    high = {"map": [1.0, 2.0, 3.0, 4.0] * 2, "place": [1.0, 100.0] * 2}
+    expected = np.concatenate([high[name] for name in env.observation_space])
+    np.testing.assert_array_equal(model.learner.scale.high, expected)
+    np.testing.assert_array_equal(model.learner.scale.low, -expected)
+
+
+def test_what_is_stacked_beside_an_image_has_its_bounds():
+    image = spaces.Box(0, 255, (30, 30, 1), np.uint8)
+    speed = spaces.Box(np.array([-1.0, -9.0]), np.array([1.0, 9.0]), dtype=np.float64)
+    env = stacked(spaces.Dict(image=image, speed=speed), 2)
+    _, high = find_bounds(env, make_codec(env.observation_space, False))
+    np.testing.assert_array_equal(high[-4:], [1.0, 9.0, 1.0, 9.0])
+    assert np.isinf(high[:-4]).all()
 
 
 def test_without_frames_bounds_are_those_of_the_space():
