@@ -195,7 +195,9 @@ class Saving(Readable):
 
     def __getstate__(self) -> dict[str, Any]:
         self.sync_env()
-        return {**vars(self), "run": None}
+        # A logger writes to open files and is no part of what is learned; `learn` makes another.
+        own = {name: value for name, value in vars(self).items() if name != "_logger"}
+        return {**own, "_custom_logger": False, "run": None}
 
     def sync_env(self) -> None:
         """Let the environment stand where a compiled loop has come to, if one is under way."""

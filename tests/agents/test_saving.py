@@ -1,7 +1,10 @@
 """Going on from a file, exactly."""
 
+import copy
+import inspect
 import io
 import json
+import pickle
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +13,7 @@ from environments import IdentityEnv, SpacesEnv
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.logger import configure
 
 import oda_rl.agents as agents
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
@@ -303,10 +307,39 @@ def test_boxes_of_any_dtype_are_stored(kind, dtype, tmp_path):
     np.testing.assert_equal(loaded.learner.get_state(), model.learner.get_state())
 
 
+# Gymnasium 1.1 has `Discrete` of one dtype alone
+SHORT = {"dtype": np.int8} if "dtype" in inspect.signature(spaces.Discrete).parameters else {}
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.MultiDiscrete([3, 4], np.int32), spaces.Discrete(5, **SHORT)], ids=str
+)
+@pytest.mark.parametrize("of", ["observations", "actions"])
+def test_discrete_spaces_of_any_dtype_are_stored(space, of, tmp_path):
+    other = spaces.Discrete(2)
+    env = SpacesEnv(space, other) if of == "observations" else SpacesEnv(other, space)
+    TwoTimescaleQ(env=env, seed=0).learn(50).save(tmp_path / "model")
+    TwoTimescaleQ.load(tmp_path / "model", env=env).learn(50, reset_num_timesteps=False)
+
+
 def test_learning_nothing_leaves_a_model_that_can_be_stored(tmp_path):
     model = TwoTimescaleAC(env="CartPole-v1", seed=0, **SMALL).learn(300).learn(0)
     model.save(tmp_path / "model")
     assert to_bytes(TwoTimescaleAC.load(tmp_path / "model", env="CartPole-v1")) == to_bytes(model)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+@pytest.mark.parametrize("of", ["verbose", "tensorboard_log", "set_logger"])
+def test_a_copy_of_a_model_that_logs_goes_on(of, duplicate, tmp_path, capsys):
+    options = {"verbose": 1} if of == "verbose" else {}
+    options |= {"tensorboard_log": str(tmp_path)} if of == "tensorboard_log" else {}
+    model = TwoTimescaleQ(env="CartPole-v1", seed=0, **SMALL, **options)
+    if of == "set_logger":
+        model.set_logger(configure(str(tmp_path), ["csv"]))
+    twin = duplicate(model.learn(500))
+    for one in (model, twin):
+        one.learn(1_500, reset_num_timesteps=False)
+    assert to_bytes(twin) == to_bytes(model)
 
 
 @pytest.mark.parametrize("path", [3, None, b"model.npz"])
