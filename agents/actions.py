@@ -6,8 +6,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-# More actions, or combinations of some, have too few visits each.
-MAX_COMBINATIONS = 1024
+# More actions have too few visits each; combinations of parts that are learned by themselves do not.
+MOST_ACTIONS, MOST_COMBINATIONS = 1024, 65_536
 
 
 class ActionCodec:
@@ -16,7 +16,8 @@ class ActionCodec:
     The combinations of a MultiDiscrete or MultiBinary space are numbered, `n_actions` of them (1 of a
     Box, which must be bounded). `commands` (n_actions, size) has each as `CompiledEnv.encode_action`
     gives it, (0, size) for a Box, of which `centre` and `scale` (n_joint,) are the middle and half the
-    range. A ValueError says which spaces are supported.
+    range. `options` are the numbers of values that each part of an action may have, () for a Box. A
+    ValueError says which spaces are supported, and when there are more than `most` actions.
 
     >>> codec = ActionCodec(spaces.MultiDiscrete([2, 3]))
     >>> codec.n_actions
@@ -25,9 +26,10 @@ class ActionCodec:
     array([1, 1])
     """
 
-    def __init__(self, space: spaces.Space) -> None:
+    def __init__(self, space: spaces.Space, most: int = MOST_ACTIONS) -> None:
         self.space = space
         self.centre = self.scale = np.empty(0)
+        self.options: tuple[int, ...] = ()
         if isinstance(space, spaces.Box):
             _check_bounded(space)
             low, high = space.low.ravel().astype(float), space.high.ravel().astype(float)
@@ -35,12 +37,12 @@ class ActionCodec:
             self.commands = np.empty((0, len(low)))
             self._table: Any = None
         elif isinstance(space, spaces.Discrete):
-            counts = _counts(space)
-            self.commands = np.arange(float(*counts))[:, None]
-            self._table = np.arange(*counts) + space.start
+            self.options = _counts(space, MOST_ACTIONS)
+            self.commands = np.arange(float(*self.options))[:, None]
+            self._table = np.arange(*self.options) + space.start
         elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-            counts = _counts(space)
-            self.commands = np.array(list(np.ndindex(*counts)), dtype=np.float64)
+            self.options = _counts(space, most)
+            self.commands = np.array(list(np.ndindex(*self.options)), dtype=np.float64)
             start = np.ravel(getattr(space, "start", 0))
             table = self.commands + start
             self._table = table.reshape((-1, *space.shape)).astype(space.dtype)
@@ -56,6 +58,22 @@ class ActionCodec:
     def is_continuous(self) -> bool:
         """Whether an action is a point of a Box."""
         return self._table is None
+
+    def add_parts(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each number is worth where that is the sum of what its parts are.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, sum(options))
+            Of the options of the first part, of the second, and so on.
+
+        Returns
+        -------
+        ndarray of shape (n, n_actions)
+        """
+        firsts = np.cumsum((0, *self.options[:-1]))
+        found: NDArray[np.float64] = values[:, self.commands.astype(np.int64) + firsts].sum(axis=2)
+        return found
 
     def decode(self, chosen: Any) -> Any:
         """What the environment takes, from a number or from a point in the environment's own units."""
@@ -80,7 +98,9 @@ class ActionCodec:
         return np.clip(points.astype(box.dtype), box.low.ravel(), box.high.ravel())
 
 
-def _counts(space: spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary) -> tuple[int, ...]:
+def _counts(
+    space: spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary, most: int
+) -> tuple[int, ...]:
     counts: tuple[int, ...]
     if isinstance(space, spaces.Discrete):
         counts = (int(space.n),)
@@ -89,9 +109,12 @@ def _counts(space: spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary) 
     else:
         counts = tuple(int(n) for n in space.nvec.ravel())
     total = int(np.prod(np.array(counts, dtype=float)))
-    if total > MAX_COMBINATIONS:
+    if total > most:
+        raise ValueError(f"Action space {space} has {total} actions; at most {most} are accepted.")
+    if max(counts) > MOST_ACTIONS:
         raise ValueError(
-            f"Action space {space} has {total} actions; at most {MAX_COMBINATIONS} are accepted."
+            f"Action space {space} has {max(counts)} values in one part; at most {MOST_ACTIONS} are "
+            "accepted."
         )
     return counts
 

@@ -316,7 +316,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
     actor_rate: float | None = setting(
         None,
         "Stepsize of the actor, in those of the critic; it moves by errors in units of their mean size. "
-        "By default 1, and 0.5 if actions are continuous.",
+        "By default 1, of an action of n parts 1 / n, and 0.5 if actions are continuous.",
         "[0, 1000]",
         group="The actor",
     )

@@ -158,7 +158,7 @@ def _have_lengths(returns: Any, sizes: Sizes) -> None:
 
 
 def _codecs(agent: Any, state: Any) -> tuple[ActionCodec, ObservationCodec]:
-    actions = ActionCodec(space_of(state["action_space"]))
+    actions = ActionCodec(space_of(state["action_space"]), agent.most_actions)
     table = agent.knows_tables and not actions.is_continuous
     space = space_of(state["observation_space"])
     expect(table or not state["one_hot"], "one_hot", "is True", "False, as there is no table")

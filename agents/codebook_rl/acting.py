@@ -121,11 +121,11 @@ class ActingLearner(Learner):
         found = book.codevectors.T
         parts = book["q"].reshape(sizes.n_actions, sizes.n_basis, -1)
         if not sizes.linear:
-            return parts[:, 0].T
+            return self.of_actions(parts[:, 0].T)
         observed, acted = found[: sizes.n_observed], found[sizes.n_observed :]
         products = (acted[:, None] * observed).reshape(sizes.n_products, self.n_cells)
         values: Array = parts[:, 0] + (parts[:, 1:] * np.vstack([found, products])).sum(1)
-        return values.T
+        return self.of_actions(values.T)
 
     def active_cells(self, observation: NDArray[Any]) -> NDArray[np.bool_]:
         """Which cells are asked for the value of an observation: all, or those of the nearest branches.
@@ -238,7 +238,14 @@ class ActingLearner(Learner):
         ValueError
             If an observation is not finite.
         """
-        return self._evaluate(observations)[1][:, : self.sizes.n_actions]
+        return self.of_actions(self._evaluate(observations)[1][:, : self.sizes.n_actions])
+
+    def of_actions(self, values: Array) -> Array:
+        """What numbered actions are worth, (n, n_actions), by the values of a cell's rows (n, rows).
+
+        They are the same, but for the actor's preferences for actions of several parts, which add up.
+        """
+        return self.actions.add_parts(values) if len(self.sizes.options) > 1 else values
 
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Replace a share of the actions by random ones: the exploration rate of the present."""

@@ -122,7 +122,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """The most probable numbers, or the middles of `distributions`."""
         if self.actions.is_continuous:
             return self.distributions(observations)[0]
-        return super().greedy(observations)
+        return self.action_values(observations).argmax(axis=1)
 
     def act(self, observations: NDArray[Any], deterministic: bool) -> NDArray[Any]:
         """The greedy actions, or actions drawn from the actor of the present."""

@@ -25,6 +25,27 @@ from oda_rl.agents.codebook_rl.state import (
 from oda_rl.agents.codebook_rl.step import look, observe, remember
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED
 
+# No probability of an option that was drawn is less.
+TINY = 1e-300
+
+
+@inline_kernel
+def draw_option(preferences, draw, direction):
+    """Draw one of the options with these `preferences` (n,) by `draw`, uniform in [0, 1).
+
+    `direction` (n,) becomes the gradient of its log-probability. Returns the option, and where between
+    the bounds of its part of [0, 1) the draw lay: uniform again, for the next part of the action.
+    """
+    find_probabilities(preferences, direction)
+    taken, part = 0, direction[0]
+    while draw >= part and taken < direction.shape[0] - 1:
+        taken += 1
+        part += direction[taken]
+    left = (draw - part) / max(direction[taken], TINY) + 1.0
+    for a in range(direction.shape[0]):
+        direction[a] = (1.0 if a == taken else 0.0) - direction[a]
+    return taken, min(max(left, 0.0), 1.0)
+
 
 @inline_kernel
 def choose_number(state, env, n_found, n_near, value, event, draws):
@@ -33,15 +54,12 @@ def choose_number(state, env, n_found, n_near, value, event, draws):
         return
     units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
     memory.exploratory[env] = False  # traces are never cut
-    direction = memory.direction[env]
-    find_probabilities(scratch.values, direction)
-    action, part = 0, direction[0]
-    while draws[0] >= part and action < direction.shape[0] - 1:
-        action += 1
-        part += direction[action]
+    action, first, draw = 0, 0, draws[0]
+    for count in units.options:
+        direction = memory.direction[env, first : first + count]
+        taken, draw = draw_option(scratch.values[first : first + count], draw, direction)
+        action, first = action * count + taken, first + count
     memory.action[env] = action
-    for a in range(direction.shape[0]):
-        direction[a] = (1.0 if a == action else 0.0) - direction[a]
     for j in range(units.commands.shape[1]):
         memory.command[env, j] = units.commands[action, j]
 

@@ -31,7 +31,8 @@ class Sizes:
     n_joint : int
         Coordinates of an action that is part of a codevector's location; 0 if actions are numbered.
     n_actions : int
-        Numbered actions; 1 if there are none. An actor on a Box has two preferences a coordinate.
+        Numbered actions; 1 if there are none. An actor on a Box has two preferences a coordinate, and
+        one for each option of each part of an action of several parts.
     n_command : int
         Numbers that a compiled environment takes as an action.
     n_envs : int
@@ -50,6 +51,8 @@ class Sizes:
         Coordinates of an action that is a point.
     is_table : bool, default=False
         Whether the cells are states, given by number.
+    options : tuple of int, default=()
+        The options of each part of a numbered action, as an actor prefers them.
     """
 
     n_observed: int
@@ -64,6 +67,7 @@ class Sizes:
     has_critic: bool = False
     n_coordinates: int = 0
     is_table: bool = False
+    options: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -78,7 +82,7 @@ class Sizes:
 
         Raises a ValueError if the table would be too large.
         """
-        n_coordinates = len(actions.centre)
+        n_coordinates, options = len(actions.centre), actions.options if config.has_critic else ()
         if n_states * actions.n_actions > MOST_PAIRS:
             raise ValueError(
                 f"The table of {n_states:,} states and {actions.n_actions:,} actions would have more "
@@ -89,7 +93,7 @@ class Sizes:
         return cls(
             n_observed=n_observed,
             n_joint=n_coordinates if is_joint else 0,
-            n_actions=2 * n_coordinates if config.has_critic and n_coordinates else actions.n_actions,
+            n_actions=_count_preferences(actions) if config.has_critic else actions.n_actions,
             n_command=actions.commands.shape[1],
             n_envs=n_envs,
             max_cells=n_states or config.plan_growth(is_joint).max_cells,
@@ -99,6 +103,7 @@ class Sizes:
             has_critic=config.has_critic,
             n_coordinates=n_coordinates,
             is_table=table,
+            options=options,
         )
 
     @property
@@ -159,6 +164,10 @@ class Sizes:
         return slice(start, start + self.n_rows * self.n_envs)
 
 
+def _count_preferences(actions: ActionCodec) -> int:
+    return 2 * len(actions.centre) if actions.is_continuous else sum(actions.options)
+
+
 def make_numbers() -> names.Numbers:
     """Settings, counters and figures, all 0."""
     return names.Numbers(
@@ -171,7 +180,9 @@ def make_numbers() -> names.Numbers:
 def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, horizon: int) -> None:
     """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
     discounted = config.criterion == "discounted"
-    default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else ACTOR_RATE
+    # the gradients of all parts add up in the logarithm of a probability
+    of_numbers = ACTOR_RATE / max(1, len(sizes.options))
+    default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else of_numbers
     for index, value in {
         names.GAMMA: config.gamma if discounted else 1.0,
         names.GAMMA_HALVING: config.find_gamma_halving(sizes.n_coordinates > 0),
@@ -227,7 +238,9 @@ def make_memory(sizes: Sizes) -> names.Memory:
     )
 
 
-def make_units(scale: Any, actions: ActionCodec, reach: Any, counts: Any, visited: Any) -> names.Units:
+def make_units(
+    sizes: Sizes, scale: Any, actions: ActionCodec, reach: Any, counts: Any, visited: Any
+) -> names.Units:
     """The units of observations, and of actions that reach so far.
 
     `counts` are the values of coordinates in a table, `visited` the room for observations of late.
@@ -238,6 +251,7 @@ def make_units(scale: Any, actions: ActionCodec, reach: Any, counts: Any, visite
         lowest=scale.lowest,
         highest=scale.highest,
         commands=actions.commands,
+        options=np.array(sizes.options, dtype=np.int64),
         action_centre=actions.centre,
         action_scale=actions.scale / reach,
         action_reach=reach,

@@ -170,7 +170,7 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
     memory = rows_schema(
         names.Memory,
         **{"found": "int[E, F] in [0, N+1)", "n_found": "count[E]", "only": "int[E] in [-1, inf)"},
-        **{"action": f"int[E] in [0, {arrays.n_actions})", "held": "count[E]"},
+        **{"action": f"int[E] in [0, {actions.n_actions})", "held": "count[E]"},
         **{"norm": "float[E] in [0, inf)", "trace_scale": "float[E] in (0, inf)"},
         z=f"float[E, {location}]",
         recent=f"int[E, {arrays.n_recent}] in [0, {max(1, n_states) * arrays.n_actions})",

@@ -8,7 +8,8 @@ n_observed  coordinates of an observation
 n_joint     coordinates of an action that is part of a location; 0 if actions are numbered or an actor's
 n_features  n_observed + n_joint, the coordinates of a codevector
 n_location  n_features + n_products, what the value of a cell is a function of
-n_actions   numbered actions; 1 if there are none; preferences for the points of a Box, two a coordinate
+n_actions   numbered actions; 1 if there are none; preferences of an actor, one for each option of each
+            part of a numbered action, and two for each coordinate of a point
 n_basis     numbers that give the value of an action in a cell
 n_rows      n_actions * n_basis, and with a critic of states n_basis more
 n_branches  regions that the codebook is divided into; 1 without a tree
@@ -135,9 +136,10 @@ class Units(NamedTuple):
     """The units of observations and of continuous actions, and numbered actions as the environment's.
 
     A scaled observation is (observation - centre) / scale, both of shape (n_observed,), as far as what
-    was seen before, from `lowest` to `highest`, makes it credible. Row a of
-    `commands` (n_actions, n_command) is what a compiled environment takes for action a. A continuous
-    action is action_centre + action_scale * u, u within +- action_reach, of its number of coordinates.
+    was seen before, from `lowest` to `highest`, makes it credible. Row a of `commands` (numbered
+    actions, n_command) is what a compiled environment takes for action a; the first of its parts has
+    `options` (n_parts,)[0] values, and so on, where an actor draws them. A continuous action is
+    action_centre + action_scale * u, u within +- action_reach, of its number of coordinates.
 
     In a table of states `counts` (n_observed,) says how many values each coordinate has; the states are
     numbered row by row. It is empty otherwise.
@@ -151,6 +153,7 @@ class Units(NamedTuple):
     lowest: Float1
     highest: Float1
     commands: Float2
+    options: Int1
     action_centre: Float1
     action_scale: Float1
     action_reach: Float1

@@ -109,6 +109,7 @@ class CodebookCells:
         labels = self.book.labels if sizes.n_labels > 1 else np.zeros(len(near))
         share = shares(apart, near, labels, learner.config.softness * learner.temperature)
         values = self._at(observation, "v" if self.draws_points else "q")
+        values = values if self.draws_points else learner.of_actions(values.T).T
         if sizes.n_labels > 1:
             values = np.where(self.book.labels == np.arange(sizes.n_actions)[:, None], values, 0.0)
         return Active(share, values, apart)

@@ -80,9 +80,10 @@ def _of_codebook(cells: CodebookCells) -> dict[str, Any]:
         which = "a tree" if learner.tree is not None else "a codebook for each action"
         raise ValueError(f"The agent has {which}; a policy of one codebook is exported.")
     located = cells.book.codevectors
-    parts = cells.book["q"].reshape(sizes.n_actions, sizes.n_basis, -1)
-    slopes = parts[:, 1:].transpose(2, 0, 1)
-    values = parts[:, 0].T + np.einsum("kaj,kj->ka", slopes, located[:, : slopes.shape[2]])
+    parts = cells.book["q"].reshape(sizes.n_actions, sizes.n_basis, -1).T
+    parts = learner.of_actions(parts.reshape(-1, sizes.n_actions)).reshape(*parts.shape[:2], -1)
+    slopes = parts[:, 1:].transpose(0, 2, 1)
+    values = parts[:, 0] + np.einsum("kaj,kj->ka", slopes, located[:, : slopes.shape[2]])
     temperature = learner.config.softness * learner.temperature
     low, high = learner.scale.ends
     return {

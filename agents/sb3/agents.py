@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium import spaces
 
-from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.actions import MOST_COMBINATIONS, ActionCodec
 from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
@@ -33,7 +33,7 @@ class CodebookAlgorithm(OnlineAlgorithm):
 
     @classmethod
     def _check_action_space(cls, space: spaces.Space) -> None:
-        ActionCodec(space)
+        ActionCodec(space, cls.most_actions)
 
     def decode(self, env: int, action: int) -> Any:
         """What environment `env` takes: a numbered action, or the point that was chosen."""
@@ -139,9 +139,10 @@ class TwoTimescaleAC(CodebookAlgorithm):
 
     Observations are those of `TwoTimescaleQ`, a cell for each state where they are discrete; the scale
     of Boxes is learned from the bounds and from what a warm-up shows. Discrete, MultiDiscrete and
-    MultiBinary actions are numbered. For a bounded Box of actions the actor learns the two parameters of
-    a Beta distribution for each coordinate, values begin at the largest reward that ended an episode
-    while the codebook grew, and the discount rises while the critic explains returns well.
+    MultiBinary actions are numbered; of several parts each is drawn by preferences of its own. For a
+    bounded Box of actions the actor learns the two parameters of a Beta distribution for each
+    coordinate, values begin at the largest reward that ended an episode while the codebook grew, and the
+    discount rises while the critic explains returns well.
 
     Attributes
     ----------
@@ -179,5 +180,6 @@ class TwoTimescaleAC(CodebookAlgorithm):
 
     config_class = TwoTimescaleACConfig
     knows_tables = True
+    most_actions = MOST_COMBINATIONS
     learner_path = "codebook_rl.actor_learner.ActorCriticLearner"
     learner: "ActorCriticLearner"

@@ -11,7 +11,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
 from oda_rl._validation import whole_number
-from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.actions import MOST_ACTIONS, ActionCodec
 from oda_rl.agents.codecs import make_codec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
@@ -60,6 +60,8 @@ class OnlineAlgorithm(Saving):
     learner_path: ClassVar[str]
     # Whether its learner can keep a table of states, given the `counts` of their coordinates
     knows_tables: ClassVar[bool] = False
+    # Numbered actions at most
+    most_actions: ClassVar[int] = MOST_ACTIONS
     # Whether one-hot observations are taken for the numbers of states
     one_hot: bool = False
     # Of parts of observations that are too large for a codebook, by their numbers
@@ -309,7 +311,7 @@ class OnlineAlgorithm(Saving):
         self._build()
 
     def _build(self) -> None:
-        self.actions = ActionCodec(self.action_space)
+        self.actions = ActionCodec(self.action_space, self.most_actions)
         table = self.knows_tables and not self.actions.is_continuous
         self.observations = make_codec(self.observation_space, table, self.one_hot, self.components)
         self._load_kernels()

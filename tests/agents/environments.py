@@ -65,10 +65,11 @@ class TrackEnv(gym.Env):
 
 
 class PairEnv(gym.Env):
-    """Two switches; each is right if it is the sign of its own observation."""
+    """Switches, two as a rule; each is right if it is the sign of its own observation."""
 
     def __init__(self, action_space, length=20):
-        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        shape = action_space.shape or (2,)
+        self.observation_space = spaces.Box(-1.0, 1.0, shape, np.float32)
         self.action_space = action_space
         self.start = np.ravel(getattr(action_space, "start", 0))
         self.length = length
@@ -76,14 +77,14 @@ class PairEnv(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.t = 0
-        self.x = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+        self.x = self.np_random.uniform(-1.0, 1.0, self.observation_space.shape).astype(np.float32)
         return self.x, {}
 
     def step(self, action):
         assert self.action_space.contains(action)
         reward = float(np.mean((action - self.start == 1) == (self.x > 0.0)))
         self.t += 1
-        self.x = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+        self.x = self.np_random.uniform(-1.0, 1.0, self.observation_space.shape).astype(np.float32)
         return self.x, reward, False, self.t >= self.length, {}
 
 

@@ -4,7 +4,7 @@ from gymnasium import spaces
 
 from oda_rl import storage
 from oda_rl._schema import anything
-from oda_rl.agents.actions import ActionCodec, describe_space, restore_space
+from oda_rl.agents.actions import MOST_COMBINATIONS, ActionCodec, describe_space, restore_space
 
 SPACES = [
     spaces.Discrete(4, start=-1),
@@ -44,6 +44,20 @@ def test_the_edge_of_a_box_stays_inside():
     codec = ActionCodec(space)
     for u in (-1.0, 1.0):
         assert space.contains(codec.decode(codec.centre + codec.scale * u))
+
+
+def test_combinations_of_parts_that_are_learned_by_themselves_may_be_many():
+    codec = ActionCodec(spaces.MultiBinary(12), MOST_COMBINATIONS)
+    assert codec.n_actions == 4096
+    np.testing.assert_array_equal(codec.decode(5), [0] * 9 + [1, 0, 1])
+    values = np.random.default_rng(0).normal(size=(2, 24))
+    found = codec.add_parts(values)
+    assert found.shape == (2, 4096)
+    np.testing.assert_allclose(found[:, 5], values[:, [*range(0, 18, 2), 19, 20, 23]].sum(axis=1))
+    with pytest.raises(ValueError, match="5000 values in one part; at most 1024"):
+        ActionCodec(spaces.MultiDiscrete([5000, 2]), MOST_COMBINATIONS)
+    with pytest.raises(ValueError, match="131072 actions; at most 65536"):
+        ActionCodec(spaces.MultiBinary(17), MOST_COMBINATIONS)
 
 
 @pytest.mark.parametrize(

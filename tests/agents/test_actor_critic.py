@@ -10,9 +10,10 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.beta_policy import shapes
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
-from oda_rl.agents.codebook_rl.rules import actor_critic, horizon
+from oda_rl.agents.codebook_rl.rules import actor_critic, forgetting, horizon
 
 BOX = spaces.Box(np.float32([-1.0, 0.0]), np.float32([3.0, 0.5]))
+PARTS = spaces.MultiDiscrete([3, 2])
 
 
 def make_learner(space=spaces.Discrete(3), ending=0.0, **options):  # noqa: B008
@@ -44,11 +45,23 @@ def gradient_of_box(preferences, learner):
     return np.stack(found, axis=1).ravel() * expit(preferences) * (1 + np.logaddexp(0, preferences) / 10)
 
 
+def gradient_of_numbers(preferences, learner):
+    """Of the log-probability of the options that were drawn, part by part, by the preferences."""
+    codec, found, first = learner.actions, [], 0
+    taken = np.unravel_index(learner.memory.action[0], codec.options)
+    for option, count in zip(taken, codec.options, strict=True):
+        likely = np.exp(preferences[first : first + count])
+        found.append((np.arange(count) == option) - likely / likely.sum())
+        first += count
+    return np.concatenate(found)
+
+
 class Twin:
     """Actor-critic(lambda) from the equations of `rules.actor_critic`, f_i about mu_i."""
 
     def __init__(self, learner, preferences, values):
         self.config, self.book = learner.config, learner.codebook
+        self.options = learner.actions.options
         self.centre, self.scale = learner.scale.centre, learner.scale.scale
         self.temperature = self.config.softness * learner.temperature
         self.mu = self.book.codevectors
@@ -104,12 +117,14 @@ class Twin:
         self.weight += actor_critic.MEAN_RATE * (1 - self.weight)
         self.v += error * self.e_v
         self.h += error / self.unit * self.e_h
-        if len(self.h) == 3:  # numbered actions: what was likeliest may have been too sure
-            most = np.max(np.eye(3)[direction.argmax()] - direction)
-            sure = max(0.0, most - actor_critic.SURE) / (1 - actor_critic.SURE)
-            fades = np.minimum(1, actor_critic.FORGETTING_VISITS / (1 + self.visits)) ** 4
-            self.h *= 1 - actor_critic.FORGETTING * sure * fades * self.rate * share
-            self.sure = max(self.sure, sure)
+        first = 0
+        for count in self.options:  # of numbered actions; what was likeliest may have been too sure
+            part = slice(first, first + count)
+            most = np.max(np.eye(count)[direction[part].argmax()] - direction[part])
+            sure = max(0.0, most - forgetting.SURE) / (1 - forgetting.SURE)
+            fades = np.minimum(1, forgetting.FORGETTING_VISITS / (1 + self.visits)) ** 4
+            self.h[part] *= 1 - forgetting.FORGETTING * sure * fades * self.rate * share
+            self.sure, first = max(self.sure, sure), part.stop
 
 
 def about_codevectors(rows, book, temperature):
@@ -122,7 +137,9 @@ def about_codevectors(rows, book, temperature):
 
 
 @pytest.mark.parametrize("local_model", ["constant", "linear"])
-@pytest.mark.parametrize(("space", "terminated"), [(spaces.Discrete(3), False), (BOX, True)])
+@pytest.mark.parametrize(
+    ("space", "terminated"), [(spaces.Discrete(3), False), (PARTS, False), (BOX, True)]
+)
 def test_steps_follow_the_equations(local_model, space, terminated):
     options = {"gamma": 0.9, "trace_decay": 0.8, "learning_rate": 0.3, "actor_rate": 0.7}
     options["gamma_halving"] = 20.0 if space is BOX else np.inf
@@ -130,11 +147,11 @@ def test_steps_follow_the_equations(local_model, space, terminated):
     learner.numbers.figures[layout.NEXT_SLOW] = np.inf  # the fast timescales alone
     rng, book = np.random.default_rng(1), learner.codebook
     k, m, n = len(book), 3 if local_model == "linear" else 1, learner.sizes.n_actions
-    assert n == (4 if space is BOX else 3)
+    assert n == (4 if space is BOX else 5 if space is PARTS else 3)
     h, v = 0.3 * rng.normal(size=(n, m, k)), 0.3 * rng.normal(size=(m, k))
     h[0, 0] += 5.0  # most observations make the actor sure of an action
     book["q"][:], book["v"][:] = h.reshape(n * m, k), v
-    book["visits"][:] = np.linspace(0.0, actor_critic.FORGETTING_VISITS, k)  # of each action
+    book["visits"][:] = np.linspace(0.0, forgetting.FORGETTING_VISITS, k)  # of each action
     temperature = learner.config.softness * learner.temperature
     twin = Twin(
         learner, about_codevectors(h, book, temperature), about_codevectors(v, book, temperature)
@@ -159,15 +176,30 @@ def test_steps_follow_the_equations(local_model, space, terminated):
         np.testing.assert_allclose(book["visits"].sum(axis=0), twin.visits, rtol=1e-9)
         np.testing.assert_allclose(book["rate"], np.tile(twin.rate, (n, 1)), rtol=1e-9)
         if not last:  # the next action is drawn from the actor as it was when the observation came
-            wanted = gradient_of_box(upcoming, learner) if space is BOX else None
-            if wanted is None:
-                wanted = (np.arange(3) == learner.memory.action[0]) - np.exp(upcoming) / np.exp(
-                    upcoming
-                ).sum()
+            gradient = gradient_of_box if space is BOX else gradient_of_numbers
+            wanted = gradient(upcoming, learner)
             np.testing.assert_allclose(learner.memory.direction[0], wanted, rtol=1e-5, atol=1e-6)
     assert (twin.sure > 0.5) == (space is not BOX)
     np.testing.assert_allclose(learner.numbers.figures[layout.KNOWN_STEPS], twin.known, rtol=1e-9)
     assert (twin.known > 10.0) == (space is BOX)
+
+
+def test_the_parts_of_an_action_are_drawn_independently():
+    learner = make_learner(PARTS)
+    book = learner.codebook
+    book["q"][:], book["v"][:] = 0.0, 0.0
+    intercepts = book["q"].reshape(5, -1, len(book))[:, 0]
+    intercepts[:] = np.log([[0.2], [0.7], [0.1], [0.6], [0.4]])
+    learner.numbers.figures[layout.NEXT_SLOW] = np.inf
+    found, x = np.zeros(6), np.zeros(2)
+    learner.begin(0, x)
+    for _ in range(20_000):
+        learner.step(0, x, 0.0, False, False)  # as expected: nothing is learned
+        found[learner.memory.action[0]] += 1 / 20_000
+    wanted = np.outer([0.2, 0.7, 0.1], [0.6, 0.4]).ravel()
+    np.testing.assert_allclose(learner.probabilities(x[None])[0], wanted)
+    np.testing.assert_allclose(found, wanted, atol=0.015)
+    assert learner.greedy(x[None])[0] == 2
 
 
 def test_gamma_rises_only_where_returns_are_explained():

@@ -41,6 +41,14 @@ def test_combined_actions(action_space):
     assert mean > 17.0
 
 
+def test_parts_of_an_action_are_learned_by_themselves():
+    """Twelve parts: by their 4,096 combinations hardly one would come twice."""
+    model = make_model(PairEnv(spaces.MultiBinary(12)), gamma=0.0).learn(20_000)
+    mean, _ = evaluate_policy(model, Monitor(PairEnv(spaces.MultiBinary(12))), 5)
+    assert mean > 15.0, "of 20; chance is 10"
+    assert model.learner.sizes.n_actions == 24
+
+
 def test_values_of_a_corridor():
     """The critic learns what the policy, which goes to the right, is worth: gamma^(steps to the end)."""
     model = make_model(CorridorEnv(), gamma=0.8, max_cells=8, softness=0.0).learn(30_000)

@@ -15,20 +15,15 @@ cells, p_i (z - mu_i) / sqrt(T), and the stepsize alpha_i of a cell, which falls
     e_h <- gamma lambda e_h + c alpha phi / |phi|^2 d log pi(taken) / d h
     v <- v + delta e_v,     h <- h + delta / m e_h
 
-where d log pi(taken) / d h(a) is 1[a = taken] - pi(a) and c is `actor_rate`. m, the mean size of the
-errors but at least 3 % of the largest of late, makes rewards of any size the same to the actor. Before
-it is used, delta is cut so that delta e_v . phi, by which the value of the last state changes, is at
-most half of delta: traces of states that are much alike add up to more than one step. A delta that is
-far beyond all of late counts as far as `bounds.bound_error` finds it credible.
+where d log pi(taken) / d h(a) is 1[a = taken] - pi(a) and c is `actor_rate`. An action of several parts
+is drawn part by part: the options of each have preferences of their own, pi is the softmax within a
+part, and all parts learn from the same delta. m, the mean size of the errors but at least 3 % of the
+largest of late, makes rewards of any size the same to the actor. Before it is used, delta is cut so
+that delta e_v . phi, by which the value of the last state changes, is at most half of delta: traces of
+states that are much alike add up to more than one step. A delta that is far beyond all of late counts
+as far as `bounds.bound_error` finds it credible.
 
-A softmax that is sure of itself draws nothing else any more, and has no gradient: it would stay as it is
-though all has been learned by luck, or nothing. So where the probability of the likeliest action was
-above 95 %, preferences are forgotten a little, where the errors do not keep them up:
-
-    h_i <- (1 - kappa s f_i alpha_i p_i) h_i,     s = (max pi - .95) / .05
-
-It is in the beginning that luck decides. So f_i = min(1, N / (1 + n_i))^4: a cell whose visits n_i are
-far beyond N = 2,000 holds what it knows.
+Preferences of which an actor is sure are forgotten a little (`rules.forgetting`).
 
 Where actions are points of a Box, there are two preferences for each coordinate, the parameters of the
 distribution of `oda_rl.agents.beta_policy`, nothing is forgotten, and gamma rises (`rules.horizon`); all
@@ -51,6 +46,7 @@ from oda_rl.agents.codebook_rl.association import (
     average_rows,
     value_temperature,
 )
+from oda_rl.agents.codebook_rl.rules.forgetting import forget
 from oda_rl.agents.codebook_rl.rules.horizon import MEAN_RATE, find_discount, note_explained
 from oda_rl.agents.codebook_rl.rules.q_lambda import (
     FIGURE_RATE,
@@ -98,11 +94,6 @@ LARGEST_STEP = 0.5
 LEAST_UNIT = 0.03
 # The m by which the traces are divided is known to this factor.
 UNIT_TOLERANCE = 1.05
-# Above this probability of an action preferences are forgotten; kappa, that is how fast; and N, the
-# visits of a cell after which less and less is.
-SURE = 0.95
-FORGETTING = 0.03
-FORGETTING_VISITS = 2000.0
 # Errors of which all were smaller than this are none.
 NO_ERROR = 1e-12
 
@@ -210,6 +201,8 @@ def trace_branch(state, env, k, size):
     only, taken, branch = memory.only[env], memory.action[env], memory.found[env, k]
     own = only - k * width if only >= 0 else -1
     z, location, block = memory.z[env], branches.location[branch], branches.payload[branch]
+    if open_units(state).options.shape[0] != 1:
+        taken = 0
     first = first_trace(env, n_actions, n_rows)
     traces, critic = block[first : first + n_rows], n_actions * n_basis
     visits, rate = block[n_rows : n_rows + n_actions], block[n_rows + n_actions : n_rows + 2 * n_actions]
@@ -236,48 +229,6 @@ def trace_branch(state, env, k, size):
     for j in range(n_basis - 1):
         along += scratch.parts[critic + 1 + j] * z[j]
     return along
-
-
-@vector_kernel
-def shrink(q, visits, share, rate, step, n, factor):
-    """Multiply the preferences `q` of `n` cells by 1 - factor * f * rate * share.
-
-    f falls with the `visits` (n_actions, n) of a cell; `step` (n,) is filled with what is taken off.
-    """
-    for i in range(n):
-        count = 1.0
-        for a in range(visits.shape[0]):
-            count += visits[a, i]
-        part = min(1.0, FORGETTING_VISITS / count)
-        part *= part
-        step[i] = factor * part * part * rate[i] * share[i]
-    for r in range(q.shape[0]):
-        row = q[r]
-        for i in range(n):
-            row[i] -= step[i] * row[i]
-
-
-@inline_kernel
-def find_sureness(state, env):
-    """How far the probability of the likeliest action was above `SURE`, from 0 to 1."""
-    direction, most = open_memory(state).direction[env], 0.0
-    if open_units(state).action_centre.shape[0] == 0:
-        for a in range(direction.shape[0]):
-            most = max(most, (1.0 if a == open_memory(state).action[env] else 0.0) - direction[a])
-    return max(most - SURE, 0.0) / (1.0 - SURE)
-
-
-@inline_kernel
-def forget_branch(state, env, k, sureness):
-    """Forget a part of the preferences of the k-th branch that was found at the last state."""
-    memory, width = open_memory(state), open_numbers(state).counters[WIDTH]
-    n_actions, n_rows = memory.direction.shape[1], open_scratch(state).sums.shape[0]
-    block, only = open_branches(state).payload[memory.found[env, k]], memory.only[env]
-    part = slice(0, width) if only < 0 else slice(only - k * width, only - k * width + 1)
-    share, rate = memory.share[env][k * width : (k + 1) * width], block[n_rows + n_actions]
-    q = block[: n_actions * open_numbers(state).counters[N_BASIS], part]
-    visits, step = block[n_rows : n_rows + n_actions, part], open_scratch(state).step
-    shrink(q, visits, share[part], rate[part], step, part.stop - part.start, FORGETTING * sureness)
 
 
 @inline_kernel
@@ -320,7 +271,7 @@ def learn(state, env, reward, next_value):
     figures[MEAN_ERROR] += MEAN_RATE * (abs(error) - figures[MEAN_ERROR])
     figures[MEAN_ERROR_WEIGHT] += MEAN_RATE * (1.0 - figures[MEAN_ERROR_WEIGHT])
 
-    step, sureness = error * memory.trace_scale[env], find_sureness(state, env)
+    step = error * memory.trace_scale[env]
     ledger.owed[env] += step
     for k in range(memory.n_found[env]):
         branch = memory.found[env, k]
@@ -328,8 +279,7 @@ def learn(state, env, reward, next_value):
             block = branches.payload[branch]
             move_along(block[:n_rows], block[first : first + n_rows], width, step)
             ledger.paid[env, branch] = ledger.owed[env]
-            if sureness > 0.0:
-                forget_branch(state, env, k, sureness)
+    forget(state, env)
     if settings[AVERAGE_RATE] > 0.0:
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
     return True

@@ -1,0 +1,95 @@
+# Compiled code is typed by numba, from its arguments.
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+"""What an actor forgets where it is sure of itself: a part of the rule of `actor_critic`.
+
+A softmax that is sure of itself draws nothing else any more, and has no gradient: it would stay as it is
+though all has been learned by luck, or nothing. So where the probability of the likeliest action was
+above 95 %, preferences are forgotten a little, where the errors do not keep them up (of several parts,
+those of the part that is sure):
+
+    h_i <- (1 - kappa s f_i alpha_i p_i) h_i,     s = (max pi - .95) / .05
+
+It is in the beginning that luck decides. So f_i = min(1, N / (1 + n_i))^4: a cell whose visits n_i are
+far beyond N = 2,000 holds what it knows.
+
+Points of a Box have no such part, and nothing is forgotten.
+"""
+
+from oda_rl._jit import inline_kernel, vector_kernel
+from oda_rl.agents.codebook_rl.state import (
+    N_BASIS,
+    WIDTH,
+    open_branches,
+    open_ledger,
+    open_memory,
+    open_numbers,
+    open_scratch,
+    open_units,
+)
+
+# Above this probability of an action preferences are forgotten; kappa, that is how fast; and N, the
+# visits of a cell after which less and less is.
+SURE = 0.95
+FORGETTING = 0.03
+FORGETTING_VISITS = 2000.0
+
+
+@vector_kernel
+def shrink(q, visits, share, rate, step, n, factor):
+    """Multiply the preferences `q` of `n` cells by 1 - factor * f * rate * share.
+
+    f falls with the `visits` (n_actions, n) of a cell; `step` (n,) is filled with what is taken off.
+    """
+    for i in range(n):
+        count = 1.0
+        for a in range(visits.shape[0]):
+            count += visits[a, i]
+        part = min(1.0, FORGETTING_VISITS / count)
+        part *= part
+        step[i] = factor * part * part * rate[i] * share[i]
+    for r in range(q.shape[0]):
+        row = q[r]
+        for i in range(n):
+            row[i] -= step[i] * row[i]
+
+
+@inline_kernel
+def find_sureness(direction, taken):
+    """How far the probability of the likeliest option was above `SURE`, from 0 to 1.
+
+    `direction` (n,) is the gradient of the log-probability of the option `taken`.
+    """
+    most = 0.0
+    for a in range(direction.shape[0]):
+        most = max(most, (1.0 if a == taken else 0.0) - direction[a])
+    return max(most - SURE, 0.0) / (1.0 - SURE)
+
+
+@inline_kernel
+def forget_branch(state, env, k, first, count, sureness):
+    """Forget a part of the preferences for `count` options of the k-th branch that was found."""
+    memory, width = open_memory(state), open_numbers(state).counters[WIDTH]
+    n_actions, n_rows = memory.direction.shape[1], open_scratch(state).sums.shape[0]
+    block, only = open_branches(state).payload[memory.found[env, k]], memory.only[env]
+    part = slice(0, width) if only < 0 else slice(only - k * width, only - k * width + 1)
+    share, rate = memory.share[env][k * width : (k + 1) * width], block[n_rows + n_actions]
+    n_basis = open_numbers(state).counters[N_BASIS]
+    q = block[first * n_basis : (first + count) * n_basis, part]
+    visits, step = block[n_rows : n_rows + n_actions, part], open_scratch(state).step
+    shrink(q, visits, share[part], rate[part], step, part.stop - part.start, FORGETTING * sureness)
+
+
+@inline_kernel
+def forget(state, env):
+    """Forget a little of the preferences for each part of the last action that was all but certain."""
+    memory, options, ledger = open_memory(state), open_units(state).options, open_ledger(state)
+    left, first = memory.action[env], memory.direction.shape[1]
+    for p in range(options.shape[0] - 1, -1, -1):
+        count = options[p]
+        first -= count
+        sureness = find_sureness(memory.direction[env, first : first + count], left % count)
+        left //= count
+        if sureness > 0.0:
+            for k in range(memory.n_found[env]):
+                if ledger.alive[env, memory.found[env, k]]:
+                    forget_branch(state, env, k, first, count, sureness)
