@@ -240,7 +240,9 @@ class OnlineAlgorithm(Saving):
             train(self, *arguments)
 
     def _begin(self) -> None:
-        """Choose the first actions of episodes that have begun."""
+        """Choose the first actions of episodes that have begun; in another environment begin them."""
+        if self._last_obs is None:
+            self._last_obs = self.env.reset()  # type: ignore[union-attr, assignment]
         starts = self.observations.encode_many(self._last_obs, self.n_envs)
         self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
 

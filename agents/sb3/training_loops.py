@@ -33,10 +33,16 @@ def train(
 ) -> None:
     """Step the model's environment until `total_timesteps` are made, by the quickest loop for it.
 
-    What the learner raises then begins with the number of the step; the learner is as it was before.
+    Where a callback sets another environment, training goes on in that. What the learner raises then
+    begins with the number of the step; the learner is as it was before.
     """
+    env, go_on = None, True
     try:
-        _train(model, total_timesteps, callback, log_interval, callback_every)
+        while go_on and model.env is not env:
+            env = model.env
+            if model._last_obs is None:
+                model._begin()
+            go_on = _train(model, total_timesteps, callback, log_interval, callback_every)
     except (BadTransitionError, DivergenceError) as error:
         raise type(error)(f"step {model.num_timesteps:,}: {error}") from error
 
@@ -47,7 +53,7 @@ def _train(
     callback: BaseCallback,
     log_interval: int | None,
     callback_every: int,
-) -> None:
+) -> bool:
     env: Any = model.env
     direct = type(env) is DummyVecEnv  # what wraps environments must step them as a whole
     dynamics = None
@@ -57,9 +63,15 @@ def _train(
             dynamics = None
     stepped = run_single if direct and env.num_envs == 1 else run_vectorised
     go_on = stepped(model, env, total_timesteps, callback, log_interval, dynamics is not None)
-    if dynamics is not None and go_on:
+    if dynamics is not None and go_on and model.env is env:
         run = CompiledRun(model, env.envs, dynamics)
-        run_compiled(model, run, total_timesteps, callback, log_interval, callback_every)
+        go_on = run_compiled(model, run, total_timesteps, callback, log_interval, callback_every)
+    return go_on
+
+
+def is_under_way(model: "OnlineAlgorithm", env: Any, total_timesteps: int) -> bool:
+    """Whether steps are to be made in this environment, in which a training has begun."""
+    return model.env is env and not model.stopping and model.num_timesteps < total_timesteps
 
 
 def run_single(
@@ -79,7 +91,7 @@ def run_single(
     callback.on_rollout_start()
     missed, due = 0, calls_until_due(callback, model.num_timesteps)
     go_on = True
-    while go_on and not model.stopping and model.num_timesteps < total_timesteps:
+    while go_on and is_under_way(model, envs, total_timesteps):
         if only_scaling and model.learner.is_scaled:
             break
         taken = model.decode(0, model.next_actions[0])
@@ -123,7 +135,7 @@ def run_vectorised(
     encode, encode_many = model.observations.encode, model.observations.encode_many
     callback.on_rollout_start()
     go_on = True
-    while go_on and not model.stopping and model.num_timesteps < total_timesteps:
+    while go_on and is_under_way(model, env, total_timesteps):
         if only_scaling and model.learner.is_scaled:
             break
         taken = np.array([model.decode(e, action) for e, action in enumerate(model.next_actions)])
@@ -181,20 +193,20 @@ def run_compiled(
     callback: BaseCallback,
     log_interval: int | None,
     callback_every: int,
-) -> None:
+) -> bool:
     """Train in chunks of `callback_every` calls, of which only the last is made.
 
     The callbacks count every call: one that acts every so many acts at the right one if that is a
     multiple of `callback_every`. If all of them tell when they are due next, they are called then.
-    `dones` and `infos` have an entry for each episode of the chunk.
+    `dones` and `infos` have an entry for each episode of the chunk. Returns whether they let it go on.
     """
     n = model.n_envs
     # Each return to Python costs as much as a hundred steps.
     longest = max(callback_every, (LOGGED if model.logger.output_formats else UNWATCHED) // n)
-    go_on, model.run = True, run
+    env, go_on, model.run = model.env, True, run
     space: Any = model.observation_space
     try:
-        while go_on and not model.stopping and model.num_timesteps < total_timesteps:
+        while go_on and is_under_way(model, env, total_timesteps):
             calls = min(
                 _chunk(model, callback, callback_every, longest),
                 -(-(total_timesteps - model.num_timesteps) // n),
@@ -215,6 +227,7 @@ def run_compiled(
     finally:
         model.sync_env()
         model.run = None
+    return go_on
 
 
 def _chunk(model: "OnlineAlgorithm", callback: BaseCallback, callback_every: int, longest: int) -> int:

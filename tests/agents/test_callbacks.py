@@ -20,6 +20,8 @@ from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.sb3 import callback_schedule
 from oda_rl.agents.sb3.callback_schedule import ProgressBar, count_calls, make_callback
 
+COMPILED = "oda_rl/CartPole-v1"
+
 
 class Witness(BaseCallback):
     """Notes what a callback of SB3 may rely on."""
@@ -67,6 +69,40 @@ def test_a_callback_stops_the_training():
     model = make_model()
     model.learn(1_000, callback=Witness(stop_at=123))
     assert model.num_timesteps == 123
+
+
+@pytest.mark.parametrize("at", [0, 100, 1_000])
+@pytest.mark.parametrize(("env_id", "n_envs"), [("CartPole-v1", 1), ("CartPole-v1", 2), (COMPILED, 2)])
+def test_an_environment_that_a_callback_sets_is_learned_from_at_once(env_id, n_envs, at):
+    class Harder(BaseCallback):
+        def _on_training_start(self):
+            if at == 0:
+                self.model.set_env(short)
+
+        def _on_step(self):
+            if self.num_timesteps == at:
+                self.model.set_env(short)
+            return True
+
+    def make(limit):
+        return make_vec_env(env_id, n_envs, seed=0, env_kwargs={"max_episode_steps": limit})
+
+    short = make(5)
+    model = make_model(make(500)).learn(2_000, callback=Harder(), callback_every=100)
+    assert model.num_timesteps == 2_000
+    lengths = [n for one in short.get_attr("episode_lengths") for n in one]
+    assert set(lengths) == {5}
+    assert len(lengths) == (2_000 - at) // 5
+    model.learn(100, reset_num_timesteps=False)
+    assert sum(map(len, short.get_attr("episode_lengths"))) == len(lengths) + 20
+
+
+def test_a_callback_that_sets_an_environment_may_stop_the_training():
+    def stop(locals_, globals_):
+        locals_["self"].set_env(gym.make("CartPole-v1"))
+        return False
+
+    assert make_model().learn(1_000, callback=stop).num_timesteps == 1
 
 
 def test_a_function_as_callback():
