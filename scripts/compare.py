@@ -188,7 +188,7 @@ def tell_where(fields: list[Field], args: Args, made: Made, console: Console) ->
     for entry in entries:
         if entry.algorithm in OURS:
             folder, seed = entry.plan.folder(args.output / "runs"), entry.runs[0]["seed"]
-            say(f"  python scripts/evaluate.py {folder / f'seed-{seed}.npz'} --render")
+            say(f"  python scripts/evaluate.py {shlex.quote(str(folder / f'seed-{seed}.npz'))} --render")
             break
     say("  python scripts/compare.py --help")
 

@@ -7,6 +7,7 @@ python scripts/evaluate.py MODEL --video-dir videos --episodes 3
 
 from common.ending import run_and_exit
 
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -72,6 +73,16 @@ def make_visible(args: Args, env_id: str) -> gym.Env:
     return Monitor(environment)
 
 
+def check_spaces(model: OnlineAlgorithm, environments: VecEnv) -> None:
+    """Raise a ValueError unless the model knows what there is to be seen, and does what can be done."""
+    shown, done = deepcopy(environments.observation_space), environments.action_space
+    action, _ = model.predict(shown.sample(), deterministic=True)
+    codec = model.actions
+    actions = [action] if codec.is_continuous else codec.decode_many(np.arange(codec.n_actions))
+    if not all(done.contains(np.asarray(one)) for one in actions):
+        raise ValueError(f"its actions are in {codec.space}; {done} is expected")
+
+
 def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
     """The table; `results` has a row of returns and one of lengths."""
     returns, lengths = results
@@ -103,6 +114,13 @@ def main(args: Args) -> int:
         environments = make_environments(args, env_id)
     except (gym.error.Error, ModuleNotFoundError) as error:
         console.print(f"There is no environment {env_id}: {error}", highlight=False, soft_wrap=True)
+        return 1
+    try:
+        check_spaces(model, environments)
+    except ValueError as error:
+        environments.close()
+        text = f"The model does not fit {env_id}: {error}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
         return 1
     try:
         results = evaluate_policy(

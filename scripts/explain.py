@@ -10,6 +10,7 @@ from common.ending import run_and_exit
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -93,11 +94,11 @@ def example_of(model: OnlineAlgorithm, table: PolicyTable) -> NDArray[Any]:
 def print_next(args: Args, example: NDArray[Any]) -> None:
     """What to type next."""
     if args.observation is not None:
-        print(f"To watch it:\n  python scripts/evaluate.py {args.model} --render")
+        print(f"To watch it:\n  python scripts/evaluate.py {quote(str(args.model))} --render")
         return
     where = " ".join(f"{value:.3g}" for value in example)
     print("Why it does what it does in a state, for example:")
-    print(f"  python scripts/explain.py {args.model} --observation {where}")
+    print(f"  python scripts/explain.py {quote(str(args.model))} --observation {where}")
 
 
 def write_html(args: Args, path: Path) -> None:
@@ -118,7 +119,7 @@ def main(args: Args) -> int:
             write_html(args, args.html)
             size = args.html.stat().st_size / 1000
             print(f"The page is {args.html}, {size:.0f} kB. Open it in a browser:")
-            print(f"  xdg-open {args.html}")
+            print(f"  xdg-open {quote(str(args.html))}")
             return 0
         model = load_model(args.model)
         table = explain_policy(model)

@@ -8,6 +8,7 @@ from common.ending import run_and_exit
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,9 +25,9 @@ from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 STATES = 10_000
 # What to type next
 NEXT = {
-    ".py": "cd {folder} && python -i {name}.py   # then decide([...])",
+    ".py": "cd {folder} && python -i {name}   # then decide([...])",
     ".c": "cc -std=c99 -O2 -c {path}   # int policy_decide(const double *observation)",
-    ".onnx": "onnxruntime.InferenceSession('{path}').run(None, {{'observation': observations}})",
+    ".onnx": "onnxruntime.InferenceSession({text!r}).run(None, {{'observation': observations}})",
 }
 
 
@@ -83,7 +84,9 @@ def main(args: Args) -> int:
     if found is not None and path.suffix == ".c":
         same = agreement(model, states, run_compiled(path, program, states, "float")[0])
         print(f"In single precision (-DREAL=float) it is in {same:.2%}.")
-    command = NEXT[path.suffix].format(path=path, folder=path.parent, name=path.stem)
+    typed = {"path": path, "folder": path.parent, "name": path.name}
+    told = {name: quote(str(part)) for name, part in typed.items()}
+    command = NEXT[path.suffix].format(**told, text=str(path))
     print(f"To decide with it:\n  {command}")
     return 0
 

@@ -10,6 +10,7 @@ from common.ending import run_and_exit
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import matplotlib
@@ -127,7 +128,7 @@ def main(args: Args) -> int:
     print(*(f"  {j}: {name}" for j, name in enumerate(names)), sep="\n")
     print("is drawn in", *(f"  {path}" for path in written), sep="\n")
     if args.kind == "all" and len(written) > 1:
-        command = f"  python scripts/plot.py {args.model}"
+        command = f"  python scripts/plot.py {quote(str(args.model))}"
         if len(names) > 2:
             print(f"Other dimensions, or the codebook as it grew:\n{command} --dimensions 0 1")
         else:

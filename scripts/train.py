@@ -13,6 +13,7 @@ import time
 import traceback
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import gymnasium as gym
@@ -117,12 +118,13 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
     console.print(
         f"The run is in {folder}, its picture in training.png. To look further:", highlight=False
     )
-    console.print(f"  tensorboard --logdir {folder.parent.parent}", highlight=False, soft_wrap=True)
+    logs, file = quote(str(folder.parent.parent)), quote(str(folder / "model.npz"))
     for command in (
-        f"evaluate.py {folder / 'model.npz'} --render",
-        f"explain.py {folder / 'model.npz'}",
+        f"tensorboard --logdir {logs}",
+        f"python scripts/evaluate.py {file} --render",
+        f"python scripts/explain.py {file}",
     ):
-        console.print(f"  python scripts/{command}", highlight=False, soft_wrap=True)
+        console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
 def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str, Any] | None]:
@@ -182,7 +184,7 @@ def main(args: Args) -> int:
     if trouble:
         say(f"The training ended early: {trouble}")
         say(f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}. To go on:")
-        say(f"  python scripts/train.py --resume {folder}")
+        say(f"  python scripts/train.py --resume {quote(str(folder))}")
     try:
         finish(model, args, folder, keeper, seconds, trouble, console)
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import gymnasium as gym
@@ -119,5 +120,5 @@ def load_teacher(path: Path, algorithm: str | None = None) -> Any:
 
 def what_next(path: Path, *scripts: str) -> str:
     """Commands for a student in a file."""
-    ends = {"export": " --to policy.c"}
-    return "\n".join(f"  python scripts/{one}.py {path}{ends.get(one, '')}" for one in scripts)
+    ends, typed = {"export": " --to policy.c"}, quote(str(path))
+    return "\n".join(f"  python scripts/{one}.py {typed}{ends.get(one, '')}" for one in scripts)

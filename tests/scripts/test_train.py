@@ -1,6 +1,7 @@
 """Train and evaluate, as a person does."""
 
 import json
+import shlex
 import sys
 
 import numpy as np
@@ -125,6 +126,38 @@ def test_an_environment_that_is_not_there_is_named(trained, run):
         code, output = run("evaluate", trained[0] / "model.npz", "--env-id", env_id)
         assert code == 1
         assert f"There is no environment {env_id}: " in output
+
+
+@pytest.mark.parametrize("env_id", ["Acrobot-v1", "FrozenLake-v1", "Pendulum-v1"])
+def test_an_environment_with_other_spaces_is_refused_with_a_word(env_id, trained, run):
+    code, output = run("evaluate", trained[0] / "model.npz", "--env-id", env_id)
+    assert code == 1
+    assert f"The model does not fit {env_id}: observation" in output
+
+
+def test_other_actions_than_the_models_are_refused_with_a_word(run, tmp_path):
+    briefly = (*QUICK, "--total-timesteps", 600, "--eval-episodes", 1, "--eval-freq", 0)
+    env_id = "MountainCar-v0"
+    assert run("train", "--env-id", env_id, "--log-dir", tmp_path, *briefly)[0] == 0
+    [model] = tmp_path.glob("*/*/model.npz")
+    code, output = run("evaluate", model, "--env-id", "MountainCarContinuous-v0")
+    assert code == 1
+    assert "its actions are in Discrete(3); Box(-1.0, 1.0, (1,), float32) is expected" in output
+
+
+def test_what_to_type_next_can_be_typed_whatever_the_folder_is_called(run, tmp_path):
+    briefly = (*QUICK, "--total-timesteps", 3000, "--eval-episodes", 1)
+    code, output = run("train", "--log-dir", tmp_path / "two words", *briefly)
+    assert code == 0, output
+    [model] = tmp_path.glob("*/*/*/model.npz")
+    typed = [shlex.split(line) for line in output.splitlines() if line.startswith("  python scripts/")]
+    assert [words[2] for words in typed] == [str(model)] * 2
+    assert typed[1][1] == "scripts/explain.py"
+    for script in ("explain", "export"):
+        code, output = run(script, model)
+        assert code == 0, output
+        folder = model if script == "explain" else model.parent
+        assert str(folder) in shlex.split(output.splitlines()[-1])
 
 
 def test_an_id_with_its_module_is_enough_for_all_that_follows(run, tmp_path):
