@@ -63,7 +63,7 @@ def _train(
             dynamics = None
     stepped = run_single if direct and env.num_envs == 1 else run_vectorised
     go_on = stepped(model, env, total_timesteps, callback, log_interval, dynamics is not None)
-    if dynamics is not None and go_on and model.env is env:
+    if dynamics is not None and go_on and is_under_way(model, env, total_timesteps):
         run = CompiledRun(model, env.envs, dynamics)
         go_on = run_compiled(model, run, total_timesteps, callback, log_interval, callback_every)
     return go_on
