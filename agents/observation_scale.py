@@ -241,6 +241,10 @@ class ObservationRange(WarmUp):
         self.lower = self._choose("observation_low", given_low, low)
         self.upper = self._choose("observation_high", given_high, high)
         plain = ~self.is_angle
+        # Of a coordinate that the space lets have one value alone the ends tell no range: it is seen.
+        only = np.where(np.asarray(low) == high, low, np.nan)[self.source[:, 0]]
+        fixed = (self.lower == only) & (self.upper == only)
+        self.lower[fixed], self.upper[fixed] = -np.inf, np.inf
         if not np.all(self.lower[plain] < self.upper[plain]):
             raise ValueError(
                 "observation_low must be below observation_high, or the space's bound, in each "

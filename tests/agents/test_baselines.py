@@ -6,7 +6,8 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import BrokenEnv, CorridorEnv, IdentityEnv
+from environments import BrokenEnv, CorridorEnv, IdentityEnv, SpacesEnv
+from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -14,7 +15,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs  # noqa: F401
-from oda_rl.agents import SOMQ, BadTransitionError, FourierSarsa, TileCodingSarsa, UniformGridQ
+from oda_rl.agents import SOMQ, BadTransitionError, FourierSarsa, KernelQ, TileCodingSarsa, UniformGridQ
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 
 ALL = [UniformGridQ, SOMQ, TileCodingSarsa, FourierSarsa]
@@ -180,3 +181,15 @@ def test_unknown_hyperparameters_and_policies(kind):
         kind(env="CartPole-v1", gama=0.9)
     with pytest.raises(ValueError, match="LinearPolicy"):
         kind("MlpLstmPolicy", "CartPole-v1")
+
+
+@pytest.mark.parametrize("kind", [UniformGridQ, SOMQ, TileCodingSarsa, FourierSarsa, KernelQ])
+def test_a_coordinate_may_have_one_value_alone(kind, tmp_path):
+    low, high = np.array([-1.0, 3.0]), np.array([1.0, 3.0])
+    env = SpacesEnv(spaces.Box(low, high, dtype=np.float64), spaces.Discrete(2))
+    model = kind(env=env, seed=0, warmup_steps=50).learn(100)
+    assert np.isfinite(model.learner.action_values(np.array([[0.5, 3.0], [0.5, 3.1]]))).all()
+    model.save(tmp_path / "model")
+    kind.load(tmp_path / "model", env=env).learn(100, reset_num_timesteps=False)
+    with pytest.raises(ValueError, match="observation_low must be below observation_high"):
+        kind(env=env, observation_low=(-1.0, 2.0), observation_high=(1.0, 2.0))
