@@ -51,6 +51,8 @@ class ObservationCodec:
         Bounds of them; may be infinite.
     counts : ndarray of int, shape (n_features,) or (0,)
         Of a table, the values that each number can have, counted from `low`.
+    whole : ndarray of bool, shape (n_features,)
+        Whether a number is a whole one: of a table, or of a Box of integers.
 
     Raises
     ------
@@ -92,6 +94,10 @@ class ObservationCodec:
         self.low = np.concatenate([low for low, _ in ends])
         self.high = np.concatenate([high for _, high in ends])
         self.counts = counts if self.is_table else np.empty(0, dtype=np.int64)
+        self.whole = np.full(first, self.is_table)
+        for part in self.parts:
+            if self.low[part.columns].size == prod(part.space.shape or ()) and not len(part.counts):
+                self.whole[part.columns] = np.dtype(part.space.dtype).kind != "f"
         self._is_flat = isinstance(space, spaces.Box) and len(space.shape) == 1
         self._is_number = isinstance(space, spaces.Discrete) and self.is_table
 
@@ -166,7 +172,8 @@ class ObservationCodec:
 
     def nearest(self, points: Array) -> Array:
         """The rows nearest to points (n, n_features) that the dtype of a Box, or a table, knows."""
-        found = np.clip(np.round(points), self.low, self.high) if self.is_table else points
+        whole = np.clip(np.round(points), self.low, self.high)
+        found = np.where(self.whole, whole, points)
         if isinstance(self.space, spaces.Box) and np.issubdtype(self.space.dtype, np.floating):
             found = found.astype(self.space.dtype)
         return np.ascontiguousarray(found, dtype=np.float64)

@@ -11,7 +11,7 @@
 (True, True)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,6 +105,15 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     )
 
 
+def _of_whole_numbers(seen: Any, j: int, found: Counterfactual) -> Counterfactual:
+    """A counterfactual in coordinate j, or, where that is whole, the first whole number beyond it."""
+    if not seen.whole[j]:
+        return found
+    start = found.at - found.change
+    at = round(found.at)
+    return replace(found, at=at, change=at - start, rounded=at - start)
+
+
 def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[str]) -> dict[str, Any]:
     """What is told of a decision between numbered actions."""
     seen, active = model.observations, cells.active(state)
@@ -125,6 +134,7 @@ def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[
         discrete = (rows != state).any(axis=0)  # has another value or the same: nothing between them
         low, high = np.where(discrete, state, low), np.where(discrete, state, high)
         changes = find_counterfactuals(greedy, state, low, high, names)
+        changes = [_of_whole_numbers(seen, names.index(one.feature), one) for one in changes]
         then: Any = greedy(rows) if others else []
         for (j, row), decision in zip(others, then, strict=True):
             if decision != action:

@@ -127,7 +127,8 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     n = model.observations.n_features
     actions, joint = model.actions, model.actions.is_continuous
     names = action_names(model.env_id, len(actions.centre) if joint else actions.n_actions)
-    states = model.observations.nearest(found.codevectors[:, :n])
+    asked = joint or found.prefers  # cells of which angles are coordinates are no states, and not asked
+    states: Any = model.observations.nearest(found.codevectors[:, :n]) if asked else None
     greedy = model.learner.greedy(states) if joint else ()
     is_drawn = found.draws_points and found.knows_values
     spread = model.learner.distributions(states)[1] if is_drawn else None

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oda_rl.agents.baselines import UniformGridConfig
 from oda_rl.agents.explain.cells import CodebookCells, GridCells, ProgramCells, kind_of_cells
 from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.agents.principal_codec import PrincipalCodec
@@ -11,6 +12,9 @@ from oda_rl.envs.names import action_names
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+# The cells of a grid are taken to be so much lower, in widths of a cell, where the nearest one decides
+TO_UPPER = 1e-6
 
 
 def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
@@ -69,7 +73,6 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
         action_names=names,
         actions=decided,
         bounds=np.array([actions.centre - actions.scale, actions.centre + actions.scale]),
-        codevectors=np.ascontiguousarray(cells.codevectors),
         **fields,
     )
 
@@ -87,6 +90,7 @@ def _of_codebook(cells: CodebookCells) -> dict[str, Any]:
     temperature = learner.config.softness * learner.temperature
     low, high = learner.scale.ends
     return {
+        "codevectors": np.ascontiguousarray(cells.codevectors),
         "low": low,
         "high": high,
         "scale": learner.scale.scale.copy(),
@@ -100,7 +104,11 @@ def _of_grid(cells: GridCells) -> dict[str, Any]:
     if not cells.polytopes:
         raise ValueError("The agent has angles in its cells; a policy of plain coordinates is exported.")
     values, ends = np.ascontiguousarray(cells.q), cells.learner.range
+    # What is between two cells of a grid, as whole numbers may be, is in the upper one.
+    is_grid = isinstance(cells.learner.config, UniformGridConfig)
+    lower = TO_UPPER / ends.inverse / cells.learner.features.size if is_grid else 0.0
     return {
+        "codevectors": np.ascontiguousarray(cells.codevectors - lower),
         "low": ends.lower.copy(),
         "high": ends.upper.copy(),
         "scale": 1.0 / ends.inverse,

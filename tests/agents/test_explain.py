@@ -3,6 +3,8 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from environments import StatesEnv
+from gymnasium import spaces
 
 from oda_rl.agents import (
     SOMQ,
@@ -319,3 +321,21 @@ def test_a_file_is_read_whatever_it_holds(tmp_path, model):
         load_model(path)
     with pytest.raises(FileNotFoundError, match="no model file"):
         load_model(tmp_path / "nothing.npz")
+
+
+@pytest.mark.parametrize("kind", [TwoTimescaleQ, UniformGridQ])
+def test_whole_numbers_change_to_whole_numbers(kind):
+    env = StatesEnv(spaces.Box(0, 20, (2,), np.int64), lambda x: int(x[0] > 7), n_actions=2)
+    options = QUICK if kind is TwoTimescaleQ else {"seed": 0}
+    model = kind(env=env, gamma=0.0, **options).learn(6_000)
+    for state in ([3, 5], [15, 5]):
+        why = explain_observation(model, state)
+        assert why.counterfactuals[0].feature == "observation[0]"
+        for one in why.counterfactuals:
+            j = int(one.feature == "observation[1]")
+            there = np.array(state)
+            assert one.change == one.rounded == one.at - state[j] == int(one.change)
+            there[j] = one.at
+            assert model.predict(there, deterministic=True)[0] == one.decision != why.action
+            there[j] -= np.sign(one.change)
+            assert model.predict(there, deterministic=True)[0] == why.action, "the smallest change"

@@ -8,6 +8,8 @@ from ctypes import CDLL, c_double
 import gymnasium as gym
 import numpy as np
 import pytest
+from environments import SpacesEnv
+from gymnasium import spaces
 
 import oda_rl.envs
 from oda_rl.agents import SOMQ, FourierSarsa, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
@@ -60,6 +62,19 @@ def test_the_program_has_the_values_of_the_agent(model):
     np.testing.assert_allclose(
         program.action_values(states), model.learner.action_values(states), rtol=1e-7, atol=1e-7
     )
+
+
+@pytest.mark.parametrize("bins", [6, (3, 8)])
+def test_a_grid_decides_as_the_agent_between_two_of_its_cells(bins, tmp_path):
+    env = SpacesEnv(spaces.Box(0, 24, (2,), np.int64), spaces.Discrete(4))
+    model = UniformGridQ(env=env, bins=bins, seed=0, warmup_steps=50).learn(100)
+    model.learner.weights[:] = np.random.default_rng(0).normal(size=model.learner.weights.shape)
+    states = np.indices((25, 25)).reshape(2, -1).T
+    expected, _ = model.predict(states, deterministic=True)
+    program = export_policy(model, tmp_path / "policy.py", digits=9)
+    np.testing.assert_array_equal(program.decide(states), expected)
+    decide = load_python(tmp_path / "policy.py").decide
+    np.testing.assert_array_equal([decide(row) for row in states.tolist()], expected)
 
 
 def test_the_python_file_decides_as_the_agent(model, tmp_path):

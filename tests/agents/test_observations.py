@@ -70,6 +70,12 @@ def test_dtypes_of_a_box(dtype):
         np.testing.assert_array_equal(np.asarray(codec.encode(given_), float), [1.0, 0.0])
 
 
+def test_the_nearest_rows_are_whole_where_the_space_is():
+    space = spaces.Dict(a=spaces.Box(-3, 3, (2,), np.int8), b=spaces.Box(-1.0, 1.0, (1,)))
+    codec = ObservationCodec(space)
+    np.testing.assert_array_equal(codec.nearest(np.array([[0.7, -9.0, 0.7]])), [[1.0, -3.0, 0.7]])
+
+
 @pytest.mark.parametrize(
     "wrong", [np.zeros(1), np.zeros(3), [0.0], None, "ab", np.array([1j, 0j]), {"a": 1}]
 )
