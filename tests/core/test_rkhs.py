@@ -215,3 +215,13 @@ def test_a_file_must_have_all_parameters_and_no_others(tmp_path):
     state["parameters"] = parameters
     with pytest.raises(ValueError, match=r"fewer\.npz .*'parameters/bandwidth' is missing"):
         KernelSGDClassifier.load(storage.save(tmp_path / "fewer", "KernelSGDClassifier", state))
+
+
+@pytest.mark.parametrize("make", [KernelSGDClassifier, KernelSGDRegressor])
+def test_a_file_of_data_far_from_the_origin_is_read(make, tmp_path):
+    rng = np.random.default_rng(100)
+    x = rng.normal(size=(400, 3)) + 1e9
+    y = rng.integers(0, 2, 400)
+    model = make(random_state=0).fit(x, y)
+    again = make.load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
