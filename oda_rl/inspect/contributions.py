@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.inspect.model import feature_names_of
 from oda_rl.inspect.text import amounts, decided, passing
-from oda_rl.inspect.trees import CellReport, report_of
+from oda_rl.inspect.trees import CellReport, report_of, tree_of
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import Cell, MultiResolutionODA
@@ -200,7 +200,7 @@ def explain(
     Raises
     ------
     ValueError
-        If x is not one sample with as many features as the data.
+        If x is not one sample with as many features as the data, or the model is no tree.
 
     Examples
     --------
@@ -213,12 +213,13 @@ def explain(
     >>> int(why.prediction), why.steps[0].name, why.steps[0].n_samples
     (0, '0', 150)
     """
+    tree = tree_of(model)
     point = np.asarray(x, dtype=np.float64)
     if point.ndim != 1:
         raise ValueError(f"x must be one sample, of shape (n_features,), got the shape {point.shape}.")
     samples = model._check_again(point[None, :])
     names = feature_names_of(model, feature_names)
-    tree, settings = model.tree_, model._session.settings
+    settings = model._session.settings
     cell = tree.cell("0")
     steps = [_step(model, cell, 0.0, np.inf, "")]
     for layer, scaled, _, at, closest in tree.walk(samples):

@@ -49,8 +49,8 @@ def tree_text(
       0.0: 40 samples (50.0 %), width 0.5 -> False, error 0
       0.1: 40 samples (50.0 %), width 10.5 -> True, error 0
     """
-    names = feature_names_of(model, feature_names)
     cells = report(model, cell, depth)
+    names = feature_names_of(model, feature_names)
     lines = []
     for one in cells:
         what = f"{amounts(one.codevector, names)}{decided(one.decision)}, error {number(one.error)}"
@@ -79,8 +79,8 @@ def rules(
         inequalities in the data (squared Euclidean distances in an affine resolution): for each sibling
         the coefficients and the `bound`, sum_j c_j x_j < bound.
     """
-    names = feature_names_of(model, feature_names)
     reports = {one.name: one for one in report(model, cell, depth)}
+    names = feature_names_of(model, feature_names)
     return _rule(model, next(iter(reports)), reports, names)
 
 
@@ -101,8 +101,8 @@ def rules_text(
     -------
     str
     """
-    names = feature_names_of(model, feature_names)
-    return "\n".join(_branch(rules(model, names, cell, depth), names, ""))
+    rule = rules(model, feature_names, cell, depth)
+    return "\n".join(_branch(rule, feature_names_of(model, feature_names), ""))
 
 
 # -- parts -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from oda_rl.inspect.table import Table
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import Cell, MultiResolutionODA
+    from oda_rl.estimators.tree.tree import Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,16 @@ class CellReport:
     temperature: float
 
 
+def tree_of(model: "MultiResolutionODA") -> "Tree":
+    """The tree of a fitted model; raises a ValueError for a model that has none."""
+    if not hasattr(type(model), "tree_"):
+        raise ValueError(
+            f"model must be a MultiResolutionODA, got {type(model).__name__}, which has no tree; "
+            "oda_rl.explain.table tells its cells."
+        )
+    return model.tree_
+
+
 def report(model: "MultiResolutionODA", cell: Any = "0", depth: int | None = None) -> list[CellReport]:
     """The cells below one, itself included, parents before their children.
 
@@ -74,7 +85,7 @@ def report(model: "MultiResolutionODA", cell: Any = "0", depth: int | None = Non
     Raises
     ------
     ValueError
-        If there is no such cell.
+        If there is no such cell, or the model is no tree.
 
     Examples
     --------
@@ -86,14 +97,15 @@ def report(model: "MultiResolutionODA", cell: Any = "0", depth: int | None = Non
     >>> root.name, root.n_samples, round(sum(cell.weight for cell in cells), 6)
     ('0', 150, 1.0)
     """
-    root = model.tree_.cell(cell)
+    tree = tree_of(model)
+    root = tree.cell(cell)
     losses = _losses_below(model)
     found: list[CellReport] = []
 
     def visit(at: "Cell") -> None:
         found.append(report_of(model, at, losses))
         if depth is None or at.layer - root.layer < depth:
-            for child in model.tree_.children(at):
+            for child in tree.children(at):
                 visit(child)
 
     visit(root)

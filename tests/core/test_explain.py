@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.explain import (
@@ -221,6 +222,22 @@ def test_wrong_names_and_samples_are_refused(classifier):
         report(classifier, "0.7")
     with pytest.raises(ValueError, match="image_shape must have 4 pixels"):
         plot_path(classifier, IRIS.data[0], image_shape=(3, 3))
+
+
+@pytest.mark.parametrize("read", [tree_text, rules, rules_text, report, errors, plot_tree])
+def test_only_a_fitted_tree_is_read_as_one(read):
+    flat = ODAPartition(3, random_state=0).fit(IRIS.data)
+    with pytest.raises(ValueError, match="must be a MultiResolutionODA, got ODAPartition"):
+        read(flat)
+    with pytest.raises(NotFittedError):
+        read(MultiResolutionODA(ODAPartition()))
+
+
+@pytest.mark.parametrize("read", [explain, plot_path])
+def test_only_a_tree_has_a_way_from_its_root(read):
+    flat = ODAPartition(3, random_state=0).fit(IRIS.data)
+    with pytest.raises(ValueError, match="must be a MultiResolutionODA, got ODAPartition"):
+        read(flat, IRIS.data[0])
 
 
 def test_pictures_show_every_cell(classifier, regressor, clusterer):
