@@ -127,7 +127,8 @@ def _check_bounded(space: spaces.Box) -> None:
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise ValueError(
             f"Action space {space} is not supported; a Box of actions must be bounded. Wrap the "
-            "environment in gymnasium.wrappers.RescaleAction or ClipAction."
+            "environment in gymnasium.wrappers.TransformAction with a bounded Box, and leave out "
+            "ClipAction, which takes the bounds away."
         )
     if not (space.low < space.high).all():
         raise ValueError(f"Action space {space} is not supported; low must be below high.")

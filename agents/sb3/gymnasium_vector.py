@@ -139,8 +139,10 @@ def _row(observations: Any, i: int) -> Any:
     return observations[i].copy()
 
 
-def _info_of(info: dict[str, Any], i: int) -> dict[str, Any]:
-    """What Gymnasium's info of all environments says of one."""
+def _info_of(info: dict[str, Any] | list[dict[str, Any]], i: int) -> dict[str, Any]:
+    """What Gymnasium's info of all environments, or its wrapper's list of infos, says of one."""
+    if isinstance(info, list):
+        return dict(info[i])
     found = {}
     for key, values in info.items():
         known: Sequence[bool] | None = info.get(f"_{key}")

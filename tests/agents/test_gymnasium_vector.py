@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import DictInfoToList
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -45,6 +46,14 @@ def test_the_same_is_learned(mode):
     other = TwoTimescaleQ(env=make_vec_env("FrozenLake-v1", 3), seed=1).learn(3_000)
     np.testing.assert_array_equal(learned.learner.q_values, other.learner.q_values)
     assert learned.ep_info_buffer[-1]["r"] == other.ep_info_buffer[-1]["r"]
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_infos_may_be_a_list(mode):
+    listed = DictInfoToList(vector("FrozenLake-v1", mode))
+    learned = UniformGridQ(env=listed, seed=1).learn(600)
+    other = UniformGridQ(env=vector("FrozenLake-v1", mode), seed=1).learn(600)
+    np.testing.assert_array_equal(learned.learner.weights, other.learner.weights)
 
 
 def test_nothing_is_learned_from_steps_that_only_reset():

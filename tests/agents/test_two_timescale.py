@@ -324,7 +324,7 @@ TWO = spaces.Discrete(2)
         (spaces.Discrete(10**9), TWO, r"Discrete\(1000000000\) has more states.*100,000"),
         (spaces.Discrete(10**5), spaces.Discrete(101), r"100,000 states and 101 actions.*10,000,000"),
         (BOX, spaces.Tuple((TWO, TWO)), r"Tuple.*is not supported; Discrete.*TransformAction"),
-        (BOX, spaces.Box(-np.inf, np.inf, (1,)), r"Action space Box.*must be bounded.*RescaleAction"),
+        (BOX, spaces.Box(-np.inf, np.inf, (1,)), r"Action space Box.*must be bounded.*TransformAction"),
     ],
 )
 def test_unsupported_spaces(observation_space, action_space, message):
