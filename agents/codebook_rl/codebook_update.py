@@ -13,6 +13,7 @@ from oda_rl.agents.codebook_rl.state import (
     LEARNING_STEPS,
     LEVEL_DONE,
     LEVEL_LENGTH,
+    N_BASIS,
     N_CELLS,
     NEXT_SLOW,
     PHASE,
@@ -62,13 +63,16 @@ def slow_stepsize(frequency, settings, counters):
 def is_single_step(state, event, ended):
     """Whether an episode was a single step, as the one before it; notes where one goes on.
 
-    As many steps as there are environments, and one more, have then ended episodes.
+    As many steps as there are environments, and one more, have then ended episodes. With a critic it is
+    of no interest: that codebook grows by the warm-up, which knows where episodes begin.
     """
-    numbers, n_envs = open_numbers(state), open_memory(state).held.shape[0]
-    steps, figures = numbers.counters[STEPS], numbers.figures
+    numbers, scratch = open_numbers(state), open_scratch(state)
+    counters, figures, n_envs = numbers.counters, numbers.figures, open_memory(state).held.shape[0]
+    has_critic = scratch.values.shape[0] * counters[N_BASIS] < scratch.sums.shape[0]
     if event < BEGIN and not ended:
-        figures[WENT_ON] = steps
-    return event < BEGIN and ended and steps - figures[WENT_ON] > n_envs
+        figures[WENT_ON] = counters[STEPS]
+    many = counters[STEPS] - figures[WENT_ON] > n_envs
+    return event < BEGIN and ended and many and not has_critic
 
 
 @inline_kernel
