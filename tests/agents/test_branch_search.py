@@ -25,7 +25,9 @@ class Search:
         numbers.counters[names.WIDTH] = storage.width
         numbers.settings[names.TEMPERATURE] = reach / REACH
         units = names.Units(*[np.zeros(1) for _ in names.Units._fields])._replace(
-            commands=np.zeros((1, 1)), counts=np.empty(0, dtype=np.int64), visited=np.empty((0, d))
+            commands=np.zeros((1, 1)),
+            **dict.fromkeys(("options", "counts"), np.empty(0, dtype=np.int64)),
+            visited=np.empty((0, d)),
         )
         self.scratch, self.branches = make_scratch(sizes), storage.branches
         self.table = Table(
