@@ -108,10 +108,7 @@ def _overload_is_euclidean(kind):
 
 @lean_kernel
 def divergences(kind, x, location, first, n_cells, out):
-    """Fill `out[:n_cells]` with d(x, mu_i) of so many cells, the `first` of them and those after it.
-
-    (Definition 1 and the examples after Theorem 2.)
-    """
+    """Fill `out[:n_cells]` with d(x, mu_i) of cells from the `first` on (Definition 1, Theorem 2)."""
     for i in range(n_cells):
         out[i] = 0.0
     if first == 0:  # slices take their time
@@ -120,6 +117,9 @@ def divergences(kind, x, location, first, n_cells, out):
     else:
         for j in range(x.shape[0]):
             _add_coordinate(kind, x[j], location[j, first : first + n_cells], n_cells, out)
+    if not is_euclidean(kind):  # terms that cancel may leave less than nothing
+        for i in range(n_cells):
+            out[i] = max(out[i], 0.0)
 
 
 @vector_kernel

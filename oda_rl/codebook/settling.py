@@ -240,4 +240,5 @@ def measure_phase(kind, samples, sample_weight, temperature, n_cells, cells):
     )
     for t in range(samples.shape[0]):
         total += sample_weight[t]
-    return expected / total, log_sum / total
+    # Where every sample has a cell of its own, rounding may leave less than nothing.
+    return max(expected, 0.0) / total, log_sum / total

@@ -103,3 +103,12 @@ def test_a_stream_of_logits():
     for one in (model, read):
         one.partial_fit(X, y)
     np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("n", [4, 6, 12])
+def test_a_file_of_no_more_samples_than_cells_is_read(n, tmp_path):
+    for seed in range(100, 110):
+        samples = np.random.default_rng(seed).normal(size=(n, 2))
+        model = ODAClassifier(random_state=0).fit(samples, np.arange(n) % 2)
+        again = ODAClassifier.load(model.save(tmp_path / "model"))
+        np.testing.assert_array_equal(again.predict_proba(samples), model.predict_proba(samples))

@@ -32,6 +32,8 @@ ANNEALED = 100
 LARGEST = 20_000
 # Overlap of the cells in a stream, in mean squared distances of samples from the nearest.
 STREAM_SOFTNESS = 0.5
+# Where every sample has a cell of its own, cells are as wide as this part of how far apart they are.
+NARROWEST = 1e-100
 # Logit of a class of which there was no sample.
 ABSENT = -10.0
 
@@ -133,11 +135,13 @@ class LogitRun(RegressionRun):
         codevectors = self.book.codevectors[:, :d]
         distance = mixture.nearest_distances(scaled[:, :d], codevectors)
         width = max(float(np.average(distance, weights=weight)), 1e-300)
-        self.figures[INPUT_DISTORTION] = width
         if len(codevectors) > 1:
-            apart = ((codevectors[:, None] - codevectors) ** 2).sum(axis=2)
-            np.fill_diagonal(apart, np.inf)
-            self.apart = float(np.median(apart.min(axis=1))) / width
+            between = ((codevectors[:, None] - codevectors) ** 2).sum(axis=2)
+            np.fill_diagonal(between, np.inf)
+            spacing = float(np.median(between.min(axis=1)))
+            width = max(width, NARROWEST * spacing)
+            self.apart = spacing / width
+        self.figures[INPUT_DISTORTION] = width
         self.overlap(trial.overlap)
 
     def overlap(self, part: float) -> None:
