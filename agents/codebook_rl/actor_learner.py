@@ -156,6 +156,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         varied = size > 0.0 and (abs(reward) != size or is_gain != (self.rewards[2] > 0.0))
         told = terminated or (varied and not self.actions.is_continuous)
         self.numbers.counters[names.TOLD] |= told
+        self.numbers.figures[names.USUAL_REWARD] = reward
         super()._note_reward(reward, terminated)
 
     def _look_further(self) -> bool:
@@ -188,6 +189,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     def _start_learning(self) -> None:
         if self._known is None:
+            figures, told = self.numbers.figures, self.numbers.counters[names.TOLD] > 0
+            figures[[names.BLANK_SHARE, names.TOLD_RETURN]] = float(not told), np.inf
             super()._start_learning()
             return
         carry_over(self._known, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)

@@ -9,6 +9,7 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.beta_policy import draw_point
+from oda_rl.agents.codebook_rl.blank_episodes import follow_episode, is_held
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
 from oda_rl.agents.codebook_rl.state import (
     LEARNING,
@@ -54,6 +55,8 @@ def choose_number(state, env, n_found, n_near, value, event, draws):
         return
     units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
     memory.exploratory[env] = False  # traces are never cut
+    if is_held(state, env, draws[2]):
+        return
     action, first, draw = 0, 0, draws[0]
     for count in units.options:
         direction = memory.direction[env, first : first + count]
@@ -71,6 +74,8 @@ def choose_point(state, env, n_found, n_near, value, event, draws):
         return
     units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
     memory.exploratory[env] = False
+    if is_held(state, env, draws[2]):
+        return
     draw_point(scratch.values, draws[N_DRAWS:], scratch.best, memory.direction[env])
     for j in range(scratch.best.shape[0]):
         u = 2.0 * scratch.best[j] - 1.0
@@ -100,7 +105,10 @@ def keep_visited(state):
 def observe_numbers(state, env, observation, reward, terminated, ended, event, draws):
     """The step of an actor that draws numbered actions."""
     told = observation, reward, terminated, ended, event, draws
-    return observe(look, learn, choose_number, remember, state, env, *told)
+    code = observe(look, learn, choose_number, remember, state, env, *told)
+    if event < BEGIN and (code >= 0 or code == PAUSED):
+        follow_episode(state, env, reward, terminated, ended)
+    return code
 
 
 @lean_kernel
@@ -108,7 +116,9 @@ def observe_points(state, env, observation, reward, terminated, ended, event, dr
     """The step of an actor that draws points of a Box."""
     told = observation, reward, terminated, ended, event, draws
     code = observe(look, learn, choose_point, remember, state, env, *told)
-    if event < BEGIN and (code >= 0 or code == PAUSED) and keep_visited(state):
-        open_numbers(state).counters[LEVEL_DONE] = VISITED
-        code = PAUSED
+    if event < BEGIN and (code >= 0 or code == PAUSED):
+        follow_episode(state, env, reward, terminated, ended)
+        if keep_visited(state):
+            open_numbers(state).counters[LEVEL_DONE] = VISITED
+            code = PAUSED
     return code

@@ -178,7 +178,8 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         waiting="count[E]",
         reach="float[E] in [0, inf)",
     )
-    memory["reach?"] = memory.pop("reach")  # files of before do not have it
+    for name in ("reach", "total", "told", "lost"):  # files of before do not have them
+        memory[f"{name}?"] = memory.pop(name)
     entries = shared_schema(scale_schema(config.warmup_steps, observations), memory)
     entries |= {
         "slow": room.slow,

@@ -101,9 +101,15 @@ KNOWN_STEPS = 17
 BEST_GOING_ON = 18
 # Steps after which an episode last went on
 WENT_ON = 19
-N_FIGURES = 20
-# Files of before do not have those four, that one or this one.
-N_FIGURES_EARLIER = (14, 18, 19)
+# The reward of most steps, the share of blank episodes, and returns of the last that told something and
+# of the last blank one (`blank_episodes`)
+USUAL_REWARD = 20
+BLANK_SHARE = 21
+TOLD_RETURN = 22
+BLANK_RETURN = 23
+N_FIGURES = 24
+# Files of before do not have the last of them.
+N_FIGURES_EARLIER = (14, 18, 19, 20)
 # Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
 # The tally, int64: searches made, comparisons with planes and distances to cells in all of these
@@ -217,7 +223,8 @@ class Memory(NamedTuple):
     `action` is the number of the action taken, or 0, `command` (n_command) what the environment takes
     for it, `held` the steps for which it is repeated, `exploratory` whether another one was better. With
     an actor, `direction` (n_actions) is the gradient of the log-probability with which the action was
-    drawn, by the preferences.
+    drawn, by the preferences; `total` is the return of the episode so far, `told` whether it has told
+    anything, and `lost` whether the actor has lost its way and holds its actions (`blank_episodes`).
 
     In a table of states `exploring` says whether novelty is followed; `recent` (N_RECENT) is a ring of
     the pairs visited, cell * n_actions + action, `n_recent` how many there have been, and `waiting` for
@@ -237,6 +244,9 @@ class Memory(NamedTuple):
     held: Int1
     exploratory: Bool1
     direction: Float2
+    total: Float1
+    told: Bool1
+    lost: Bool1
     exploring: Bool1
     recent: Int2
     n_recent: Int1

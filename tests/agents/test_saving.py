@@ -37,6 +37,7 @@ CASES = [
     (TwoTimescaleQ, {**SMALL, "bifurcation": "perturb"}, "CartPole-v1", 1, 1000),
     (TwoTimescaleAC, SMALL, "oda_rl/Acrobot-v1", 1, 120),
     (TwoTimescaleAC, TREE, "oda_rl/CartPole-v1", 3, 1700),
+    (TwoTimescaleAC, SMALL, "oda_rl/MountainCar-v0", 2, 2000),  # holds actions, and goes on to do so
     (TwoTimescaleQ, SMALL, "MountainCarContinuous-v0", 1, 1500),
     *((TwoTimescaleQ, {}, env_id, 1, 703) for env_id in ("FrozenLake-v1", "Taxi", "CliffWalking")),
     (UniformGridQ, {}, "Blackjack-v1", 2, 700),

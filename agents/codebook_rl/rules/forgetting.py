@@ -83,6 +83,8 @@ def forget_branch(state, env, k, first, count, sureness):
 def forget(state, env):
     """Forget a little of the preferences for each part of the last action that was all but certain."""
     memory, options, ledger = open_memory(state), open_units(state).options, open_ledger(state)
+    if memory.lost[env]:  # what is held is not certain
+        return
     left, first = memory.action[env], memory.direction.shape[1]
     for p in range(options.shape[0] - 1, -1, -1):
         count = options[p]

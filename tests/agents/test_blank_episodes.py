@@ -1,0 +1,120 @@
+"""When an actor has lost its way, and that it then holds its actions."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+
+from oda_rl.agents import TwoTimescaleAC, TwoTimescaleACConfig
+from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.codebook_rl import state as layout
+from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
+
+NUMBERS, BOX = spaces.Discrete(5), spaces.Box(-1.0, 1.0, (2,))
+HOLD = 6
+
+
+def make_learner(space=NUMBERS, told=True, reward=-1.0):
+    """A learner at the beginning of an episode, whose warm-up has seen an episode end or has not."""
+    config = TwoTimescaleACConfig(
+        warmup_steps=30, growth_cells=4, max_cells=4, growth_steps=100, growth_hold=HOLD
+    )
+    learner = ActorCriticLearner(1, ActionCodec(space), 1, np.full(1, -1.0), np.ones(1), config, seed=0)
+    rng, n = np.random.default_rng(0), 0
+    learner.begin(0, np.zeros(1))
+    while not learner.numbers.counters[layout.PHASE]:
+        n += 1
+        ends = told and n % 10 == 0
+        learner.step(0, rng.uniform(-1, 1, 1), reward, ends, ends)
+        if ends:
+            learner.begin(0, rng.uniform(-1, 1, 1))
+    learner.step(0, np.zeros(1), reward, False, True)
+    learner.begin(0, np.zeros(1))
+    return learner
+
+
+def play(learner, n_episodes, reward, terminated=False, last=None, length=40):
+    """Episodes of the usual reward, but for the last one of each; returns actions and gradients."""
+    rng, found = np.random.default_rng(1), []
+    for _ in range(n_episodes):
+        for t in range(length):
+            found.append((learner.command(0).copy(), learner.memory.direction[0].copy()))
+            ended = t == length - 1
+            given = last if ended and last is not None else reward
+            learner.step(0, rng.uniform(-1, 1, 1), given, terminated and ended, ended)
+        learner.begin(0, rng.uniform(-1, 1, 1))
+    return found
+
+
+def is_lost(learner):
+    return bool(learner.memory.lost[0])
+
+
+@pytest.mark.parametrize("space", [NUMBERS, BOX])
+def test_a_lost_actor_holds_its_actions(space):
+    learner = make_learner(space, told=False)
+    play(learner, 1, -1.0)
+    assert is_lost(learner)
+    held = [not direction.any() for _, direction in play(learner, 20, -1.0, length=200)]
+    lengths = np.diff(np.flatnonzero(~np.array(held)))
+    assert set(lengths[:-1]) == set(range(1, HOLD + 1))
+    learner = make_learner(space, told=False)
+    play(learner, 1, -1.0)
+    commands, directions = zip(*play(learner, 1, -1.0), strict=True)
+    for before, after, direction in zip(commands[:-1], commands[1:], directions[1:], strict=True):
+        if not direction.any():
+            np.testing.assert_array_equal(after, before)
+
+
+def test_an_actor_that_has_seen_an_end_is_lost_after_many_blank_episodes():
+    learner = make_learner(told=True)
+    play(learner, 3, -1.0)
+    assert not is_lost(learner)
+    assert all(direction.any() for _, direction in play(learner, 2, -1.0))
+    play(learner, 5, -1.0)
+    assert is_lost(learner)
+    play(learner, 10, -1.0, terminated=True, length=20)
+    assert not is_lost(learner), "most episodes tell something"
+
+
+def test_who_stays_within_bounds_until_time_is_over_is_not_lost():
+    learner = make_learner(reward=1.0)
+    play(learner, 5, 1.0, terminated=True, length=20)
+    play(learner, 20, 1.0)
+    assert not is_lost(learner), "blank episodes have the larger return"
+
+
+def test_any_other_reward_tells_something():
+    learner = make_learner(told=False, reward=0.0)
+    play(learner, 1, 0.0)
+    assert is_lost(learner)
+    play(learner, 10, 0.0, last=1.0)
+    assert not is_lost(learner)
+
+
+class FarGoal(gym.Env):
+    """A goal at the end of a corridor, 40 steps away: whoever draws each step anew hardly gets there."""
+
+    def __init__(self, action_space):
+        self.observation_space = spaces.Box(0.0, 1.0, (1,))
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = 0.0, 0
+        return np.array([self.x], np.float32), {}
+
+    def step(self, action):
+        push = action - 1 if isinstance(self.action_space, spaces.Discrete) else action[0]
+        self.x = float(np.clip(self.x + 0.025 * push, 0.0, 1.0))
+        self.t += 1
+        arrived = self.x > 0.99
+        return np.array([self.x], np.float32), float(arrived), arrived, self.t >= 150, {}
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-1.0, 1.0, (1,))])
+def test_a_goal_that_is_rarely_reached_is_learned(space):
+    model = TwoTimescaleAC(env=FarGoal(space), seed=0).learn(40_000)
+    assert evaluate_policy(model, Monitor(FarGoal(space)), 5)[0] == 1.0
