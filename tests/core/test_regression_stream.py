@@ -1,10 +1,17 @@
 """The first samples of a regressor's stream: what they may tell of scales, and what not."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from model_files import reloaded
 
 from oda_rl import ODARegressor
+from oda_rl.estimators.regression.local_models import Quadratic
+from oda_rl.streaming import Stream
+
+SLOPES = np.array([2.0, -1.0, 0.0])
 
 
 def function(X):
@@ -51,3 +58,171 @@ def test_an_input_that_hardly_ever_differs_is_not_wild():
     model = streamed(X, 3.0 * X[:, 0] * X[:, 1])
     rare = X[:, 0] > 0.0
     assert model.score(X[rare], 3.0 * X[rare, 1]) > 0.95
+
+
+def sloping(n, seed=0, noise=0.3):
+    """Samples of a plane: its slopes, 5 at the origin."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, X @ SLOPES + 5.0 + noise * rng.normal(size=n)
+
+
+def waiting(X, y, sample_weight=None, **options):
+    """A model whose samples all wait."""
+    return ODARegressor(random_state=0, **options).partial_fit(X, y, sample_weight)
+
+
+def test_samples_that_wait_tell_a_plane():
+    model = waiting(*sloping(60))
+    X_test, y_test = sloping(500, seed=1)
+    assert model.score(X_test, y_test) > 0.95
+    assert model.temperature_ == np.inf
+    assert model.history_ == []
+    np.testing.assert_array_equal(model.association(X_test), 1.0)
+
+
+@pytest.mark.parametrize("local_model", ["constant", Quadratic()])
+def test_models_that_are_not_linear_predict_the_mean_of_samples_that_wait(local_model):
+    X, y = sloping(60)
+    model = waiting(X, y, local_model=local_model)
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, np.average(np.column_stack([X, y]), axis=0)[-1])
+    np.testing.assert_allclose(std, y.std())
+
+
+def test_the_first_cell_tells_the_plane():
+    X, y = sloping(60, noise=0.0)
+    model = waiting(X, y)
+    np.testing.assert_allclose(model.codevectors_[0], X.mean(axis=0))
+    np.testing.assert_allclose(model.values_, model.predict(model.codevectors_))
+    np.testing.assert_allclose(model.coef_[0], SLOPES, atol=0.05)
+    inside = model.codevectors_ + 0.1
+    np.testing.assert_allclose(model.predict(inside), model.values_ + 0.1 * model.coef_.sum())
+
+
+def test_a_stream_is_predicted_well_from_the_first_samples_on():
+    X, y = sloping(100)
+    model = Stream(ODARegressor(random_state=0))
+    errors = []
+    for x, output in zip(X.tolist(), y.tolist(), strict=True):
+        sample = dict(enumerate(x))
+        errors.append(output - model.predict_one(sample))
+        model.learn_one(sample, output)
+    assert np.square(errors[10:]).mean() < 0.1 * y.var()
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 60])
+def test_the_plane_is_that_of_the_samples_however_they_came(chunk):
+    X, y = sloping(150)
+    model = ODARegressor(random_state=0)
+    for start in range(0, 120, chunk):
+        stop = min(start + chunk, 120)
+        model.partial_fit(X[start:stop], y[start:stop]).predict(X)
+    assert model.score(X, y) > 0.95
+    np.testing.assert_array_equal(model.predict(X), waiting(X[:120], y[:120]).predict(X))
+
+
+def test_what_is_learned_later_does_not_depend_on_what_was_asked():
+    X, y = sloping(400)
+    asked, other = ODARegressor(random_state=0), ODARegressor(random_state=0)
+    for i in range(len(X)):
+        asked.partial_fit(X[i : i + 1], y[i : i + 1]).predict(X)
+        other.partial_fit(X[i : i + 1], y[i : i + 1])
+        if i == 100:
+            assert asked.score(X, y) > 0.95
+    np.testing.assert_array_equal(asked.codevectors_, other.codevectors_)
+    np.testing.assert_array_equal(asked.predict(X), other.predict(X))
+
+
+def test_samples_that_were_dropped_are_in_no_plane():
+    X, y = sloping(7)
+    model = ODARegressor(n_warmup=8, random_state=0)
+    model.partial_fit(np.ones((7, 3)), np.full(7, 9.0))
+    np.testing.assert_allclose(model.predict(X), 9.0)
+    model.partial_fit(np.ones((1, 3)), [9.0])  # all the same: one stands for all
+    model.partial_fit(X[:6], y[:6])
+    expected = waiting(np.vstack([np.ones((1, 3)), X[:6]]), np.r_[9.0, y[:6]])
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert np.ptp(model.predict(X)) > 1.0
+
+
+@pytest.mark.parametrize("n", [20, 60, 150])
+@pytest.mark.parametrize("wild", [1e2, 1e6, 1e60])
+def test_a_wild_input_among_samples_that_wait_does_no_harm(wild, n):
+    X, y = sloping(n, noise=0.1)
+    X_test, y_test = sloping(500, seed=1)
+    usual = waiting(X, y).score(X_test, y_test)
+    X[5, 1] = wild
+    model = waiting(X, y)
+    assert model.score(X_test, y_test) > usual - 0.05 > 0.8
+    beyond = 0.1 * np.ptp(y)
+    far = model.predict([[-wild, 0.0, wild], [wild, -wild, 0.0]])
+    assert y.min() - beyond <= far.min() <= far.max() <= y.max() + beyond
+
+
+def test_deviations_before_the_cells_are_those_of_new_samples():
+    X, y = sloping(40, noise=0.5)
+    X_test, y_test = sloping(2000, seed=1, noise=0.5)
+    model = waiting(X, np.column_stack([y, 10.0 * y]))
+    mean, std = model.predict(X_test, return_std=True)
+    found = np.sqrt(((mean - np.column_stack([y_test, 10.0 * y_test])) ** 2).mean(axis=0))
+    np.testing.assert_allclose(std[0], found, rtol=0.2)
+    np.testing.assert_array_equal(std, np.tile(std[0], (len(std), 1)))
+
+
+def test_weights_count_while_samples_wait():
+    X, y = sloping(60)
+    bent = np.where(np.arange(60) < 30, y, -y)
+    weight = np.where(np.arange(60) < 30, 1.0, 1e-6)
+    assert waiting(X, bent, weight).score(X[:30], y[:30]) > 0.9
+    np.testing.assert_allclose(
+        waiting(X, bent, 7.0 * weight).predict(X), waiting(X, bent, weight).predict(X)
+    )
+
+
+@pytest.mark.parametrize(
+    "copied", [reloaded, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
+@pytest.mark.parametrize("asked", [False, True])
+def test_copies_of_models_whose_samples_wait(copied, asked):
+    X, y = sloping(120)
+    model = waiting(X[:90], y[:90])
+    if asked:
+        model.predict(X)
+    other = copied(model)
+    assert other.score(X, y) > 0.95
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    np.testing.assert_array_equal(
+        other.partial_fit(X[90:], y[90:]).predict(X), model.partial_fit(X[90:], y[90:]).predict(X)
+    )
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        lambda X: np.column_stack([X, X, np.full(len(X), 1e9)]),
+        lambda X: np.column_stack([X, np.random.default_rng(2).normal(size=(len(X), 100))]),
+        lambda X: 1e73 * X,
+        lambda X: X + 1e9,
+    ],
+    ids=["collinear and constant", "more features than samples", "huge", "far from the origin"],
+)
+def test_planes_of_awkward_inputs(inputs):
+    X, y = sloping(200)
+    X = inputs(X)
+    for n in range(1, 5):
+        found = waiting(X[:n], y[:n]).predict(X)
+        beyond = 0.1 * np.ptp(y[:n]) + 1e-9
+        assert y[:n].min() - beyond <= found.min() <= found.max() <= y[:n].max() + beyond
+    assert waiting(X[:80], y[:80]).score(X[80:], y[80:]) > 0.4
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_plane_over_samples_that_do_not_differ_is_level():
+    X, y = sloping(8)
+    np.testing.assert_allclose(waiting(X, np.full(8, 3.0)).predict(X), 3.0)
+    np.testing.assert_allclose(waiting(np.ones((8, 3)), y).predict(X), y.mean())
+    mean, std = waiting(X[:1], y[:1]).predict(X, return_std=True)
+    np.testing.assert_allclose(mean, y[0])
+    np.testing.assert_array_equal(std, 0.0)

@@ -82,7 +82,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
         As for `ODAPartition`.
     n_warmup : int, default=200
         Samples of a stream that are gathered first: they tell the scales of inputs and outputs, and how
-        much the inputs matter. Until then their mean is predicted.
+        much the inputs matter. Until then predictions are those of one ridge plane over them, or with
+        other than linear models the mean of their outputs.
     forgetting : {"adwin", None}, default="adwin"
         Whether a stream is watched: samples are judged by what was known before them, and where
         ADWIN finds that they err more than before, learning begins anew from the

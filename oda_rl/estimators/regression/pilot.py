@@ -134,9 +134,9 @@ class Scaling(NamedTuple):
         return within_reach(found, self.low[-d:], self.high[-d:])
 
 
-def usual_range(inputs: Array, weight: Array) -> tuple[Array, Array]:
+def usual_range(inputs: Array, weight: Array, outermost: float = OUTERMOST) -> tuple[Array, Array]:
     """How far out inputs may lie; those that hardly ever differ, as they do."""
-    low, high = quantiles(inputs, [OUTERMOST, 1.0 - OUTERMOST], weight)
+    low, high = quantiles(inputs, [outermost, 1.0 - outermost], weight)
     beyond = BEYOND * (high - low)
     rare = high <= low
     least, most = inputs.min(axis=0), inputs.max(axis=0)

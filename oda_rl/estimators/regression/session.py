@@ -14,6 +14,7 @@ from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.regression import kernel_part, mixture
+from oda_rl.estimators.regression.first_guess import FirstPlane, first_guess
 from oda_rl.estimators.regression.kernel_part import KernelPart, add_kernel
 from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer
 from oda_rl.estimators.regression.pilot import Pilot, Scaling, range_without_wild, usual_range
@@ -57,6 +58,7 @@ class RegressionRun(Run):
         self.told: Array | None = None  # while a fit goes on
         self.leverage: Array | None = None  # the same
         self.kernel: KernelPart | None = None
+        self.plane: FirstPlane | None = None  # of samples that wait
         self.scaling: Scaling | None = None
         self.softness = STREAM_SOFTNESS if models.softness == "auto" else float(models.softness)
         self.unexplained: list[float] = []
@@ -246,9 +248,7 @@ class RegressionRun(Run):
     def deviations(self, inputs: Array) -> Array:
         """Standard deviations (n_samples, n_outputs) of outputs about the predictions of raw inputs."""
         if self.annealer is None or self.scaling is None:
-            outputs = self.buffer[:, self.n_inputs :] - self._mean_output()
-            variance = np.average(outputs**2, axis=0, weights=self.buffer_weight)
-            return np.tile(np.sqrt(variance), (len(inputs), 1))
+            return np.tile(first_guess(self).deviation, (len(inputs), 1))
         d, scaled = self.n_inputs, self.in_distance(inputs)
         variance = self.associations(scaled, self.own_share) @ self.book["noise"].T
         return np.asarray(np.sqrt(variance) * self.scaling.deviation[d:])
@@ -265,7 +265,7 @@ class RegressionRun(Run):
     def predict(self, inputs: Array) -> Array:
         """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
         if self.annealer is None or self.scaling is None:
-            return np.tile(self._mean_output(), (len(inputs), 1))
+            return first_guess(self).outputs(inputs)
         return self.predictor.outputs(inputs)
 
     def in_distance(self, inputs: Array) -> Array:
@@ -294,9 +294,9 @@ class RegressionRun(Run):
         """Codevectors, weights, values and slopes (or None) of the cells, in the data's units."""
         d, m = self.n_inputs, self.n_outputs
         if self.annealer is None or self.scaling is None:
-            mean = np.average(self.buffer, axis=0, weights=self.buffer_weight)
-            slopes = None if self.own is not None else np.zeros((1, m, d))
-            return mean[None, :d], np.ones(1), mean[None, d:], slopes
+            mean = np.average(self.buffer, axis=0, weights=self.buffer_weight)[None, :d]
+            slopes = None if self.own is not None else first_guess(self).slopes[None]
+            return mean, np.ones(1), self.predict(mean), slopes
         codevectors = self.in_data_units(self.book.codevectors)
         weights = self.book.weights / self.book.weights.sum()
         points, k = self.book.codevectors[:, :d] / self.scaling.metric[:d], len(codevectors)
@@ -321,9 +321,6 @@ class RegressionRun(Run):
         if self.effects is not None:
             slopes = self.effects.along_features(slopes, codevectors)
         return codevectors, weights, values, slopes
-
-    def _mean_output(self) -> Array:
-        return np.average(self.buffer, axis=0, weights=self.buffer_weight)[self.n_inputs :]
 
     # -- storing ---------------------------------------------------------------------------------
 
