@@ -6,6 +6,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl.envs.names import action_names
+
 # More actions have too few visits each; combinations of parts that are learned by themselves do not.
 MOST_ACTIONS, MOST_COMBINATIONS = 1024, 65_536
 
@@ -58,6 +60,21 @@ class ActionCodec:
     def is_continuous(self) -> bool:
         """Whether an action is a point of a Box."""
         return self._table is None
+
+    def names(self, env_id: str | None) -> list[str]:
+        """Names of numbered actions, or of the coordinates of a point.
+
+        Of an environment that `envs.names` does not know, an action is named after what the environment
+        takes for it.
+
+        >>> ActionCodec(spaces.MultiDiscrete([1, 2])).names(None)
+        ['action (0, 0)', 'action (0, 1)']
+        """
+        if self.is_continuous:
+            return action_names(env_id, len(self.centre))
+        rows = self._table.reshape(self.n_actions, -1).tolist()
+        taken = [f"action {row[0] if len(row) == 1 else tuple(row)}" for row in rows]
+        return action_names(env_id, self.n_actions, taken)
 
     def add_parts(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """What each number is worth where that is the sum of what its parts are.

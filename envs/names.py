@@ -1,5 +1,6 @@
 """Names and units of what Gymnasium's environments observe and do, which they do not tell themselves."""
 
+from collections.abc import Sequence
 from importlib import import_module
 
 import gymnasium as gym
@@ -67,10 +68,10 @@ def observation_names(env_id: str | None, n_features: int) -> list[str]:
     return list(names) if len(names) == n_features else [f"observation[{j}]" for j in range(n_features)]
 
 
-def action_names(env_id: str | None, n_actions: int) -> list[str]:
+def action_names(
+    env_id: str | None, n_actions: int, otherwise: Sequence[str] | None = None
+) -> list[str]:
     """Names of discrete actions, or of the coordinates of continuous ones.
-
-    They are `action 0` and so on for an environment that is not known here.
 
     Parameters
     ----------
@@ -78,13 +79,17 @@ def action_names(env_id: str | None, n_actions: int) -> list[str]:
         Id of the environment, of any version and namespace.
     n_actions : int
         How many names are wanted.
+    otherwise : sequence of str, optional
+        Those of an environment that is not known here; `action 0` and so on by default.
 
     Returns
     -------
     list of str
     """
     names = _lookup(env_id)[1]
-    return list(names) if len(names) == n_actions else [f"action {a}" for a in range(n_actions)]
+    if len(names) == n_actions:
+        return list(names)
+    return [f"action {a}" for a in range(n_actions)] if otherwise is None else list(otherwise)
 
 
 def find_env_spec(env_id: str) -> EnvSpec:

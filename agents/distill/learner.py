@@ -11,7 +11,6 @@ from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.distill.config import DistilledConfig
 from oda_rl.agents.policy_program import PolicyProgram, blank_program
-from oda_rl.envs.names import action_names
 
 Array = NDArray[np.float64]
 ARRAYS = ("codevectors", "scale", "values", "slopes", "low", "high")
@@ -62,8 +61,7 @@ class ProgramLearner:
         self.actions, self.config = actions, config
         self.n_actions = actions.n_actions
         points = actions.is_continuous
-        size = len(actions.centre)
-        names = action_names(env_id, size if points else self.n_actions)
+        names = actions.names(env_id)
         taken = None if points else actions.decode_many(np.arange(self.n_actions)).astype(np.int64)
         bounds = np.array([actions.centre - actions.scale, actions.centre + actions.scale])
         blank = blank_program("", features, names, taken, bounds)

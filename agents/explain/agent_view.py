@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.explain.cells import ProgramCells, kind_of_cells, known_range
-from oda_rl.envs.names import action_names
 from oda_rl.inspect.model import View
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array,
     actions, low, high = model.actions, model.observations.low, model.observations.high
     features = model.observations.names(model.env_id)
     if not actions.is_continuous:
-        return features, action_names(model.env_id, actions.n_actions), low, high
+        return features, actions.names(model.env_id), low, high
     n_points = len(actions.centre)
     names = [f"action[{j}]" for j in range(n_points)] if n_points > 1 else ["action"]
     sizes = getattr(model.learner, "sizes", None)  # none of a distilled policy

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.explain.cells import cells_of
-from oda_rl.envs.names import action_names
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -126,7 +125,7 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     found = cells_of(model)
     n = model.observations.n_features
     actions, joint = model.actions, model.actions.is_continuous
-    names = action_names(model.env_id, len(actions.centre) if joint else actions.n_actions)
+    names = actions.names(model.env_id)
     asked = joint or found.prefers  # cells of which angles are coordinates are no states, and not asked
     states: Any = model.observations.nearest(found.codevectors[:, :n]) if asked else None
     greedy = model.learner.greedy(states) if joint else ()

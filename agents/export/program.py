@@ -8,7 +8,6 @@ from oda_rl.agents.baselines import UniformGridConfig
 from oda_rl.agents.explain.cells import CodebookCells, GridCells, ProgramCells, kind_of_cells
 from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.agents.principal_codec import PrincipalCodec
-from oda_rl.envs.names import action_names
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -63,7 +62,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     actions, decided = model.actions, None
     names = [f"action[{j}]" for j in range(len(actions.centre))]
     if not points:
-        names = action_names(model.env_id, actions.n_actions)
+        names = actions.names(model.env_id)
         decided = np.asarray(actions.decode_many(np.arange(actions.n_actions)), dtype=np.int64)
         decided = decided.reshape(len(decided), -1) if decided.ndim > 1 else decided
     return PolicyProgram(

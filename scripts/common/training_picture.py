@@ -9,7 +9,6 @@ from common.pictures import plt, save
 from oda_rl.agents.callbacks import KeepBestCallback
 from oda_rl.agents.explain.agent_view import learning_curve
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-from oda_rl.envs.names import action_names
 from oda_rl.plotting import plot_codebook, plot_learning_curve
 
 
@@ -35,7 +34,7 @@ def draw(
         names = ["greedy action"]
     else:
         actions = learner.q_values.argmax(axis=1)
-        names = action_names(env_id, model.actions.n_actions)
+        names = model.actions.names(env_id)
     plot_codebook(
         points,
         actions,
