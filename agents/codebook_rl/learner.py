@@ -277,8 +277,7 @@ class TwoTimescaleLearner(ActingLearner):
         """Make the table that compiled code takes, anew whenever an array is replaced."""
         storage, numbers, memory = self._storage, self.numbers, self.memory
         assert storage is not None
-        room = self._reach, self.counts, self._visited
-        units = make_units(self.sizes, self.scale, self.actions, *room)
+        units = make_units(self.sizes, self.scale, self.actions, self._reach, self.counts, self._visited)
         planes = self.tree.planes if self.tree else BranchTree(self.sizes.n_observed).planes
         groups = (numbers, units, storage.branches, planes, storage.ledger, memory)
         self._table = Table(self.sizes, self._scratch, *groups)

@@ -60,8 +60,7 @@ class OnlineAlgorithm(Saving):
     learner_path: ClassVar[str]
     # Whether its learner can keep a table of states, given the `counts` of their coordinates
     knows_tables: ClassVar[bool] = False
-    # Numbered actions at most
-    most_actions: ClassVar[int] = MOST_ACTIONS
+    most_actions: ClassVar[int] = MOST_ACTIONS  # numbered ones
     # Whether one-hot observations are taken for the numbers of states
     one_hot: bool = False
     # Of parts of observations that are too large for a codebook, by their numbers
