@@ -135,6 +135,11 @@ class ActorCriticLearner(TwoTimescaleLearner):
         drawn = self._acting_rng.random((len(observations), 1)) * bounds[:, -1:]
         return (drawn >= bounds[:, :-1]).sum(axis=1)
 
+    def figures(self) -> dict[str, float]:
+        """As `Learner.figures`, with the share of episodes of late that told nothing."""
+        share = float(self.numbers.figures[names.BLANK_SHARE])
+        return {**super().figures(), "rollout/blank_episodes": share}
+
     def describe(self, preferences: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Greedy points and standard deviations, in the environment's units, of preferences (n, 2 m)."""
         middles = beta_policy.middles(preferences)

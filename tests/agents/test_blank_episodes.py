@@ -77,6 +77,7 @@ def test_an_actor_that_has_seen_an_end_is_lost_after_many_blank_episodes():
     assert is_lost(learner)
     play(learner, 10, -1.0, terminated=True, length=20)
     assert not is_lost(learner), "most episodes tell something"
+    assert 0.0 < learner.figures()["rollout/blank_episodes"] < 0.5
 
 
 def test_who_stays_within_bounds_until_time_is_over_is_not_lost():
