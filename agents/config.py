@@ -295,7 +295,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
 
     growth_hold: int = setting(
         10,
-        "Random actions at first, and those of an actor that is lost, are held for 1 to this many steps.",
+        "Random actions at first, and those of a lost actor, are held for 1 to this many steps.",
         "[1, inf)",
         group="Before anything is learned",
     )
