@@ -10,7 +10,7 @@ from oda_rl._ridge import Ridge, solve_primal, tried
 from oda_rl._schema import Rules, Schema, Sizes, expect
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION
-from oda_rl._weighted import quantiles, variances
+from oda_rl._weighted import quantiles, standardised, variances
 
 # A feature with no more values than LEVELS has an effect for each, others at so many quantiles.
 LEVELS, QUANTILES, FEWEST = 24, 10, 3
@@ -71,12 +71,46 @@ class Effects(NamedTuple):
         a sum of effects errs no less than a linear model on samples left out one by one.
         (Hastie and Tibshirani, "Generalized Additive Models", 1990; a ridge draws towards the mean.)
         """
-        own = _knots_of(samples, weight)
+        found = FeatureSums.of(samples, standardised(outputs, weight), weight)
+        if found is None or not found.ridge.score < CLEARLY * found.score_of_lines:
+            return None
+        feature, knots, values, bends = [], [], [], []
+        for j, (own, functions) in enumerate(zip(found.knots, found.values, strict=True)):
+            for effect in functions.T if len(own) >= FEWEST else []:
+                feature.append(j)
+                knots.append(own)
+                values.append(effect)
+                bends.append(_bend(np.interp(samples[:, j], own, effect), samples[:, j], weight))
+        chosen = [k for k in np.argsort(bends)[::-1][:MOST_EFFECTS].tolist() if bends[k] > LEAST_BEND]
+        if not chosen:
+            return None
+        chosen.sort()
+        parts = np.array([feature[k] for k in chosen]), *(_padded(a, chosen) for a in (knots, values))
+        return cls(*parts), found.ridge.leverage
+
+
+class FeatureSums(NamedTuple):
+    """Sums of functions of one feature each, one for each of several targets, by ridge regression.
+
+    Of each feature `knots`, and the `values` (n_knots, n_targets) there; of one with too few values for
+    a bend, those of a line at its ends. `score_of_lines` is the score of a `ridge` of lines alone.
+    """
+
+    knots: list[Array]
+    values: list[Array]
+    ridge: Ridge
+    score_of_lines: float
+
+    @classmethod
+    def of(cls, samples: Array, target: Array, weight: Array) -> Self | None:
+        """Those nearest to a standardised `target` (n_samples, n_targets).
+
+        None where features have too few values, or are too many for so few samples.
+        """
+        own = knots_of(samples, weight)
         if own is None:
             return None
         total = weight.sum()
-        level, deviation = weight @ outputs / total, np.sqrt(variances(outputs, weight))
-        target = (outputs - level) / np.where(deviation > 0.0, deviation, 1.0)
         mean, width = weight @ samples / total, np.sqrt(variances(samples, weight))
         width = np.where(width > 0.0, width, 1.0)
         linear = (samples - mean) / width
@@ -87,27 +121,17 @@ class Effects(NamedTuple):
         columns -= weight @ columns / total
         alone = _solved(linear, target, weight)
         found = _solved(np.hstack([linear, columns]), target, weight)
-        if not found.score < CLEARLY * alone.score:
-            return None
         d, theta = samples.shape[1], found.solution
-        feature, knots, values, bends = [], [], [], []
+        ends = np.stack([samples.min(axis=0), samples.max(axis=0)])
+        knots = [own[j] if len(own[j]) > 0 else ends[:, j] for j in range(d)]
+        values = [(at[:, None] - mean[j]) / width[j] * theta[j] for j, at in enumerate(knots)]
         for j, (a, b) in enumerate(pairwise(sizes)):
-            for bend, slope in zip(theta[d + a : d + b].T * unit[j], theta[j], strict=True):
-                if b - a < FEWEST:
-                    continue
-                feature.append(j)
-                knots.append(own[j])
-                values.append(bend + slope * (own[j] - mean[j]) / width[j])
-                bends.append(_bend(hats[j] @ values[-1], linear[:, j], weight))
-        chosen = [k for k in np.argsort(bends)[::-1][:MOST_EFFECTS].tolist() if bends[k] > LEAST_BEND]
-        if not chosen:
-            return None
-        chosen.sort()
-        parts = np.array([feature[k] for k in chosen]), *(_padded(a, chosen) for a in (knots, values))
-        return cls(*parts), found.leverage
+            if a < b:
+                values[j] += theta[d + a : d + b] * unit[j]
+        return cls(knots, values, found, alone.score)
 
 
-def _knots_of(samples: Array, weight: Array) -> list[Array] | None:
+def knots_of(samples: Array, weight: Array) -> list[Array] | None:
     """Where the effects of features are known, nowhere of those that hardly vary; or None at all."""
     n = len(samples)
     most = min(MOST_NUMBERS, int(PART * n))
@@ -148,10 +172,10 @@ def _solved(columns: Array, target: Array, weight: Array) -> Ridge:
     return solve_primal(*products, columns[rows], target[rows], None, before, 1.0 - before, UNIT)
 
 
-def _bend(effect: Array, linear: Array, weight: Array) -> float:
+def _bend(effect: Array, feature: Array, weight: Array) -> float:
     """The variance of an effect about the line that is nearest to it."""
     total = weight.sum()
-    effect = effect - weight @ effect / total
+    effect, linear = effect - weight @ effect / total, feature - weight @ feature / total
     slope = (weight * linear) @ effect / max(float((weight * linear) @ linear), 1e-300)
     return float(weight @ (effect - slope * linear) ** 2 / total)
 
@@ -159,8 +183,12 @@ def _bend(effect: Array, linear: Array, weight: Array) -> float:
 def _padded(columns: list[Array], chosen: list[int]) -> Array:
     """Columns of unlike lengths side by side, filled up with their last number."""
     most = max(len(columns[k]) for k in chosen)
-    padded = [np.pad(columns[k], (0, most - len(columns[k])), mode="edge") for k in chosen]
-    return np.ascontiguousarray(np.stack(padded, axis=1))
+    return np.ascontiguousarray(np.stack([filled_up(columns[k], most) for k in chosen], axis=1))
+
+
+def filled_up(column: Array, n: int) -> Array:
+    """A column (n_rows, ...) with its last row again and again, up to n rows."""
+    return np.concatenate([column, np.repeat(column[-1:], n - len(column), axis=0)])
 
 
 # -- storing: effects are an entry of what they belong to, which has none where there are no effects --

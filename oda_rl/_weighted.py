@@ -29,3 +29,9 @@ def quantiles(values: Array, at: ArrayLike, weight: Array, method: Method = "lin
     half = 0.5 / len(weight)
     parts = np.clip(parts, half, 1.0 - half)
     return np.asarray(np.quantile(values, parts, axis=0, weights=weight, method="inverted_cdf"))
+
+
+def standardised(samples: Array, weight: Array) -> Array:
+    """Samples (n_samples, n_features) in standard deviations from their mean; zeros of constants."""
+    mean, deviation = weight @ samples / weight.sum(), np.sqrt(variances(samples, weight))
+    return np.asarray((samples - mean) / np.where(deviation > 0.0, deviation, 1.0))

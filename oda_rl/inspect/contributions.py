@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.inspect.model import feature_names_of
-from oda_rl.inspect.text import amounts, decided, passing
-from oda_rl.inspect.trees import CellReport, report_of, tree_of
+from oda_rl.inspect.table import number
+from oda_rl.inspect.text import MAX_FEATURES, amounts, decided, passing
+from oda_rl.inspect.trees import CellReport, added_of, report_of, tree_of
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import Cell, MultiResolutionODA
@@ -96,12 +97,16 @@ class Step(CellReport):
         How much larger that is for the next best child of the same parent; infinite without one.
     runner_up : str
         The name of that child.
+    added : dict
+        What the resolution has beside the features of the data (`EffectMap`, `ScoreMap`), by name: as it
+        is at the codevector, and of the sample.
     """
 
     probabilities: Array | None
     divergence: float
     margin: float
     runner_up: str
+    added: dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +166,9 @@ class PathExplanation(Explanation):
             indent = "  " * step.layer
             lines.append(f"{indent}{passing(step)}{decided(step.decision, step.probabilities)}")
             lines.append(f"{indent}  like {amounts(step.codevector, self.feature_names, self.sample)}")
+            for name, (value, own) in list(step.added.items())[:MAX_FEATURES]:
+                beside = f"{number(value)}, where the sample has {number(own)}"
+                lines.append(f"{indent}    and {name} {beside}")
             if step.layer > 0 and np.isfinite(step.margin):
                 lines.append(
                     f"{indent}  nearest of its siblings: divergence {step.divergence:.4g}, "
@@ -221,7 +229,7 @@ def explain(
     names = feature_names_of(model, feature_names)
     settings = model._session.settings
     cell = tree.cell("0")
-    steps = [_step(model, cell, 0.0, np.inf, "")]
+    steps = [_step(model, cell, {}, 0.0, np.inf, "")]
     for layer, scaled, _, at, closest in tree.walk(samples):
         siblings = {child.number: child for child in tree.children(cell)}
         cell = siblings.pop(int(at[0]))
@@ -230,7 +238,9 @@ def explain(
             others = tree.divergence(scaled, tree.layers[layer].location[:, list(siblings)].T)[0]
             margin = float(others.min() - closest[0])
             runner_up = tree.name(list(siblings.values())[int(others.argmin())])
-        steps.append(_step(model, cell, float(closest[0]), margin, runner_up))
+        there, own = (added_of(model, cell, names, one) for one in (None, samples))
+        added = {name: (value, own[name]) for name, value in there.items()}
+        steps.append(_step(model, cell, added, float(closest[0]), margin, runner_up))
     decision, lead = model.predict(samples)[0], np.nan
     if settings.kind == "classifier":
         *_, second, first = np.sort([0.0, *model.predict_proba(samples)[0]])
@@ -314,11 +324,16 @@ def search_range(codevectors: Array) -> tuple[Array, Array]:
 
 
 def _step(
-    model: "MultiResolutionODA", cell: "Cell", divergence: float, margin: float, runner_up: str
+    model: "MultiResolutionODA",
+    cell: "Cell",
+    added: dict[str, tuple[float, float]],
+    divergence: float,
+    margin: float,
+    runner_up: str,
 ) -> Step:
     shares = None
     if model._session.settings.kind == "classifier":
         tally = model.tree_.layers[cell.layer].tally[cell.number]
         shares = tally / max(float(tally.sum()), 1e-300)
-    own = vars(report_of(model, cell))
-    return Step(**own, probabilities=shares, divergence=divergence, margin=margin, runner_up=runner_up)
+    own = vars(report_of(model, cell)) | {"divergence": divergence, "margin": margin}
+    return Step(**own, probabilities=shares, runner_up=runner_up, added=added)

@@ -8,7 +8,7 @@ import numpy as np
 from oda_rl._types import Array
 from oda_rl.inspect.model import feature_names_of
 from oda_rl.inspect.table import number
-from oda_rl.inspect.trees import CellReport, report
+from oda_rl.inspect.trees import CellReport, added_of, report
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import MultiResolutionODA
@@ -75,9 +75,10 @@ def rules(
     -------
     dict
         `cell`, `samples`, `codevector` (features by name), `decision`, `error`, and `children`: those of
-        which the nearest is taken. A child also has `conditions` where that is a matter of linear
-        inequalities in the data (squared Euclidean distances in an affine resolution): for each sibling
-        the coefficients and the `bound`, sum_j c_j x_j < bound.
+        which the nearest is taken. A child also has `added` where its resolution has more beside the
+        features of the data, which counts as well (`EffectMap`, `ScoreMap`), and `conditions` where that
+        is a matter of linear inequalities in the data (squared Euclidean distances in an affine
+        resolution): for each sibling the coefficients and the `bound`, sum_j c_j x_j < bound.
     """
     reports = {one.name: one for one in report(model, cell, depth)}
     names = feature_names_of(model, feature_names)
@@ -159,6 +160,9 @@ def _rule(
         "decision": decision,
         "error": one.error,
     }
+    added = added_of(model, model.tree_.cell(name), names)
+    if added:
+        found["added"] = added
     conditions = _conditions_of(model, name, names)
     if conditions is not None:
         found["conditions"] = conditions
@@ -198,15 +202,19 @@ def _branch(rule: dict[str, Any], names: Sequence[str], indent: str) -> list[str
         decision = rule["decision"]
         what = f"cell {rule['cell']}" if decision is None else plain(decision)
         return [f"{indent}{what}  ({rule['samples']} samples, error {number(rule['error'])})"]
-    conditions = _intervals(children) or [
-        f"nearest to {amounts(np.array(list(child['codevector'].values())), names)}"
-        for child in children
-    ]
+    conditions = _intervals(children) or [_nearest_to(child, names) for child in children]
     lines = []
     for i, (child, condition) in enumerate(zip(children, conditions, strict=True)):
         lines += [f"{indent}{'if' if i == 0 else 'elif'} {condition}:"]
         lines += _branch(child, names, indent + "  ")
     return lines
+
+
+def _nearest_to(child: dict[str, Any], names: Sequence[str]) -> str:
+    parts = [amounts(np.array(list(child["codevector"].values())), names)]
+    if "added" in child:
+        parts.append(amounts(np.array(list(child["added"].values())), list(child["added"])))
+    return f"nearest to {' and '.join(parts)}"
 
 
 def _intervals(children: list[dict[str, Any]]) -> list[str] | None:

@@ -201,6 +201,32 @@ def report_of(
     )
 
 
+def added_of(
+    model: "MultiResolutionODA", cell: "Cell", names: Sequence[str], sample: Array | None = None
+) -> dict[str, float]:
+    """What the resolution of a cell has beside the features of the data, which have these names.
+
+    As it is at the codevector, or of a `sample` (1, n_features); nothing of the root.
+    """
+    from oda_rl.resolutions import ScoreMap
+    from oda_rl.resolutions.base import AddingMap
+    from oda_rl.resolutions.scores import scored
+
+    tree, d = model.tree_, len(names)
+    place = tree.features.place(max(0, cell.layer - 1))
+    own = getattr(tree.features.maps[place], "map_", None)
+    if cell.layer == 0 or not isinstance(own, AddingMap):
+        return {}
+    added = own.get_feature_names_out(names)[d:].tolist()
+    if added and isinstance(own, ScoreMap):
+        classes = scored(model.classes_)
+        if len(classes) == len(added):  # no stream had another class since then
+            added = [f"score of {one}" for one in classes]
+    location = tree.layers[cell.layer].location[:, [cell.number]].T
+    found = tree.features.scalings[place].back(location) if sample is None else own.transform(sample)
+    return dict(zip(added, found[0, d:].tolist(), strict=True))
+
+
 def _decision_of(model: "MultiResolutionODA", cell: "Cell") -> Any:
     """What a cell stands for: its class, its output at the codevector, or None for a partition."""
     cells = model.tree_.layers[cell.layer]

@@ -5,6 +5,7 @@ from oda_rl.resolutions.maps import FeatureMap, as_map
 from oda_rl.resolutions.projection import Projection, pca_pyramid, projection_pyramid
 from oda_rl.resolutions.ranked import RankMap
 from oda_rl.resolutions.scattering import Scattering, scattering_pyramid
+from oda_rl.resolutions.scores import ScoreMap
 from oda_rl.resolutions.states import get_state, restore
 from oda_rl.resolutions.wavelets import WaveletPyramid, wavelet_pyramid
 
@@ -14,6 +15,7 @@ __all__ = [
     "Projection",
     "RankMap",
     "Scattering",
+    "ScoreMap",
     "WaveletPyramid",
     "as_map",
     "get_state",

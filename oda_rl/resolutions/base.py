@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 Array = NDArray[np.float64]
 
@@ -146,6 +146,30 @@ class BaseMap(TransformerMixin, BaseEstimator):
 
     def _inverse(self, features: Array) -> Array:
         raise NotImplementedError
+
+
+class AddingMap(BaseMap):
+    """A map that leaves features as they are, and has others beside them."""
+
+    def _n_added(self) -> int:
+        raise NotImplementedError
+
+    def _added_names(self, names: Sequence[str]) -> Sequence[str]:
+        raise NotImplementedError
+
+    def _has_inverse(self) -> bool:
+        return True
+
+    def _n_features_out(self) -> int:
+        return int(self.n_features_in_ + self._n_added())
+
+    def _inverse(self, features: Array) -> Array:
+        return features[:, : self.n_features_in_].copy()
+
+    def _names(self, input_features: Any) -> Sequence[str]:
+        # scikit-learn's own check of names, which it offers under no public name.
+        names = list(_check_feature_names_in(self, input_features))
+        return [*names, *self._added_names(names)]
 
 
 def check_not_empty(name: str, values: Sequence[Any]) -> None:

@@ -1,16 +1,15 @@
 """Features with what the outputs do along each of them, for levels, codes and bends."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from oda_rl._effects import Effects
-from oda_rl.resolutions.base import Array, BaseMap
+from oda_rl.resolutions.base import AddingMap, Array
 
 
-class EffectMap(BaseMap):
+class EffectMap(AddingMap):
     """Features, and beside those that outputs bend along, functions of one feature each.
 
     `fit` finds them together, as a sum that is nearest to the outputs y: linear between the values of a
@@ -67,18 +66,11 @@ class EffectMap(BaseMap):
     def _transform(self, samples: Array) -> Array:
         return self._effects(samples)
 
-    def _has_inverse(self) -> bool:
-        return True
+    def _n_added(self) -> int:
+        return len(self.feature_)
 
-    def _n_features_out(self) -> int:
-        return int(self.n_features_in_ + len(self.feature_))
-
-    def _inverse(self, features: Array) -> Array:
-        return features[:, : self.n_features_in_].copy()
-
-    def _names(self, input_features: Any) -> Sequence[str]:
-        # scikit-learn's own check of names, which it offers under no public name.
-        from sklearn.utils.validation import _check_feature_names_in
-
-        names = list(_check_feature_names_in(self, input_features))
-        return [*names, *(f"effect of {names[j]}" for j in self.feature_)]
+    def _added_names(self, names: Sequence[str]) -> Sequence[str]:
+        own = self.feature_.tolist()
+        nth = [own[: i + 1].count(j) for i, j in enumerate(own)]  # of several outputs
+        parts = [f"effect {n}" if n > 1 else "effect" for n in nth]
+        return [f"{part} of {names[j]}" for part, j in zip(parts, own, strict=True)]

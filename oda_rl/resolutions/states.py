@@ -15,6 +15,7 @@ KNOWN = {
     "Projection": "oda_rl.resolutions.projection",
     "EffectMap": "oda_rl.resolutions.effects",
     "RankMap": "oda_rl.resolutions.ranked",
+    "ScoreMap": "oda_rl.resolutions.scores",
     "WaveletPyramid": "oda_rl.resolutions.wavelets",
     "Scattering": "oda_rl.resolutions.scattering",
     "FeatureMap": "oda_rl.resolutions.maps",

@@ -49,8 +49,9 @@ class MultiResolutionODA(StreamTree):
         number of principal components; see `oda_rl.resolutions` for more, and for wavelets and
         scattering. Each layer reads its own resolution only. Without a list all read the data as they
         are; where a tree of two thirds of the samples then errs clearly less on the others, classes and
-        outputs of features with long tails their `RankMap`, and outputs features weighed by slopes, with
-        what they do along single features besides (`EffectMap`).
+        outputs of features with long tails their `RankMap`, classes a score of each besides
+        (`ScoreMap`), and outputs features weighed by slopes, with what they do along single features
+        besides (`EffectMap`).
     max_children : int, default=8
         Children of a cell, at most (or one per class in it, where that is more).
     min_support : int, default=10

@@ -104,10 +104,10 @@ class TreeSession(Growth):
     ) -> "TreeSession":
         """A tree without cells, with `resolutions` fitted to samples.
 
-        Without any, outputs have effects of features beside these, features with long tails are mapped
-        to a normal by their ranks, and the features of outputs count as their slopes are steep, where a
-        tree of some of the samples then errs clearly less on the others; unless nothing is `tried`, as
-        for the root that waits for more samples.
+        Without any, outputs have effects of features beside these, and classes scores, features with
+        long tails are mapped to a normal by their ranks, and the features of outputs count as their
+        slopes are steep, where a tree of some of the samples then errs clearly less on the others;
+        unless nothing is `tried`, as for the root that waits for more samples.
         """
         own = settings, data, n_classes
         found = Trial(maps_of(resolutions, len(settings.layers)), False)

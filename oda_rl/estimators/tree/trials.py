@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._effects import Effects
+from oda_rl._effects import Effects, knots_of
 from oda_rl._ranks import KNOTS, have_tails
 from oda_rl._types import Array
 from oda_rl.estimators.targets import Data
@@ -14,7 +14,7 @@ from oda_rl.estimators.tree.settings import TreeSettings
 # Features are ranked or weighed where the error on samples left out is then less than this part, and is
 # so by so many standard errors: of ranks, which bound what a sample far away can do, by fewer.
 CLEARLY, SURE, SURE_OF_RANKS = 0.9, 2.0, 1.0
-# Features of outputs are weighed if there are so many samples.
+# Features of outputs are weighed, and those of classes have scores, if there are so many samples.
 WEIGHED = 100
 # With fewer samples than this each of them is left out once, else a third of them.
 FEW = 500
@@ -34,6 +34,14 @@ def may_be_weighed(settings: TreeSettings, data: Data) -> bool:
     return squared and settings.kind == "regressor" and several
 
 
+def may_be_scored(settings: TreeSettings, data: Data) -> bool:
+    """Whether there are several features, and enough samples of classes for their scores."""
+    squared = settings.annealing.divergence.name == "squared_euclidean"
+    scaled = squared and settings.scale is not None and settings.kind == "classifier"
+    several = data.samples.shape[1] > 1 and len(data.weight) >= WEIGHED
+    return scaled and several and knots_of(data.samples, data.weight) is not None
+
+
 class Trial(NamedTuple):
     """Feature maps, not fitted, whether features are weighed by slopes; how surely it must help.
 
@@ -46,14 +54,16 @@ class Trial(NamedTuple):
 
 
 def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
-    """What is tried one after the other with samples: effects that are weighed, ranks, weights."""
-    from oda_rl.resolutions import EffectMap, RankMap
+    """What is tried one after the other with samples: effects, weighed, or scores; ranks; weights."""
+    from oda_rl.resolutions import EffectMap, RankMap, ScoreMap
 
     trials, n_layers = [], len(settings.layers)
     if may_be_weighed(settings, data):
         outputs = data.targets - data.weight @ data.targets / data.weight.sum()
         if Effects.of(data.samples, outputs, data.weight) is not None:
             trials.append(Trial(maps_of([EffectMap()], n_layers), True))
+    if may_be_scored(settings, data):
+        trials.append(Trial(maps_of([ScoreMap()], n_layers), False))
     if may_be_ranked(settings, data):
         trials.append(Trial(maps_of([RankMap()], n_layers), False, SURE_OF_RANKS))
     if may_be_weighed(settings, data):
