@@ -69,6 +69,18 @@ def test_numbers_of_kinds_are_followed(seed):
         np.testing.assert_array_equal(reloaded(model).predict(test[0]), model.predict(test[0]))
 
 
+@pytest.mark.parametrize("seed", [100, 101, 102])
+def test_a_tree_has_a_line_for_each_of_many_kinds(seed):
+    """Whose lines cross in the middle, so that kinds do not tell outputs alone."""
+    rng = np.random.default_rng(seed)
+    kind, x, slope = rng.integers(0, 30, 1200), rng.uniform(-1.0, 1.0, 1200), rng.normal(size=30)
+    X, y = np.column_stack([kind, x]), slope[kind] * x + 0.05 * rng.normal(size=1200)
+    tree = MultiResolutionODA(ODARegressor(), random_state=0).fit(X[:800], y[:800])
+    assert tree.score(X[800:], y[800:]) > 0.95
+    assert tree.n_codevectors_ <= 100
+    np.testing.assert_array_equal(reloaded(tree).predict(X), tree.predict(X))
+
+
 def test_a_stream_goes_on_with_effects():
     X, y = coded(600, 100)
     model = ODARegressor(random_state=0).fit(X, y)

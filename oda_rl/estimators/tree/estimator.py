@@ -51,7 +51,7 @@ class MultiResolutionODA(StreamTree):
         are; where a tree of two thirds of the samples then errs clearly less on the others, classes and
         outputs of features with long tails their `RankMap`, classes a score of each besides
         (`ScoreMap`), and outputs features weighed by slopes, with what they do along single features
-        besides (`EffectMap`).
+        besides (`EffectMap`), or with linear models hardly any but features with few values.
     max_children : int, default=8
         Children of a cell, at most (or one per class in it, where that is more).
     min_support : int, default=10

@@ -7,7 +7,7 @@ import numpy as np
 
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array, Labels
-from oda_rl.estimators.regression.pilot import relevance_of
+from oda_rl.estimators.regression.pilot import LEAST_RELEVANCE, relevance_of
 from oda_rl.estimators.targets import Data, data_schema
 from oda_rl.estimators.tree.candidates import CANDIDATE, Candidate
 from oda_rl.estimators.tree.cells import CELLS, Cell
@@ -16,7 +16,7 @@ from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
-from oda_rl.estimators.tree.trials import FEW, Trial, is_better, trials_for
+from oda_rl.estimators.tree.trials import FEW, KINDS_COUNT, Trial, are_kinds, is_better, trials_for
 
 
 class Refinement(NamedTuple):
@@ -106,8 +106,9 @@ class TreeSession(Growth):
 
         Without any, outputs have effects of features beside these, and classes scores, features with
         long tails are mapped to a normal by their ranks, and the features of outputs count as their
-        slopes are steep, where a tree of some of the samples then errs clearly less on the others;
-        unless nothing is `tried`, as for the root that waits for more samples.
+        slopes are steep, or hardly any but those that number kinds, where a tree of some of the samples
+        then errs clearly less on the others; unless nothing is `tried`, as for the root that waits for
+        more samples.
         """
         own = settings, data, n_classes
         found = Trial(maps_of(resolutions, len(settings.layers)), False)
@@ -157,6 +158,9 @@ class TreeSession(Growth):
         if trial.weighed:
             scaled = data._replace(samples=features(0, data.samples))
             features.weigh(relevance_of(settings.annealing, scaled, rng))
+        elif trial.by_kinds:
+            kinds = are_kinds(data.samples)
+            features.weigh(KINDS_COUNT * np.where(kinds, 1.0, LEAST_RELEVANCE))
         n_outputs = data.targets.shape[1] if settings.kind == "regressor" else 1
         return cls(settings, features, n_classes, n_outputs, rng)
 

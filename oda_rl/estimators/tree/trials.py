@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oda_rl._effects import Effects, knots_of
 from oda_rl._ranks import KNOTS, have_tails
@@ -16,6 +17,10 @@ from oda_rl.estimators.tree.settings import TreeSettings
 CLEARLY, SURE, SURE_OF_RANKS = 0.9, 2.0, 1.0
 # Features of outputs are weighed, and those of classes have scores, if there are so many samples.
 WEIGHED = 100
+# Values of a feature are kinds if there are so many samples for each.
+SAMPLES_OF_A_KIND = 10
+# A standard deviation of theirs then counts so often: more than one of outputs, of many kinds too.
+KINDS_COUNT = 10.0
 # With fewer samples than this each of them is left out once, else a third of them.
 FEW = 500
 
@@ -42,19 +47,27 @@ def may_be_scored(settings: TreeSettings, data: Data) -> bool:
     return scaled and several and knots_of(data.samples, data.weight) is not None
 
 
+def are_kinds(samples: Array) -> NDArray[np.bool_]:
+    """Which features (n_features,) have few values, each of samples enough for a cell of its own."""
+    n_values = np.array([len(np.unique(x)) for x in samples.T])
+    return (n_values > 1) & (n_values * SAMPLES_OF_A_KIND <= len(samples))
+
+
 class Trial(NamedTuple):
     """Feature maps, not fitted, whether features are weighed by slopes; how surely it must help.
 
-    Maps of None are those that have been found before.
+    Maps of None are those that have been found before. `by_kinds` has hardly any but features with few
+    values count in distances.
     """
 
     maps: list[Any] | None
     weighed: bool
     sure: float = SURE
+    by_kinds: bool = False
 
 
 def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
-    """What is tried one after the other with samples: effects, weighed, or scores; ranks; weights."""
+    """What is tried one after the other with samples: effects or scores, ranks, weights, kinds."""
     from oda_rl.resolutions import EffectMap, RankMap, ScoreMap
 
     trials, n_layers = [], len(settings.layers)
@@ -68,6 +81,10 @@ def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
         trials.append(Trial(maps_of([RankMap()], n_layers), False, SURE_OF_RANKS))
     if may_be_weighed(settings, data):
         trials.append(Trial(None, True))
+        kinds = are_kinds(data.samples)
+        if settings.linear and kinds.any() and not kinds.all():
+            # Slopes that differ by kind: weighed by them, cells divide where a plane would do.
+            trials.append(Trial(maps_of(None, n_layers), False, by_kinds=True))
     return trials
 
 
