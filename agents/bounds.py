@@ -78,11 +78,25 @@ def cut_outliers(seen):
     still, ranked = low == high, np.sort(seen, axis=0)
     low, high = np.where(still, ranked[1], low), np.where(still, ranked[-2], high)
     reach = FAR * (high - low)
-    low, high = low - reach, high + reach
-    if len(seen) > MANY:
-        reach = MARGIN * (ranked[-1 - ODD] - ranked[ODD])
+    lowest, highest = find_odd(ranked)
+    return np.clip(seen, np.maximum(low - reach, lowest), np.minimum(high + reach, highest))
+
+
+def cut_odd(seen):
+    """Observations (n, n_features) without the few that are far beyond all others.
+
+    What is visited time and again stays, such as the beginnings of episodes that rest somewhere else.
+    """
+    return np.clip(seen, *find_odd(np.sort(seen, axis=0)))
+
+
+def find_odd(ranked):
+    """Beyond what observations (n, n_features), in order, are odd, low and high; infinite if none is."""
+    low, high = np.full((2, ranked.shape[1]), [[-np.inf], [np.inf]])
+    if len(ranked) > MANY:
+        least, most = ranked[ODD], ranked[-1 - ODD]
+        reach = MARGIN * (most - least)
         # one that never moved but for these few may be a flag
-        moves = reach > 0.0
-        low = np.where(moves, np.maximum(low, ranked[ODD] - reach), low)
-        high = np.where(moves, np.minimum(high, ranked[-1 - ODD] + reach), high)
-    return np.clip(seen, low, high)
+        low = np.where(reach > 0.0, least - reach, low)
+        high = np.where(reach > 0.0, most + reach, high)
+    return low, high

@@ -169,7 +169,7 @@ class ObservationScale(WarmUp):
         Nothing is done, and False returned, unless one coordinate spreads `OTHER` times as far as its
         scale, or less far by as much. One that does not move keeps its scale.
         """
-        visited = bounds.cut_outliers(visited)
+        visited = bounds.cut_odd(visited)
         spread = 2.0 * visited.std(axis=0)
         spread = np.where(spread > SMALLEST * self.scale, spread, self.scale)
         if np.abs(np.log(spread / self.scale)).max() < np.log(OTHER):

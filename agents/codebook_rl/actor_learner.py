@@ -147,21 +147,33 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return found, 2.0 * self.actions.scale * beta_policy.deviations(preferences)
 
     def _largest_value(self) -> float:
-        """What an episode may end with, as far as the warm-up has shown: there is something to look for.
+        """What values begin at: what all rewards had in common for ever, or an end that was seen.
 
-        Of no use where a reward is for going on, and there is little of it at the end. Numbered actions
-        do without.
+        Where every reward of the warm-up was a gain, and no episode came to its end, there is no state
+        that is worth less. As long as values rise to that, what was visited often seems better than the
+        rest, and all errors are alike.
+
+        What an episode may end with tells that there is something to look for. It is of no use where a
+        reward is for going on, and there is little of it at the end; numbered actions do without.
         """
-        if not self.actions.is_continuous or self.config.criterion == "average":
+        figures, config = self.numbers.figures, self.config
+        if config.criterion == "average":
             return 0.0
-        return min(max(0.0, float(self.numbers.figures[names.BEST_ENDING])), LARGEST)
+        lowest = float(figures[names.LOWEST_REWARD])
+        common = lowest / (1.0 - config.gamma) if 0.0 < lowest < np.inf else 0.0
+        figures[names.COMMON_VALUE] = min(common, LARGEST)
+        ending = float(figures[names.BEST_ENDING]) if self.actions.is_continuous else 0.0
+        return min(max(common, ending), LARGEST)
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
         varied = size > 0.0 and (abs(reward) != size or is_gain != (self.rewards[2] > 0.0))
         told = terminated or (varied and not self.actions.is_continuous)
         self.numbers.counters[names.TOLD] |= told
-        self.numbers.figures[names.USUAL_REWARD] = reward
+        figures = self.numbers.figures
+        figures[names.USUAL_REWARD] = reward
+        gain = 0.0 if terminated else self.numbers.settings[names.SIGN] * reward
+        figures[names.LOWEST_REWARD] = min(figures[names.LOWEST_REWARD], gain)
         super()._note_reward(reward, terminated)
 
     def _look_further(self) -> bool:

@@ -169,11 +169,13 @@ def _count_preferences(actions: ActionCodec) -> int:
 
 
 def make_numbers() -> names.Numbers:
-    """Settings, counters and figures, all 0."""
+    """Settings, counters and figures, all 0 but for a minimum."""
+    figures = np.zeros(names.N_FIGURES)
+    figures[names.LOWEST_REWARD] = np.inf
     return names.Numbers(
         settings=np.zeros(names.N_SETTINGS),
         counters=np.zeros(names.N_COUNTERS, dtype=np.int64),
-        figures=np.zeros(names.N_FIGURES),
+        figures=figures,
     )
 
 

@@ -107,9 +107,13 @@ USUAL_REWARD = 20
 BLANK_SHARE = 21
 TOLD_RETURN = 22
 BLANK_RETURN = 23
-N_FIGURES = 24
+# The lowest reward of an actor's warm-up; infinite before there is one, 0 where an episode ended in it
+LOWEST_REWARD = 24
+# What such a reward for ever would come to, if it is a gain, by the first discount
+COMMON_VALUE = 25
+N_FIGURES = 26
 # Files of before do not have the last of them.
-N_FIGURES_EARLIER = (14, 18, 19, 20)
+N_FIGURES_EARLIER = (14, 18, 19, 20, 24)
 # Behind these stand, if errors are monitored, running means of every cell and the weight of each.
 
 # The tally, int64: searches made, comparisons with planes and distances to cells in all of these

@@ -223,3 +223,26 @@ class SquareEnv(gym.Env):
         reward = float(action == 3 * self.x // (self.n - self.side))
         self.t += 1
         return self._observe(), reward, False, self.t >= self.length, {}
+
+
+class RestEnv(gym.Env):
+    """Falls from 3 to 0 within four steps, and rests there; what it does changes nothing."""
+
+    def __init__(self, length=500):
+        self.observation_space = spaces.Box(0.0, 3.0, (1,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.length = length
+
+    def _observe(self):
+        rest = self.np_random.uniform(0.0, 0.001)
+        return np.array([max(3.0 - self.t, rest)], dtype=np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.t += 0.75
+        x = self._observe()
+        return x, -float(x[0]), False, self.t >= 0.75 * self.length, {}

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from environments import RestEnv
 from gymnasium import spaces
 
-from oda_rl.agents import TwoTimescaleACConfig
+from oda_rl.agents import TwoTimescaleAC, TwoTimescaleACConfig
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
@@ -103,3 +104,11 @@ def test_with_little_known_of_what_was_visited_cells_stay():
     scale = other.scale.scale.copy()
     wander(other, 10, 0.01)
     np.testing.assert_array_equal(other.scale.scale, scale)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_where_an_agent_rests_for_most_of_the_time_is_not_all_there_is(seed):
+    """Less than a step of a hundred is elsewhere; these are no outliers, as they come every time."""
+    sizes = {"growth_steps": 2000, "growth_cells": 8, "max_cells": 20}
+    model = TwoTimescaleAC(env=RestEnv(), seed=seed, warmup_steps=2000, **sizes).learn(12_000)
+    assert model.learner.scale.scale[0] > 0.1

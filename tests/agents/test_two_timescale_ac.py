@@ -49,6 +49,24 @@ def test_parts_of_an_action_are_learned_by_themselves():
     assert model.learner.sizes.n_actions == 24
 
 
+@pytest.mark.parametrize("offset", [10.0, 1000.0])
+@pytest.mark.parametrize(("make_env", "least"), [(IdentityEnv, 17.0), (TrackEnv, -0.5)])
+def test_what_all_rewards_have_in_common_tells_nothing(make_env, least, offset):
+    """Though values of 100 times as much are to be learned, and more of them as gamma rises."""
+    env = gym.wrappers.TransformReward(make_env(), lambda reward: reward + offset)
+    model = make_model(env).learn(15_000)
+    mean, _ = evaluate_policy(model, Monitor(make_env()), 20)
+    assert mean > least, "chance is 6.7, and about -3"
+    values = model.learner.state_values([[-0.5], [0.5]])
+    np.testing.assert_allclose(values, 100.0 * offset, atol=150.0)
+
+
+def test_rewards_of_episodes_that_end_have_nothing_in_common():
+    env = gym.wrappers.TransformReward(IdentityEnv(ends=True), lambda reward: reward + 1000.0)
+    model = make_model(env).learn(5_000)
+    assert (model.learner.state_values(np.linspace(-1.0, 1.0, 9)[:, None]) < 50_000.0).all()
+
+
 def test_values_of_a_corridor():
     """The critic learns what the policy, which goes to the right, is worth: gamma^(steps to the end)."""
     model = make_model(CorridorEnv(), gamma=0.8, max_cells=8, softness=0.0).learn(30_000)

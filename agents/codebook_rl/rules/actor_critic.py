@@ -27,7 +27,8 @@ Preferences of which an actor is sure are forgotten a little (`rules.forgetting`
 
 Where actions are points of a Box, there are two preferences for each coordinate, the parameters of the
 distribution of `oda_rl.agents.beta_policy`, nothing is forgotten, and gamma rises (`rules.horizon`); all
-else is the same.
+else is the same. What all rewards have in common tells nothing, but with another gamma for ever would be
+far more of it: this part of values goes by the first gamma at all times.
 
 So that one ledger serves both, the traces of the actor are kept divided by m. They are brought to
 another m when it has changed by more than a few parts in a hundred.
@@ -68,6 +69,8 @@ from oda_rl.agents.codebook_rl.state import (
     ACTOR_UNIT,
     AVERAGE_RATE,
     AVERAGE_REWARD,
+    COMMON_VALUE,
+    GAMMA,
     LARGEST_ERROR,
     LEARNING_RATE_HALVING,
     LEARNING_RATE_MIN,
@@ -240,9 +243,11 @@ def learn(state, env, reward, next_value):
     width, n_actions, n_rows = counters[WIDTH], scratch.values.shape[0], scratch.sums.shape[0]
     first, only = first_trace(env, n_actions, n_rows), memory.only[env]
 
-    error = reward - figures[AVERAGE_REWARD] + find_discount(state) * next_value
+    gamma = find_discount(state)
+    error = reward - figures[AVERAGE_REWARD] + gamma * next_value
     value = find_value(state, env, n_actions * counters[N_BASIS])
     error -= value
+    error -= (gamma - settings[GAMMA]) * figures[COMMON_VALUE]
     if not abs(error) < bounds.LARGEST_ERROR:
         return False
     error = bounds.bound_error(error, figures[LARGEST_ERROR], figures[REWARDS + 1])
