@@ -1,5 +1,6 @@
 """From what a learner chooses to what an environment takes; spaces to and from a file."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,9 +89,14 @@ class ActionCodec:
         -------
         ndarray of shape (n, n_actions)
         """
-        firsts = np.cumsum((0, *self.options[:-1]))
-        found: NDArray[np.float64] = values[:, self.commands.astype(np.int64) + firsts].sum(axis=2)
+        found: NDArray[np.float64] = values[:, self._columns].sum(axis=2)
         return found
+
+    @cached_property
+    def _columns(self) -> NDArray[np.int64]:
+        # of the options of each number, (n_actions, n_parts), among those of all parts
+        firsts = np.cumsum((0, *self.options[:-1]))
+        return self.commands.astype(np.int64) + firsts
 
     def decode(self, chosen: Any) -> Any:
         """What the environment takes, from a number or from a point in the environment's own units."""

@@ -156,14 +156,15 @@ class ActorCriticLearner(TwoTimescaleLearner):
         What an episode may end with tells that there is something to look for. It is of no use where a
         reward is for going on, and there is little of it at the end; numbered actions do without.
         """
-        figures, config = self.numbers.figures, self.config
-        if config.criterion == "average":
+        if self.config.criterion == "average":
             return 0.0
-        lowest = float(figures[names.LOWEST_REWARD])
-        common = lowest / (1.0 - config.gamma) if 0.0 < lowest < np.inf else 0.0
-        figures[names.COMMON_VALUE] = min(common, LARGEST)
-        ending = float(figures[names.BEST_ENDING]) if self.actions.is_continuous else 0.0
-        return min(max(common, ending), LARGEST)
+        ending = float(self.numbers.figures[names.BEST_ENDING]) if self.actions.is_continuous else 0.0
+        return max(self._common_value(), min(ending, LARGEST))
+
+    def _common_value(self) -> float:
+        lowest = float(self.numbers.figures[names.LOWEST_REWARD])
+        discounted = self.config.criterion == "discounted" and 0.0 < lowest < np.inf
+        return min(lowest / (1.0 - self.config.gamma), LARGEST) if discounted else 0.0
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
@@ -208,6 +209,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         if self._known is None:
             figures, told = self.numbers.figures, self.numbers.counters[names.TOLD] > 0
             figures[[names.BLANK_SHARE, names.TOLD_RETURN]] = float(not told), np.inf
+            figures[names.COMMON_VALUE] = self._common_value()
             super()._start_learning()
             return
         carry_over(self._known, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)

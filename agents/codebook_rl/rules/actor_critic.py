@@ -47,7 +47,7 @@ from oda_rl.agents.codebook_rl.association import (
     average_rows,
     value_temperature,
 )
-from oda_rl.agents.codebook_rl.rules.forgetting import forget
+from oda_rl.agents.codebook_rl.rules.forgetting import forget_preferences
 from oda_rl.agents.codebook_rl.rules.horizon import MEAN_RATE, find_discount, note_explained
 from oda_rl.agents.codebook_rl.rules.q_lambda import (
     FIGURE_RATE,
@@ -205,7 +205,7 @@ def trace_branch(state, env, k, size):
     own = only - k * width if only >= 0 else -1
     z, location, block = memory.z[env], branches.location[branch], branches.payload[branch]
     if open_units(state).options.shape[0] != 1:
-        taken = 0
+        taken = 0  # rows are of options, not of actions: the first counts the visits of the cell
     first = first_trace(env, n_actions, n_rows)
     traces, critic = block[first : first + n_rows], n_actions * n_basis
     visits, rate = block[n_rows : n_rows + n_actions], block[n_rows + n_actions : n_rows + 2 * n_actions]
@@ -284,7 +284,7 @@ def learn(state, env, reward, next_value):
             block = branches.payload[branch]
             move_along(block[:n_rows], block[first : first + n_rows], width, step)
             ledger.paid[env, branch] = ledger.owed[env]
-    forget(state, env)
+    forget_preferences(state, env)
     if settings[AVERAGE_RATE] > 0.0:
         figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
     return True

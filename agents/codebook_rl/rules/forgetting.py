@@ -80,7 +80,7 @@ def forget_branch(state, env, k, first, count, sureness):
 
 
 @inline_kernel
-def forget(state, env):
+def forget_preferences(state, env):
     """Forget a little of the preferences for each part of the last action that was all but certain."""
     memory, options, ledger = open_memory(state), open_units(state).options, open_ledger(state)
     if memory.lost[env]:  # what is held is not certain
