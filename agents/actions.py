@@ -42,7 +42,7 @@ class ActionCodec:
         elif isinstance(space, spaces.Discrete):
             self.options = _counts(space, MOST_ACTIONS)
             self.commands = np.arange(float(*self.options))[:, None]
-            self._table = np.arange(*self.options) + space.start
+            self._table = (np.arange(*self.options) + space.start).astype(space.dtype)
         elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
             self.options = _counts(space, most)
             self.commands = np.array(list(np.ndindex(*self.options)), dtype=np.float64)

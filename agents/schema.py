@@ -19,8 +19,8 @@ from oda_rl.agents.principal_codec import COMPONENTS, Components, PrincipalCodec
 from oda_rl.agents.random_blocks import BLOCK
 from oda_rl.envs.spaces import LARGEST
 
-# Numbered actions, and environments, that a file may claim.
-MOST_ACTIONS, MOST_ENVS = 2**17, 2**12
+# Numbered actions, and environments, that a file may claim; and from where on numbers are counted.
+MOST_ACTIONS, MOST_ENVS, FARTHEST_START = 2**17, 2**14, 2**62
 KINDS = {"float64": "float", "int64": "int", "bool": "bool"}
 
 
@@ -43,7 +43,8 @@ def _is_box(space: Any, sizes: Sizes) -> None:
 
 
 def _parts(around: Any, sizes: Sizes) -> Schema:
-    return dict.fromkeys(around["parts"], SPACE)
+    # a name that ends in a question mark is one, and no mark of what may be missing
+    return {f"{name}?" if name.endswith("?") else name: SPACE for name in around["parts"]}
 
 
 def _numbers(value: Any, sizes: Sizes) -> None:
@@ -56,7 +57,8 @@ def _numbers(value: Any, sizes: Sizes) -> None:
 _LISTS = Rules(anything, _numbers)
 # Told where it is not int64
 _DTYPE = {"dtype?": {np.dtype(kind).name for kind in np.typecodes["AllInteger"]}}
-_DISCRETE = {"n": f"int in [1, {MOST_ACTIONS}]", "start": f"int in [-{2**31}, {2**31}]", **_DTYPE}
+_START = f"int in [-{FARTHEST_START}, {FARTHEST_START}]"
+_DISCRETE = {"n": f"int in [1, {MOST_ACTIONS}]", "start": _START, **_DTYPE}
 SPACE = Either(
     {"kind": {"Discrete"}, **_DISCRETE},
     {"kind": {"MultiDiscrete"}, "nvec": _LISTS, "start": _LISTS, **_DTYPE},

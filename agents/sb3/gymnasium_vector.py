@@ -14,6 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
+from oda_rl.agents.schema import MOST_ENVS
 from oda_rl.envs.wrapper_chain import latest_episodes
 
 KINDS = "the id of an environment, a gymnasium.Env, a gymnasium.vector.VectorEnv or an SB3 VecEnv"
@@ -154,13 +155,15 @@ def _info_of(info: dict[str, Any] | list[dict[str, Any]], i: int) -> dict[str, A
 def as_sb3_takes_it(env: Any) -> Any:
     """An environment that is given by its id, itself or as a vector: in a Monitor, or as a `VecEnv`.
 
-    Raises a TypeError for anything else, and a ValueError for a Dict or Tuple of observations that has
-    another, which SB3 does not take.
+    Raises a TypeError for anything else, and a ValueError for more environments than a model file may
+    have, or for a Dict or Tuple of observations that has another, which SB3 does not take.
     """
     # SB3 would ask for pictures, which some environments pay for at every step
     made = gym.make(env) if isinstance(env, str) else env
     if isinstance(made, gym.Env | gym.vector.VectorEnv):
         _refuse_nested(getattr(made, "single_observation_space", made.observation_space))
+    if getattr(made, "num_envs", 1) > MOST_ENVS:
+        raise ValueError(f"env has {made.num_envs:,} environments; at most {MOST_ENVS:,} are accepted.")
     if isinstance(made, gym.vector.VectorEnv):
         return GymnasiumVecEnv(made)
     if isinstance(made, gym.Env):

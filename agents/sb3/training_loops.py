@@ -138,7 +138,8 @@ def run_vectorised(
     while go_on and is_under_way(model, env, total_timesteps):
         if only_scaling and model.learner.is_scaled:
             break
-        taken = np.array([model.decode(e, action) for e, action in enumerate(model.next_actions)])
+        decoded = [model.decode(e, action) for e, action in enumerate(model.next_actions)]
+        taken = np.array(decoded, dtype=model.action_space.dtype)  # environments may ask for theirs
         observations: Any
         observations, rewards, dones, infos = env.step(taken)
         rows = encode_many(observations, model.n_envs)

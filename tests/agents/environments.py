@@ -175,6 +175,7 @@ class SpacesEnv(gym.Env):
         return self.observation_space.sample(), {}
 
     def step(self, action):
+        assert self.action_space.contains(action)
         return self.observation_space.sample(), 0.0, False, False, {}
 
 

@@ -1,3 +1,5 @@
+import inspect
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -6,8 +8,11 @@ from oda_rl import storage
 from oda_rl._schema import anything
 from oda_rl.agents.actions import MOST_COMBINATIONS, ActionCodec, describe_space, restore_space
 
+# Gymnasium 1.1 has `Discrete` of one dtype alone
+SHORT = {"dtype": np.uint8} if "dtype" in inspect.signature(spaces.Discrete).parameters else {}
 SPACES = [
     spaces.Discrete(4, start=-1),
+    spaces.Discrete(3, **SHORT),
     spaces.MultiDiscrete([2, 3]),
     spaces.MultiDiscrete([2, 3], np.int8),
     spaces.MultiDiscrete([[2, 2], [2, 3]], start=[[1, 0], [0, 5]]),
@@ -26,11 +31,13 @@ def test_decoded_actions_are_in_the_space(space):
         rng = np.random.default_rng(0)
         chosen = codec.centre + codec.scale * rng.uniform(-1.0, 1.0, (50, len(codec.centre)))
     else:
-        chosen = np.arange(codec.n_actions)
+        chosen = list(range(codec.n_actions))
     decoded = [codec.decode(one) for one in chosen]
     assert all(space.contains(action) for action in decoded)
     assert len({np.asarray(action).tobytes() for action in decoded}) == len(chosen)
-    np.testing.assert_array_equal(codec.decode_many(chosen), np.array(decoded))
+    together = codec.decode_many(chosen)
+    np.testing.assert_array_equal(together, np.array(decoded))
+    assert all(space.contains(action) for action in together)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)

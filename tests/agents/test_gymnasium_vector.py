@@ -78,3 +78,10 @@ def test_an_unknown_mode_is_refused():
 def test_what_is_no_environment_is_refused(env):
     with pytest.raises(TypeError, match=r"env must be the id of an environment, .* got"):
         TwoTimescaleQ(env=env)
+
+
+def test_more_environments_than_a_file_may_have_are_refused():
+    envs = GymnasiumVecEnv(vector("CartPole-v1", AutoresetMode.SAME_STEP, 1))
+    envs.num_envs = 20_000
+    with pytest.raises(ValueError, match="env has 20,000 environments; at most 16,384 are accepted"):
+        TwoTimescaleQ(env=envs)

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import oda_rl.agents as agents
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
@@ -313,14 +314,29 @@ SHORT = {"dtype": np.int8} if "dtype" in inspect.signature(spaces.Discrete).para
 
 
 @pytest.mark.parametrize(
-    "space", [spaces.MultiDiscrete([3, 4], np.int32), spaces.Discrete(5, **SHORT)], ids=str
+    "space",
+    [
+        spaces.MultiDiscrete([3, 4], np.int32),
+        spaces.Discrete(5, **SHORT),
+        spaces.Discrete(3, start=-(2**40)),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("of", ["observations", "actions"])
 def test_discrete_spaces_of_any_dtype_are_stored(space, of, tmp_path):
     other = spaces.Discrete(2)
     env = SpacesEnv(space, other) if of == "observations" else SpacesEnv(other, space)
+    TwoTimescaleQ(env=DummyVecEnv([lambda: env, lambda: copy.copy(env)]), seed=0).learn(50)
     TwoTimescaleQ(env=env, seed=0).learn(50).save(tmp_path / "model")
     TwoTimescaleQ.load(tmp_path / "model", env=env).learn(50, reset_num_timesteps=False)
+
+
+def test_parts_of_observations_may_have_any_name(tmp_path):
+    names = ("is there?", "", "a/b", "a")
+    space = spaces.Dict({name: spaces.Box(-1.0, 1.0, (2,)) for name in names})
+    model = TwoTimescaleAC(env=SpacesEnv(space, spaces.Discrete(2)), seed=0).learn(50)
+    model.save(tmp_path / "model")
+    assert TwoTimescaleAC.load(tmp_path / "model").observation_space == space
 
 
 def test_learning_nothing_leaves_a_model_that_can_be_stored(tmp_path):
