@@ -26,7 +26,7 @@ def error(model, X, y):
     "make", [make_curve, make_surface, lambda n, seed: make_friedman1(n, noise=1.0, random_state=seed)]
 )
 def test_better_than_a_tree_with_as_many_leaves(make, local_model):
-    X, y = make(1200, 100)
+    X, y = make(600, 100)
     X_test, y_test = make(1000, 101)
     model = ODARegressor(40, local_model=local_model, random_state=0).fit(X, y)
     tree = DecisionTreeRegressor(max_leaf_nodes=model.n_codevectors_, random_state=0).fit(X, y)
@@ -102,7 +102,7 @@ def test_a_stream_stays_near_the_outputs_seen():
 
 def test_more_cells_than_samples_can_tell_do_not_harm():
     errors = np.zeros(2)
-    for seed in (100, 102, 104, 106):
+    for seed in (100, 102):
         X, y = make_friedman1(200, noise=0.5, random_state=seed)
         test = make_friedman1(500, random_state=seed + 1)
         few, many = (ODARegressor(k, random_state=0).fit(X, y) for k in (15, 200))
@@ -134,14 +134,14 @@ def test_several_outputs():
 @pytest.mark.parametrize("local_model", ["constant", "linear", Quadratic()])
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_chunks_do_not_matter(local_model, chunk):
-    X, y = make_surface(700)
+    X, y = make_surface(350)
     whole = ODARegressor(6, local_model=local_model, random_state=0).partial_fit(X, y)
     parts = ODARegressor(6, local_model=local_model, random_state=0)
     for start in range(0, len(X), chunk):
         parts.partial_fit(X[start : start + chunk], y[start : start + chunk])
     np.testing.assert_array_equal(whole.codevectors_, parts.codevectors_)
     np.testing.assert_array_equal(whole.predict(X), parts.predict(X))
-    assert whole.n_samples_seen_ == parts.n_samples_seen_ == 700
+    assert whole.n_samples_seen_ == parts.n_samples_seen_ == 350
 
 
 def test_same_seed_same_result_and_data_unchanged():

@@ -14,9 +14,9 @@ from oda_rl.estimators.tree import Layer
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_chunks_make_no_difference(name):
-    X, y = problem(name, 1500)
+    X, y = problem(name, 800)
     trees = []
-    for size in (1, 7, 1500):
+    for size in (1, 7, 800):
         model = made(name, layers=2, max_children=3)
         for start in range(0, len(X), size):
             model.partial_fit(X[start : start + size], y[start : start + size])
@@ -75,9 +75,9 @@ def test_before_the_warm_up_there_is_the_root():
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("resolutions", [None, [1, None]])
 def test_a_stored_tree_goes_on_exactly(name, resolutions, tmp_path):
-    X, y = problem(name, 2000)
-    model = made(name, layers=2, max_children=4, resolutions=resolutions)
-    for end in (60, 400, 1200):
+    X, y = problem(name, 800)
+    model = made(name, layers=2, max_children=3, resolutions=resolutions)
+    for end in (60, 400, 800):
         model.partial_fit(X[: end // 2], y[: end // 2])
         again = MultiResolutionODA.load(model.save(tmp_path / "tree.npz"))
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
