@@ -151,7 +151,12 @@ def give_up_rights() -> None:
 
 def _fill(out: Path, rng: np.random.Generator) -> Callable[[], None]:
     most = int(10.0 ** rng.uniform(0.0, 5.0))
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    def prepare() -> None:
+        sys.dont_write_bytecode = True  # Python would leave half a file, and fail at the next import
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    return prepare
 
 
 def _protect(out: Path, rng: np.random.Generator) -> Callable[[], None]:

@@ -16,6 +16,7 @@ ESTIMATORS_FIRST = [
     ("import oda_rl.envs.classic", {"stable_baselines3", "oda_rl.agents"}),
     ("assert oda_rl.envs.classic.CartPole._compiled_step._compiled is None", set()),
     ("import oda_rl.agents.explain", {"matplotlib", "sklearn", "torch"}),
+    ("from oda_rl.resolutions import Scattering, WaveletPyramid", {"pywt", "kymatio", "torch"}),
 ]
 AGENTS_FIRST = [
     ("import oda_rl.agents", {"torch", "stable_baselines3", "numba", "gymnasium"}),

@@ -73,7 +73,7 @@ def test_k_never_overshoots(bifurcation, k_max):
 @pytest.mark.parametrize("bifurcation", ["critical", "perturb"])
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_chunks_do_not_matter(bifurcation, chunk):
-    samples = np.tile(blobs(), (3 if bifurcation == "critical" else 8, 1))
+    samples = np.tile(blobs(), (2 if bifurcation == "critical" else 8, 1))
     whole = ODAPartition(6, bifurcation=bifurcation, random_state=0).partial_fit(samples)
     parts = ODAPartition(6, bifurcation=bifurcation, random_state=0)
     for start in range(0, len(samples), chunk):
