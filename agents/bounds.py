@@ -24,8 +24,11 @@ SHORTEST, LONGEST = 10.0, 1000.0
 # Of observations at hand, what is so many times their distance beyond the first and last percentile is
 # cut, and what is `MARGIN` widths beyond all others but so many at each end, if there are many.
 FAR, ODD, MANY = 20.0, 2, 100
-# No value is within reach of an error beyond this: the values have diverged.
-LARGEST_ERROR = 1e100
+# A scaled coordinate ends at some `FARTHEST`: beside a larger one nothing else could be told apart.
+FARTHEST = 1e12
+# No value is within reach of an error beyond this: the values have diverged. A file takes what smaller
+# errors leave.
+LARGEST_ERROR = 1e50
 
 
 @inline_kernel

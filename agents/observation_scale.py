@@ -128,7 +128,8 @@ class ObservationScale(WarmUp):
         self.scale = np.ones(len(low))
         self.lowest, self.highest = np.zeros(len(low)), np.zeros(len(low))
 
-    def _reach(self) -> Array:
+    @property
+    def reach(self) -> Array:
         """The credible coordinates in scaled units, of shape (2, n_features)."""
         reach = bounds.MARGIN * np.maximum(self.highest - self.lowest, 1.0)
         return np.stack([self.lowest - reach, self.highest + reach])
@@ -136,11 +137,11 @@ class ObservationScale(WarmUp):
     @property
     def ends(self) -> Array:
         """The lowest and highest coordinates that are credible, of shape (2, n_features)."""
-        return self.restore(self._reach())
+        return self.restore(self.reach)
 
     def scaled(self, observations: NDArray[Any]) -> Array:
         """Observations of shape (n, n_features), or one, in scaled units, as far as credible."""
-        return np.asarray(np.clip((observations - self.centre) / self.scale, *self._reach()))
+        return np.asarray(np.clip((observations - self.centre) / self.scale, *self.reach))
 
     def restore(self, scaled: Array) -> Array:
         """Points in scaled units, of shape (n, n_features), in the environment's own."""
@@ -161,7 +162,8 @@ class ObservationScale(WarmUp):
         low = np.where(self.low > -LARGEST, self.low, np.inf)
         high = np.where(self.high < LARGEST, self.high, -np.inf)
         ends = np.stack([np.minimum(low, seen.min(axis=0)), np.maximum(high, seen.max(axis=0))])
-        self.lowest, self.highest = (ends - self.centre) / self.scale
+        farthest = bounds.FARTHEST
+        self.lowest, self.highest = np.clip((ends - self.centre) / self.scale, -farthest, farthest)
 
     def follow(self, visited: Array) -> bool:
         """Take the observations (n, n_features) that are visited now for what the warm-up told.
@@ -176,7 +178,8 @@ class ObservationScale(WarmUp):
             return False
         self.centre, self.scale = visited.mean(axis=0), spread
         ends = np.stack([visited.min(axis=0), visited.max(axis=0)])
-        self.lowest, self.highest = (ends - self.centre) / self.scale
+        farthest = bounds.FARTHEST
+        self.lowest, self.highest = np.clip((ends - self.centre) / self.scale, -farthest, farthest)
         return True
 
     def _find_scale(self, seen: Array) -> Array:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numba
@@ -172,8 +173,13 @@ def _digest(path: str) -> bytes:
 
 
 def _files(function: Callable[..., Any], found: set[str]) -> set[str]:
-    """The files of the kernels and groups of arrays that a function can name, or one of those can."""
+    """The files of the kernels and groups of arrays that a function can name, or one of those can.
+
+    And of the modules of this package that it names: their constants become part of machine code, too.
+    """
     for other in function.__globals__.values():
+        if isinstance(other, ModuleType) and other.__name__.startswith("oda_rl.") and other.__file__:
+            found.add(other.__file__)
         called = getattr(other, "py_func", None)
         if called is not None and called.__code__.co_filename not in found:
             found.add(called.__code__.co_filename)

@@ -230,14 +230,14 @@ class ActorCriticLearner(TwoTimescaleLearner):
         assert self.annealer is not None
         visited = self._visited[np.abs(self._visited).max(axis=1) <= LARGEST]
         scale, book, numbers, memory = self.scale, self.slow.codebook, self.numbers, self.memory
-        centre, width = scale.centre, scale.scale
+        centre, width, reach = scale.centre, scale.scale, scale.reach
         if len(visited) < len(self._visited) // 2 or not scale.follow(visited):
             return
         self._storage.unload(book)
         temperature = self.config.softness * self.annealer.temperature
         cells, monitor = book.codevectors * width + centre, self._monitor
         payload = book.payload[:, : len(book)].copy()
-        self._known = Known(book.codevectors.copy(), payload, temperature, centre, width)
+        self._known = Known(book.codevectors.copy(), payload, temperature, centre, width, reach)
         self._monitor = None  # it follows all at once
         memory.z[:] = (memory.z * width + centre - scale.centre) / scale.scale
         memory.trace_scale[:] = 1.0

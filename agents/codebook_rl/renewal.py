@@ -15,6 +15,7 @@ class Known(NamedTuple):
 
     `location` (n_cells, n_observed) and `payload` (n_rows, n_cells) are those of the cells, which
     overlap at `temperature`, 0 for the nearest alone; `centre` and `scale` (n_observed,) are the units.
+    What they say ends at the low and high `reach` (2, n_observed), in these units.
     """
 
     location: Array
@@ -22,6 +23,7 @@ class Known(NamedTuple):
     temperature: float
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
+    reach: Array
 
 
 def carry_over(known: Known, book: Codebook, centre: Array, scale: Array, sizes: Sizes) -> None:
@@ -31,7 +33,8 @@ def carry_over(known: Known, book: Codebook, centre: Array, scale: Array, sizes:
     are shared out anew, stepsizes are averages, traces none.
     """
     n, basis = len(book), sizes.n_basis
-    points = (book.codevectors * scale + centre - known.centre) / known.scale
+    low, high = known.reach
+    points = np.clip((book.codevectors * scale + centre - known.centre) / known.scale, low, high)
     distance = ((points[:, None] - known.location) ** 2).sum(axis=2)
     away = distance - distance.min(axis=1, keepdims=True)
     share = (away == 0.0) * 1.0
@@ -47,7 +50,7 @@ def carry_over(known: Known, book: Codebook, centre: Array, scale: Array, sizes:
         if known.temperature > 0.0:  # neighbours, too, make a slope
             turned = told @ known.location - value[:, None] * (share @ known.location)
             found[slopes] += 2.0 / known.temperature * turned.T
-        found[slopes] *= (scale / known.scale)[:, None]
+        found[slopes] *= np.minimum(scale / known.scale, high - low)[:, None]
         found[first] = value - (found[slopes] * book.codevectors.T).sum(axis=0)
     found[sizes.n_rows : sizes.n_rows + sizes.n_actions] *= len(known.location) / n
     book.payload[:kept, :n] = found

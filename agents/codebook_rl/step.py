@@ -23,8 +23,8 @@ import math
 import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl.agents import bounds
 from oda_rl.agents.action_choice import index_of_largest
-from oda_rl.agents.bounds import bound_reward, keep_inside
 from oda_rl.agents.codebook_rl.association import (
     average_rows,
     find_near,
@@ -87,7 +87,7 @@ def scale_observation(state, observation):
         if units.counts.shape[0] > 0:
             finite &= 0.0 <= z < units.counts[j] and z == math.floor(z)
         else:
-            z = keep_inside(z, units.lowest[j], units.highest[j])
+            z = bounds.keep_inside(z, units.lowest[j], units.highest[j])
         scratch.z[j] = z
     return finite
 
@@ -192,7 +192,7 @@ def count_step(state, reward, terminated):
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
     counters[STEPS] += 1
     counters[LEARNING_STEPS] += counters[PHASE] == LEARNING
-    bounded = bound_reward(settings[SIGN] * reward, settings[GAMMA], figures, REWARDS)
+    bounded = bounds.bound_reward(settings[SIGN] * reward, settings[GAMMA], figures, REWARDS)
     if counters[PHASE] != LEARNING:
         best = BEST_ENDING if terminated else BEST_GOING_ON
         figures[best] = max(figures[best], bounded)
@@ -223,8 +223,8 @@ def begin(state, env, observation, reward, event):
     else:
         units = open_units(state)
         for j in range(units.lowest.shape[0]):
-            units.lowest[j] = min(units.lowest[j], scratch.z[j])
-            units.highest[j] = max(units.highest[j], scratch.z[j])
+            units.lowest[j] = min(units.lowest[j], max(scratch.z[j], -bounds.FARTHEST))
+            units.highest[j] = max(units.highest[j], min(scratch.z[j], bounds.FARTHEST))
     if n_found == 0:
         n_found = find_near(state, open_units(state).centre.shape[0])
         # One branch alone is always up to date.

@@ -96,11 +96,12 @@ def run_single(
             break
         taken = model.decode(0, model.next_actions[0])
         observation, reward, terminated, truncated, info = env.step(taken)
-        ended = terminated or truncated
+        # environments may return arrays, numbers or None, as they may in a VecEnv
+        terminated, ended = bool(terminated), bool(terminated or truncated)
         model.num_timesteps += 1
         action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
         if ended:
-            info["TimeLimit.truncated"] = truncated and not terminated
+            info["TimeLimit.truncated"] = not terminated
             info["terminal_observation"] = observation
             observation, _ = env.reset()
             action = model.learner.begin(0, encode(observation))

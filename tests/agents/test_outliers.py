@@ -93,7 +93,7 @@ def right_actions(model):
 
 @pytest.mark.parametrize("agent", [TwoTimescaleQ, TwoTimescaleAC, UniformGridQ, FourierSarsa, KernelQ])
 @pytest.mark.parametrize("at", [300, 1200, 4000])
-def test_an_outlier_is_outlived(agent, at):
+def test_an_outlier_is_outlived(agent, at, tmp_path):
     steps = STEPS // 2 if agent is KernelQ else STEPS
     at = min(at, steps - 1500)
     for glitch in ({"observation": 1e6}, {"observation": 1e308}, {"reward": 1e6}, {"reward": -1e308}):
@@ -101,6 +101,8 @@ def test_an_outlier_is_outlived(agent, at):
         values = model.learner.action_values(np.array([[0.5, 0.5], [1e9, -1e308]]))
         assert abs(values).max() < 1e3, glitch
         assert right_actions(model) > 0.85, glitch
+    model.save(tmp_path / "model")
+    assert right_actions(agent.load(tmp_path / "model")) == right_actions(model)
 
 
 def test_an_actor_goes_on_after_a_reward_that_cannot_be():

@@ -5,6 +5,7 @@ import inspect
 import io
 import json
 import pickle
+from contextlib import suppress
 
 import gymnasium as gym
 import numpy as np
@@ -329,6 +330,53 @@ def test_discrete_spaces_of_any_dtype_are_stored(space, of, tmp_path):
     TwoTimescaleQ(env=DummyVecEnv([lambda: env, lambda: copy.copy(env)]), seed=0).learn(50)
     TwoTimescaleQ(env=env, seed=0).learn(50).save(tmp_path / "model")
     TwoTimescaleQ.load(tmp_path / "model", env=env).learn(50, reset_num_timesteps=False)
+
+
+class _Sentinels(SpacesEnv):
+    """Tells 1e38 for what is unknown, later on; pays what is asked for."""
+
+    def __init__(self, space, reward):
+        super().__init__(space, spaces.Discrete(2))
+        self.reward, self.steps = reward, 0
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        self.steps += 1
+        if self.steps > 1500 and self.steps % 3 == 0 and isinstance(self.observation_space, spaces.Box):
+            observation[1] = 1e38
+        return observation, self.reward * np.sin(self.steps), *rest
+
+
+@pytest.mark.parametrize("reward", [1.0, 1e24])
+@pytest.mark.parametrize("space", [spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(5)], ids=str)
+def test_what_was_learned_from_the_largest_numbers_can_be_stored(space, reward, tmp_path):
+    for kind in (TwoTimescaleAC, TwoTimescaleQ):
+        options = {"warmup_steps": 300, "growth_steps": 600, "max_cells": 25, "growth_cells": 10}
+        model = kind(env=_Sentinels(space, reward), seed=0, **options)
+        with suppress(DivergenceError):
+            model.learn(6000)
+        model.save(tmp_path / "model")
+        seen = space.sample()
+        loaded = kind.load(tmp_path / "model")
+        assert loaded.predict(seen, deterministic=True) == model.predict(seen, deterministic=True)
+
+
+class _Still(SpacesEnv):
+    """Hardly ever moves."""
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        return 0.01 * observation, *rest
+
+
+def test_long_traces_can_be_stored(tmp_path):
+    env = _Still(spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(2))
+    model = TwoTimescaleAC(env=env, seed=0, trace_decay=0.99, **SMALL).learn(6900)
+    while model.learner.memory.trace_scale[0] > 1.3e-60:
+        model.learn(10, reset_num_timesteps=False)
+    assert np.abs(model.learner.slow.codebook.payload).max() > layout.NOWHERE
+    model.save(tmp_path / "model")
+    assert to_bytes(TwoTimescaleAC.load(tmp_path / "model")) == to_bytes(model)
 
 
 def test_parts_of_observations_may_have_any_name(tmp_path):

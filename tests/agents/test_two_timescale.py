@@ -12,7 +12,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from oda_rl.agents import BadTransitionError, TwoTimescaleQ
+from oda_rl.agents import BadTransitionError, TwoTimescaleAC, TwoTimescaleQ
 
 QUICK = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
 make_model = maker(TwoTimescaleQ, **QUICK, growth_fraction=1.0)
@@ -357,3 +357,18 @@ def test_nonsense_from_one_of_several_environments():
     env = DummyVecEnv([IdentityEnv, lambda: BrokenEnv(400, reward=np.nan)])
     with pytest.raises(BadTransitionError, match="reward nan"):
         make_model(env).learn(8_000)
+
+
+@pytest.mark.parametrize("kind", [np.bool_, int, lambda end: np.array([end]), lambda end: end or None])
+def test_ends_may_be_told_as_in_a_vector(kind):
+    class Told(gym.Wrapper):
+        def step(self, action):
+            observation, reward, terminated, truncated, info = super().step(action)
+            return observation, reward, kind(terminated), kind(truncated), info
+
+    plain, told = (
+        TwoTimescaleAC(env=env, seed=0, warmup_steps=200).learn(1000)
+        for env in (gym.make("CartPole-v1"), Told(gym.make("CartPole-v1")))
+    )
+    points = np.random.default_rng(0).normal(size=(20, 4))
+    np.testing.assert_array_equal(told.learner.state_values(points), plain.learner.state_values(points))

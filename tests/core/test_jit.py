@@ -104,6 +104,21 @@ def test_a_change_of_how_code_is_compiled_compiles_anew(tmp_path, monkeypatch):
         assert [hits(), hits()] == [0, 1]
 
 
+def test_a_change_of_a_module_that_is_named_compiles_anew(tmp_path, monkeypatch):
+    """Its constants are part of machine code."""
+    code = "from oda_rl import divergences\n\n\ndef double(x):\n    return 2 * x\n"
+    (tmp_path / "named.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    double, digest = importlib.import_module("named").double, _jit._digest
+    assert _jit.kernel(double)(2) == 4
+    monkeypatch.setattr(
+        _jit, "_digest", lambda path: digest(path) + b"other" * path.endswith("divergences.py")
+    )
+    again = _jit.kernel(double)
+    assert again(2) == 4
+    assert not again.stats.cache_hits
+
+
 @pytest.mark.parametrize("shape", [3, (2, 8), (0, 8), (3, 2, 16)])
 def test_aligned_zeros(shape):
     made = aligned_zeros(shape)
