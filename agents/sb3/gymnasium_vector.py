@@ -162,8 +162,9 @@ def as_sb3_takes_it(env: Any) -> Any:
     made = gym.make(env) if isinstance(env, str) else env
     if isinstance(made, gym.Env | gym.vector.VectorEnv):
         _refuse_nested(getattr(made, "single_observation_space", made.observation_space))
-    if getattr(made, "num_envs", 1) > MOST_ENVS:
-        raise ValueError(f"env has {made.num_envs:,} environments; at most {MOST_ENVS:,} are accepted.")
+    n = getattr(made, "num_envs", 1)
+    if n > MOST_ENVS:
+        raise ValueError(f"env has {n:,} environments; at most {MOST_ENVS:,} are accepted.")
     if isinstance(made, gym.vector.VectorEnv):
         return GymnasiumVecEnv(made)
     if isinstance(made, gym.Env):
