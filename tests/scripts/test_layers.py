@@ -13,7 +13,7 @@ def layers(module):
 def test_values_are_sums_over_the_layers(layers):
     kind = layers.KINDS["sums over two layers"]._replace(cells=(2, 2))
     learner = layers.TreeQ(gym.make("CartPole-v1"), kind, seed=0)
-    learner.learn(6_000, 0.5, 0.5)
+    learner.learn(4_000, 0.5, 0.5)
     point = np.zeros(4)
     active = learner._active(point)
     assert len(active) == 2

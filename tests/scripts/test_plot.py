@@ -63,7 +63,7 @@ def test_the_animation_of_an_agent_is_of_a_training_like_its_own(
     again = snapshots.views()[-1]
     assert snapshots.snapshots[-1][0] == trained.num_timesteps
     np.testing.assert_array_equal(again.codevectors, trained.learner.codevectors)
-    assert draw(script, agent, "animation", out=tmp_path) == 0
+    assert draw(script, agent, "animation", out=tmp_path, dpi=40) == 0
     assert drawn(tmp_path) == {"model_animation.gif"}
     with Image.open(tmp_path / "model_animation.gif") as gif:
         assert gif.n_frames > 3
@@ -83,7 +83,7 @@ def test_estimators_with_their_data(script, tmp_path, capsys):
     assert draw(script, tmp_path / "curve.npz", dpi=40) == 0
     assert "No policy" in capsys.readouterr().out
     ODAPartition(max_codevectors=5, random_state=0).fit(X).save(tmp_path / "cells.npz")
-    assert draw(script, tmp_path / "cells.npz", "animation", data=None) == 0
+    assert draw(script, tmp_path / "cells.npz", "animation", data=None, dpi=40) == 0
     assert {"classes_policy.png", "curve_value.png", "cells_animation.gif"} <= drawn(tmp_path)
     assert "curve_policy.png" not in drawn(tmp_path)
 

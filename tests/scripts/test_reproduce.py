@@ -30,7 +30,7 @@ def test_each_finds_what_it_shares_with_others(name, monkeypatch):
 
 
 def test_classification(tmp_path, run):
-    options = ("--datasets", "mixture", "--n-samples", 90, "--out", tmp_path)
+    options = ("--datasets", "mixture", "--n-samples", 60, "--out", tmp_path)
     code, output = run("reproduce/classification", *options)
     assert code == 0
     assert str(tmp_path) in output
