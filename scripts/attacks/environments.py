@@ -171,6 +171,8 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
         rows = np.stack([model.observations.encode(liar._observe()) for _ in range(20)])
         values = model.learner.action_values(np.ascontiguousarray(rows, dtype=np.float64))
         model.predict(liar._observe(), deterministic=True)
+    except DivergenceError as error:  # what a lasting lie has brought the values to
+        return Found(Verdict.REFUSED, describe(error))
     except Exception as error:
         return Found(Verdict.LATE, describe(error))
     return found if np.isfinite(values).all() else found._replace(verdict=Verdict.NAN)
