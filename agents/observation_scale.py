@@ -20,6 +20,8 @@ FARTHEST = 1e3
 MARGIN = 0.1
 # Observations of which a coordinate spreads so many times as far are of another scale.
 OTHER = 1.5
+# Noise counts as if it spread so many times less far.
+COARSE = 10.0
 
 
 class WarmUp(ABC):
@@ -83,7 +85,7 @@ class WarmUp(ABC):
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""
         self.is_known = bool(state["is_known"])
-        for name in self._learned():
+        for name in self._learned().keys() & state.keys():  # files of before do not have all
             setattr(self, name, np.array(state[name], dtype=np.float64))
         self._prepare()
         if not self.is_known:
@@ -103,7 +105,8 @@ class ObservationScale(WarmUp):
     ends `lowest` and `highest` of what has been seen so far or is within the bounds, in scaled units;
     all are (n_features,). `low` and `high` (n_features,) are the bounds of its space; where `given`
     tells what counts as a large change of each coordinate, in its own units, nothing is learned but the
-    centre. Raises a ValueError if it does not fit the observations.
+    centre. The scale of coordinates that `coarsen` tells is `COARSE` times as large: `coarse`
+    (n_features,) has these factors. Raises a ValueError if it does not fit the observations.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class ObservationScale(WarmUp):
             )
         self.centre = np.zeros(len(low))
         self.scale = np.ones(len(low))
+        self.coarse = np.ones(len(low))
         self.lowest, self.highest = np.zeros(len(low)), np.zeros(len(low))
 
     @property
@@ -154,9 +158,13 @@ class ObservationScale(WarmUp):
         self.is_known = True
         self._prepare()
 
+    def coarsen(self, noise: NDArray[np.bool_]) -> None:
+        """Have coordinates that are `noise` (n_features,) hardly count, unless a scale is given."""
+        self.coarse = np.where(noise, COARSE, 1.0)
+
     def _learn(self, seen: Array) -> None:
         self.centre = seen.mean(axis=0)
-        learned = self._find_scale(seen) if self.given is None else self.given
+        learned = self.coarse * self._find_scale(seen) if self.given is None else self.given
         # A coordinate that never moved has no spread to divide by.
         self.scale = np.where(learned > 0.0, learned, 1.0)
         low = np.where(self.low > -LARGEST, self.low, np.inf)
@@ -172,7 +180,7 @@ class ObservationScale(WarmUp):
         scale, or less far by as much. One that does not move keeps its scale.
         """
         visited = bounds.cut_odd(visited)
-        spread = 2.0 * visited.std(axis=0)
+        spread = 2.0 * self.coarse * visited.std(axis=0)
         spread = np.where(spread > SMALLEST * self.scale, spread, self.scale)
         if np.abs(np.log(spread / self.scale)).max() < np.log(OTHER):
             return False
@@ -186,7 +194,7 @@ class ObservationScale(WarmUp):
         return natural_scale(seen, self.low, self.high)
 
     def _learned(self) -> dict[str, Array]:
-        names = ("centre", "scale", "lowest", "highest")
+        names = ("centre", "scale", "coarse", "lowest", "highest")
         return {name: getattr(self, name) for name in names}
 
 

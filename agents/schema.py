@@ -81,8 +81,11 @@ def space_of(description: Any) -> Any:
 # -- parts of learners -------------------------------------------------------------------------------
 
 
-def scale_schema(warmup_steps: int, observations: Any) -> Schema:
-    """Of an `ObservationScale` of `obs` coordinates; states of a table are counted from low ends."""
+def scale_schema(warmup_steps: int, observations: Any, n_command: int) -> Schema:
+    """Of an `ObservationScale` of `obs` coordinates, and the transitions of a warm-up.
+
+    States of a table are counted from low ends.
+    """
 
     def counts(state: Any) -> bool:
         ends = observations.low, np.ones_like(observations.low), observations.high - observations.low
@@ -91,6 +94,8 @@ def scale_schema(warmup_steps: int, observations: Any) -> Schema:
 
     learned = {"centre": "float[obs]", "scale": "float[obs] in (0, inf)"}
     learned |= dict.fromkeys(("lowest", "highest"), "float[obs] in [-inf, inf]")
+    learned |= {"coarse?": "float[obs] in [1, inf)", "last?": "float[lasts, obs] in [-inf, inf]"}
+    learned |= {"transitions?": f"float[transitions, 2*obs+{1 + n_command}]"}
     return _warm_up(warmup_steps, learned, counts if observations.is_table else lambda state: True)
 
 
@@ -110,6 +115,7 @@ def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool
         """Observations wait as long as they are fewer than wanted; later, all of the last half do."""
         known, n, most = state["is_known"], len(state["seen"]), np.abs(state["seen"]).max(initial=0.0)
         right = n in (0, steps) if known else n < steps and most <= LARGEST
+        right = right and len(state.get("transitions", ())) <= steps
         accepted = f"less than {steps}, up to {LARGEST:g}"
         expect(right, "seen", f"has {n} observations, up to {most:g}", accepted)
         expect(not known or is_sound(state), next(iter(learned)), "is no lower end", "a range")

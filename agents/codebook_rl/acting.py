@@ -8,27 +8,24 @@ from numpy.typing import NDArray
 from oda_rl._types import Array
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl import step as kernels
-from oda_rl.agents.codebook_rl.arrays import Sizes, Table
+from oda_rl.agents.codebook_rl.arrays import Table
 from oda_rl.agents.codebook_rl.association import find_near
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
+from oda_rl.agents.codebook_rl.recording import RecordingLearner
 from oda_rl.agents.codebook_rl.rules.table_q import NOVELTY_BOUND, NOVELTY_SHARE
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
-from oda_rl.agents.learner import Learner
-from oda_rl.agents.observation_scale import ObservationScale
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 
 
-class ActingLearner(Learner):
+class ActingLearner(RecordingLearner):
     """What is known of the cells of a codebook, and acting by it; `TwoTimescaleLearner` learns it.
 
-    `scale` are the units in which distances are measured; `slow` has the codebook; `numbers` are
-    settings, counters and running figures; `memory` is what is remembered of each environment.
+    `slow` has the codebook; `numbers` are settings, counters and running figures; `memory` is what is
+    remembered of each environment.
     """
 
-    sizes: Sizes
-    scale: ObservationScale
     slow: SlowTimescale
     numbers: names.Numbers
     memory: names.Memory

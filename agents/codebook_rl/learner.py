@@ -42,9 +42,9 @@ class TwoTimescaleLearner(ActingLearner):
     """Learns from one transition at a time; knows nothing of environments or SB3.
 
     It lives through three phases. *Scaling*: random actions, held for a few steps, tell the scale of the
-    observations, which is then frozen. *Growing*: still under random actions, every observation moves
-    the annealer, and cells split. *Learning*: values start at an optimistic bound, Q-learning runs at
-    every step and the annealer along an ever rarer subsequence.
+    observations, and which coordinates are noise. *Growing*: still under random actions, every
+    observation moves the annealer, and cells split. *Learning*: values start at an optimistic bound,
+    Q-learning runs at every step and the annealer along an ever rarer subsequence.
 
     On a tree, a step asks and changes the cells of the `near_branches` nearest branches alone; but the
     weights of cells and the frequencies of visits decay everywhere, at slow steps.
@@ -189,7 +189,7 @@ class TwoTimescaleLearner(ActingLearner):
     # -- phases ----------------------------------------------------------------------------------
 
     def _end_warm_up(self) -> None:
-        """Freeze the scale and begin to anneal."""
+        super()._end_warm_up()
         points = self.scale.freeze()
         self.slow.begin(points)
         self.numbers.figures[names.REWARDS : names.REWARDS + len(self.rewards)] = self.rewards

@@ -182,7 +182,7 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
     )
     for name in ("reach", "total", "told", "lost"):  # files of before do not have them
         memory[f"{name}?"] = memory.pop(name)
-    entries = shared_schema(scale_schema(config.warmup_steps, observations), memory)
+    entries = shared_schema(scale_schema(config.warmup_steps, observations, arrays.n_command), memory)
     entries |= {
         "slow": room.slow,
         "ledger": _ledger,

@@ -247,3 +247,16 @@ class RestEnv(gym.Env):
         self.t += 0.75
         x = self._observe()
         return x, -float(x[0]), False, self.t >= 0.75 * self.length, {}
+
+
+class NoiseWrapper(gym.ObservationWrapper):
+    """Adds coordinates that are drawn anew at each step and tell nothing."""
+
+    def __init__(self, env, n_noise):
+        super().__init__(env)
+        space, ends = env.observation_space, np.full(n_noise, np.inf, np.float32)
+        self.observation_space = spaces.Box(np.r_[space.low, -ends], np.r_[space.high, ends])
+        self.n_noise, self.rng = n_noise, np.random.default_rng(0)
+
+    def observation(self, observation):
+        return np.r_[observation, self.rng.normal(size=self.n_noise)].astype(np.float32)
