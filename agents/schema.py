@@ -81,8 +81,8 @@ def space_of(description: Any) -> Any:
 # -- parts of learners -------------------------------------------------------------------------------
 
 
-def scale_schema(warmup_steps: int, observations: Any, n_command: int) -> Schema:
-    """Of an `ObservationScale` of `obs` coordinates, and the transitions of a warm-up.
+def scale_schema(warmup_steps: int, observations: Any, row_length: int) -> Schema:
+    """Of an `ObservationScale` of `obs` coordinates, and the transitions of a warm-up, row by row.
 
     States of a table are counted from low ends.
     """
@@ -95,7 +95,7 @@ def scale_schema(warmup_steps: int, observations: Any, n_command: int) -> Schema
     learned = {"centre": "float[obs]", "scale": "float[obs] in (0, inf)"}
     learned |= dict.fromkeys(("lowest", "highest"), "float[obs] in [-inf, inf]")
     learned |= {"coarse?": "float[obs] in [1, inf)", "last?": "float[lasts, obs] in [-inf, inf]"}
-    learned |= {"transitions?": f"float[transitions, 2*obs+{1 + n_command}]"}
+    learned |= {"transitions?": f"float[transitions, {row_length}]"}
     return _warm_up(warmup_steps, learned, counts if observations.is_table else lambda state: True)
 
 

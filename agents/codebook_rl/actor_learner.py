@@ -150,8 +150,9 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """What values begin at: what all rewards had in common for ever, or an end that was seen.
 
         Where every reward of the warm-up was a gain, and no episode came to its end, there is no state
-        that is worth less. As long as values rise to that, what was visited often seems better than the
-        rest, and all errors are alike.
+        that is worth less; where every one was a loss, none that is worth more. As long as values rise
+        or fall to that, what was visited often seems better, or worse, than the rest, and all errors are
+        alike.
 
         What an episode may end with tells that there is something to look for. It is of no use where a
         reward is for going on, and there is little of it at the end; numbered actions do without.
@@ -159,12 +160,23 @@ class ActorCriticLearner(TwoTimescaleLearner):
         if self.config.criterion == "average":
             return 0.0
         ending = float(self.numbers.figures[names.BEST_ENDING]) if self.actions.is_continuous else 0.0
-        return max(self._common_value(), min(ending, LARGEST))
+        return float(self.numbers.figures[names.COMMON_VALUE]) or min(ending, LARGEST)
 
     def _common_value(self) -> float:
-        lowest = float(self.numbers.figures[names.LOWEST_REWARD])
-        discounted = self.config.criterion == "discounted" and 0.0 < lowest < np.inf
-        return min(lowest / (1.0 - self.config.gamma), LARGEST) if discounted else 0.0
+        """What all rewards of the warm-up had in common, a gain or a loss, for ever; else 0."""
+        figures, ended = self.numbers.figures, self.numbers.counters[names.TOLD] > 0
+        if self.config.criterion != "discounted":
+            return 0.0
+        common = float(figures[names.LOWEST_REWARD])
+        if not 0.0 < common < np.inf:
+            sign = self.numbers.settings[names.SIGN]
+            loss = self.record.find_common_loss(sign, self.actions)
+            common = 0.0 if ended and self.actions.is_continuous else loss
+        return float(np.clip(common / (1.0 - self.config.gamma), -LARGEST, LARGEST))
+
+    def _end_warm_up(self) -> None:
+        self.numbers.figures[names.COMMON_VALUE] = self._common_value()
+        super()._end_warm_up()
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
@@ -209,7 +221,6 @@ class ActorCriticLearner(TwoTimescaleLearner):
         if self._known is None:
             figures, told = self.numbers.figures, self.numbers.counters[names.TOLD] > 0
             figures[[names.BLANK_SHARE, names.TOLD_RETURN]] = float(not told), np.inf
-            figures[names.COMMON_VALUE] = self._common_value()
             super()._start_learning()
             return
         carry_over(self._known, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)

@@ -1,10 +1,11 @@
-"""The transitions of a warm-up, which tell what coordinates of an observation are noise."""
+"""The transitions of a warm-up: they tell which coordinates are noise, and what all rewards share."""
 
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
@@ -17,27 +18,42 @@ from oda_rl.agents.observation_scale import ObservationScale
 MOST_OPTIONS = 64
 
 
+# Losses have more in common than sets them apart where the least is no less than the range of the
+# middle half; where so large a part of all are the least, it is the price of a step.
+QUARTERS, MOST_EQUAL = (0.25, 0.75), 0.5
+# They are costs of actions where these explain more of their variance, by ranks.
+MOST_BY_ACTIONS = 0.5
+
+
+def row_length(sizes: Sizes) -> int:
+    """Numbers that are kept of a transition."""
+    return 2 * sizes.n_observed * (sizes.n_observed <= MOST_COORDINATES) + sizes.n_command + 2
+
+
 class WarmUpRecord:
     """The first transitions of a warm-up, up to `most`, of environments that take turns.
 
-    A row of `rows` has the observation before, that after, the reward, and the action as a compiled
-    environment takes it; `last` (n_envs, n_observed) are the observations before the next ones, infinite
-    where there is none. Nothing is kept of a table, or of more coordinates than can be judged.
+    A row of `rows` has the observation before, that after, the action as a compiled environment takes
+    it, the reward, and whether the episode came to its end; without observations where there are more
+    coordinates than can be judged. `last` (n_envs, n_observed) has the observations before the next
+    ones, infinite where there is none. Of a table nothing is kept.
     """
 
     def __init__(self, sizes: Sizes, most: int) -> None:
-        d, judged = sizes.n_observed, sizes.n_observed <= MOST_COORDINATES and not sizes.is_table
-        self.rows = np.empty((most if judged else 0, 2 * d + 1 + sizes.n_command))
+        self.rows = np.empty((0 if sizes.is_table else most, row_length(sizes)))
         self.n = 0
-        self.last = np.full((sizes.n_envs, d), np.inf)
+        self.last = np.full((sizes.n_envs, sizes.n_observed), np.inf)
 
     def begin(self, env: int, observation: NDArray[Any]) -> None:
         """Keep what was observed, of which nothing is known that led to it."""
         self.last[env] = np.where(np.isfinite(observation), observation, np.inf)
 
-    def add(self, env: int, command: NDArray[Any], reward: float, observation: NDArray[Any]) -> None:
+    def add(
+        self, env: int, command: NDArray[Any], reward: float, terminated: bool, observation: NDArray[Any]
+    ) -> None:
         """Keep a transition, if it is whole and there is room."""
-        row = np.concatenate([self.last[env], observation, [reward], command])
+        ends = np.concatenate([self.last[env], observation])
+        row = np.concatenate([ends, command, [reward, terminated]])[-self.rows.shape[1] :]
         if self.n < len(self.rows) and np.isfinite(row).all():
             self.rows[self.n] = np.clip(row, -LARGEST, LARGEST)
             self.n += 1
@@ -46,11 +62,35 @@ class WarmUpRecord:
     def find_noise(self, actions: ActionCodec) -> NDArray[np.bool_]:
         """Which coordinates are noise, of shape (n_observed,)."""
         d, rows = self.last.shape[1], self.rows[: self.n]
-        taken = rows[:, 2 * d + 1 :]
-        if 0 < sum(actions.options) <= MOST_OPTIONS:
-            parts = zip(taken.T.astype(np.int64), actions.options, strict=True)
-            taken = np.hstack([np.eye(count)[part] for part, count in parts])
-        return find_noise(rows[:, :d], taken, rows[:, 2 * d], rows[:, d : 2 * d])
+        if rows.shape[1] < 2 * d:
+            return np.zeros(d, dtype=np.bool_)
+        return find_noise(rows[:, :d], self._taken(actions), rows[:, -2], rows[:, d : 2 * d])
+
+    def find_common_loss(self, sign: float, actions: ActionCodec) -> float:
+        """The least loss, below 0, if all rewards times `sign` have it in common; else 0.
+
+        Where an episode came to its end, most steps cost the least, or it is actions alone that cost
+        more, there may be a goal to look for.
+        """
+        rewards, terminated = sign * self.rows[: self.n, -2], self.rows[: self.n, -1]
+        least = float(rewards.max(initial=-np.inf))
+        if not -np.inf < least < 0.0 or terminated.any() or np.mean(rewards == least) > MOST_EQUAL:
+            return 0.0
+        low, high = np.quantile(rewards, QUARTERS)
+        taken = self._taken(actions)
+        known = np.hstack([np.ones((self.n, 1)), taken, taken * taken])
+        ranks = rankdata(rewards)
+        rest = ranks - known @ np.linalg.lstsq(known, ranks)[0]
+        by_actions = 1.0 - rest.var() / ranks.var()
+        return least if -least >= high - low and by_actions <= MOST_BY_ACTIONS else 0.0
+
+    def _taken(self, actions: ActionCodec) -> NDArray[np.float64]:
+        """Which options were taken, or points, of shape (n, n_options)."""
+        taken = self.rows[: self.n, -2 - actions.commands.shape[1] : -2]
+        if not 0 < sum(actions.options) <= MOST_OPTIONS:
+            return taken
+        parts = zip(taken.T.astype(np.int64), actions.options, strict=True)
+        return np.hstack([np.eye(count)[part] for part, count in parts])
 
     def get_state(self) -> dict[str, Any]:
         """The transitions so far, and the last observations."""
@@ -87,7 +127,7 @@ class RecordingLearner(Learner):
     ) -> int:
         """Learn from what the last action led to, as `Learner.step`."""
         if not self.is_scaled:
-            self.record.add(env, self.memory.command[env], reward, observation)
+            self.record.add(env, self.memory.command[env], reward, terminated, observation)
         return super().step(env, observation, reward, terminated, ended)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from oda_rl._validation import LARGEST
 from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes as ArraySizes
+from oda_rl.agents.codebook_rl.recording import row_length
 from oda_rl.agents.schema import rows_schema, scale_schema, shared_schema
 from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
@@ -182,7 +183,7 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
     )
     for name in ("reach", "total", "told", "lost"):  # files of before do not have them
         memory[f"{name}?"] = memory.pop(name)
-    entries = shared_schema(scale_schema(config.warmup_steps, observations, arrays.n_command), memory)
+    entries = shared_schema(scale_schema(config.warmup_steps, observations, row_length(arrays)), memory)
     entries |= {
         "slow": room.slow,
         "ledger": _ledger,

@@ -1,0 +1,75 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+from environments import IdentityEnv, TrackEnv
+from gymnasium import spaces
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+
+from oda_rl.agents import TwoTimescaleAC
+from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.codebook_rl.arrays import Sizes
+from oda_rl.agents.codebook_rl.recording import WarmUpRecord
+from oda_rl.agents.config import TwoTimescaleACConfig
+from oda_rl.agents.noise_coordinates import MOST_COORDINATES
+
+N = 1000
+CODEC = ActionCodec(spaces.Discrete(3))
+OPTIONS = np.random.default_rng(0).integers(3, size=N)
+LOSSES = np.random.default_rng(1).uniform(-1.0, 0.0, N)
+
+
+def make_record(rewards, ends=0, n_observed=1, actions=CODEC, options=OPTIONS):
+    record = WarmUpRecord(Sizes.of(n_observed, actions, 1, TwoTimescaleACConfig()), N)
+    record.begin(0, np.zeros(n_observed))
+    for i, (option, reward) in enumerate(zip(options, rewards, strict=True)):
+        record.add(0, np.atleast_1d(option), reward, i < ends, np.ones(n_observed))
+    return record
+
+
+@pytest.mark.parametrize("n_observed", [1, MOST_COORDINATES + 1])
+@pytest.mark.parametrize("offset", [-2.0, -1000.0])
+def test_losses_that_differ_have_the_least_in_common(offset, n_observed):
+    rewards = LOSSES + offset
+    record = make_record(rewards, n_observed=n_observed)
+    assert record.find_common_loss(1.0, CODEC) == rewards.max()
+    assert record.find_common_loss(-1.0, CODEC) == 0.0
+    assert make_record(-rewards, n_observed=n_observed).find_common_loss(-1.0, CODEC) == rewards.max()
+
+
+@pytest.mark.parametrize(
+    "rewards",
+    [
+        LOSSES,  # the least is next to nothing
+        LOSSES + 2.0,
+        np.full(N, -1.0),
+        np.where(LOSSES > -0.3, -10.0, -1.0),  # most steps cost 1
+        -1.0 - 0.1 * (OPTIONS == 1),  # what costs is an action
+        np.where(np.arange(N) == 7, 0.0, -1000.0 + LOSSES),
+    ],
+)
+def test_there_may_be_a_goal_where_losses_have_nothing_in_common(rewards):
+    assert make_record(rewards).find_common_loss(1.0, CODEC) == 0.0
+
+
+def test_nothing_is_in_common_where_an_episode_ended_or_nothing_is_known():
+    assert make_record(LOSSES - 1000.0, ends=1).find_common_loss(1.0, CODEC) == 0.0
+    assert make_record([], options=[]).find_common_loss(1.0, CODEC) == 0.0
+
+
+def test_the_price_of_points_is_none_in_common():
+    actions = ActionCodec(spaces.Box(-1.0, 1.0, (1,)))
+    points = np.random.default_rng(2).uniform(-1.0, 1.0, N)
+    told = {"actions": actions, "options": points}
+    assert make_record(-1.0 - points**2, **told).find_common_loss(1.0, actions) == 0.0
+    assert make_record(LOSSES - 1.0 - 0.1 * points**2, **told).find_common_loss(1.0, actions) < -1.0
+
+
+@pytest.mark.parametrize("offset", [-10.0, -1000.0])
+@pytest.mark.parametrize(("make_env", "least"), [(IdentityEnv, 19.0), (TrackEnv, -0.5)])
+def test_a_loss_that_all_rewards_have_in_common_tells_nothing(make_env, least, offset):
+    """Values that begin at 0 left 18.5 and 3.7 of 20 for numbers, -1.8 and -2.1 for points."""
+    env = gym.wrappers.TransformReward(make_env(), lambda reward: reward + offset)
+    model = TwoTimescaleAC(env=env, seed=100).learn(15_000)
+    mean, _ = evaluate_policy(model, Monitor(make_env()), 20)
+    assert mean > least
