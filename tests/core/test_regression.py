@@ -317,6 +317,17 @@ def test_skewed_inputs_count_by_their_ranks_where_that_helps(local_model):
     assert other.score(X[1000:], plain[1000:]) > 0.85  # of a sum of them, no single one decides
 
 
+def test_few_inputs_far_out_tell_a_plane_where_they_lie_on_it():
+    rng = np.random.default_rng(102)
+    X = np.column_stack([np.exp(2.0 * rng.normal(size=600)), rng.normal(size=600)])
+    y = X[:, 0] + 3.0 * np.sin(2.0 * X[:, 1]) + 0.5 * rng.normal(size=600)
+    model = ODARegressor(kernel=None, random_state=0).fit(X[:400], y[:400])
+    inside = y[400:] < y[:400].max()
+    assert error(model, X[400:][inside], y[400:][inside]) < 0.01 * y[400:][inside].var()
+    highest = y[:400].max() + 0.1 * np.ptp(y[:400])
+    assert model.predict([[1e9, 0.0]])[0] <= highest + 1e-9
+
+
 def test_models_of_ranked_inputs_are_told_in_the_units_of_the_data():
     X, y, _ = skewed(1000, 100)
     model = ODARegressor(20, softness=0.0, random_state=0).fit(X, y)

@@ -148,7 +148,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     Predictions go no further beyond the outputs seen than a tenth of their range. Inputs further out
     than a quarter of the range of all but the outermost hundredth of the samples of `fit` count as
-    there.
+    there; or, where there are long tails and cross-validation finds that `fit` then errs clearly less,
+    those further out than any of its samples.
 
     A local model of your own is a Python object, and called for every sample: some 80 times slower.
 

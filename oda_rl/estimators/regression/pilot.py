@@ -143,6 +143,17 @@ def usual_range(inputs: Array, weight: Array, outermost: float = OUTERMOST) -> t
     return np.where(rare, least, low - beyond), np.where(rare, most, high + beyond)
 
 
+def range_seen(inputs: Array, weight: Array) -> tuple[Array, Array]:
+    """How far out the inputs of a fit are, the outermost too."""
+    return inputs.min(axis=0), inputs.max(axis=0)
+
+
+def are_cut(inputs: Array, weight: Array) -> bool:
+    """Whether some inputs lie further out than `usual_range` has them."""
+    low, high = usual_range(inputs, weight)
+    return bool(((inputs < low) | (inputs > high)).any())
+
+
 def range_without_wild(inputs: Array, weight: Array) -> tuple[Array, Array]:
     """How far out the inputs of a stream may lie: anywhere, unless wild ones are among these.
 

@@ -17,7 +17,7 @@ from oda_rl.estimators.regression import kernel_part, mixture
 from oda_rl.estimators.regression.first_guess import FirstPlane, first_guess
 from oda_rl.estimators.regression.kernel_part import KernelPart, add_kernel
 from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer
-from oda_rl.estimators.regression.pilot import Pilot, Scaling, range_without_wild, usual_range
+from oda_rl.estimators.regression.pilot import Pilot, RangeOf, Scaling, range_without_wild, usual_range
 from oda_rl.estimators.regression.predictor import Predictor
 from oda_rl.estimators.regression.refit import measure_noise, refit, refit_own
 from oda_rl.estimators.regression.settings import ModelSettings
@@ -169,15 +169,19 @@ class RegressionRun(Run):
         super().observe(self.with_effects(samples), weight)
 
     def fit_once(
-        self, samples: Array, weight: Array, ranked: bool = False, least: float = 0.0
+        self,
+        samples: Array,
+        weight: Array,
+        ranked: bool = False,
+        range_of: RangeOf = usual_range,
+        least: float = 0.0,
     ) -> tuple[Array, float]:
         """The final codevectors, and the cross-validation of the models, infinite without any.
 
-        `least` is the least of errors that are expected of new samples.
+        `range_of` tells how far out inputs count, `least` is the least error expected of new samples.
         """
-        d, score = self.n_inputs, np.inf
-        samples = self.with_effects(samples)
-        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, usual_range, ranked)
+        d, score, samples = self.n_inputs, np.inf, self.with_effects(samples)
+        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, range_of, ranked)
         standard = self.scaling.with_outputs(samples, d)
         followed = standard[:, d:]
         for i in range(self.models.pilot_rounds):
@@ -187,10 +191,9 @@ class RegressionRun(Run):
         scaled = np.column_stack([standard[:, :d], followed]) * self.scaling.metric
         begin_stage("cells")
         self.begin(scaled, weight)
-        if self.n_basis <= TRAINED or not self.settings.finish:
-            self.anneal(scaled, standard[:, d:], weight, self._end_stream_level)
-        else:
-            self.anneal(scaled, None, weight, self._end_stream_level)
+        trained = self.n_basis <= TRAINED or not self.settings.finish
+        self.anneal(scaled, standard[:, d:] if trained else None, weight, self._end_stream_level)
+        if not trained:
             self.unexplained = [np.inf] * len(self.unexplained)
         book = self.book
         codevectors = HardPath(self, scaled, weight).final()

@@ -1,12 +1,13 @@
 """How a fit finds what its cells shall see: relevances of the pilot or none, ranks, effects."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oda_rl._effects import Effects
 from oda_rl._ranks import have_tails
 from oda_rl._types import Array
+from oda_rl.estimators.regression.pilot import are_cut, range_seen
 
 if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
@@ -31,7 +32,8 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
     """Fit a run to raw inputs and outputs; returns the final codevectors.
 
     Where cross-validation says that cells do better without the relevances of the pilot, these go; where
-    it says so, effects of features are offered, and skewed inputs are mapped to a normal by their ranks.
+    it says so, effects of features are offered, and inputs with long tails are mapped to a normal by
+    their ranks, or count as far out as they are: the few that lie there may tell most of a plane.
     """
     inputs, left_out, offered = samples[:, : run.n_features], 0.0, None
     judged = run.settings.finish and run.own is None
@@ -41,14 +43,12 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
         run.models, left_out = pilot_or_not(run, samples, weight)
     codevectors, score = run.fit_once(samples, weight, least=left_out)
 
-    def wins(
-        models: "ModelSettings", clearly: float, effects: Offer = None, ranked: bool = False
-    ) -> bool:
+    def wins(models: "ModelSettings", clearly: float, effects: Offer = None, **seen: Any) -> bool:
         nonlocal codevectors, score
         other = run.another(models)
         if effects is not None:
             other.offer(*effects)
-        others, its_score = other.fit_once(samples, weight, ranked)
+        others, its_score = other.fit_once(samples, weight, **seen)
         if not its_score < clearly * score:
             return False
         codevectors, score = others, its_score
@@ -67,6 +67,10 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
         wins(models, 1.0, effects)  # more inputs leave more to the chance of the pilots
     if have_tails(inputs, weight):
         wins(models, CLEARLY, offered, ranked=True)
+        if are_cut(inputs, weight):
+            before = run.rng.bit_generator.state
+            if not wins(models, CLEARLY, offered, range_of=range_seen):
+                run.rng.bit_generator.state = before  # as if it had not been tried
     return codevectors
 
 
