@@ -1,6 +1,7 @@
 """Checks of parameters, with messages that name them."""
 
 import warnings
+from collections.abc import Mapping
 from math import inf
 from numbers import Integral, Real
 from typing import Any
@@ -82,6 +83,17 @@ def check_weights(weight: NDArray[np.float64]) -> NDArray[np.bool_]:
     if not used.any():
         raise ValueError("sample_weight must be positive for at least one sample.")
     return used
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Refuse weights that are no weights, or those of samples that had better be left out."""
+    for name, weight in class_weight.items() if isinstance(class_weight, Mapping) else ():
+        is_number = isinstance(weight, Real) and not isinstance(weight, bool | np.bool_)
+        if not is_number or not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+            raise ValueError(
+                f"class_weight must have numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}, got "
+                f"{weight!r} for the class {name!r}; sample_weight=0 leaves samples out."
+            )
 
 
 def warn_of_scales(samples: NDArray[np.float64], remedy: str) -> None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from oda_rl._packed import packed, unpacked
 from oda_rl._types import Array, Labels
-from oda_rl._validation import OF_DATA, check_size, check_weights
+from oda_rl._validation import OF_DATA, check_class_weight, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
 # How far predictions go beyond the outputs seen, as a part of their range.
@@ -246,8 +246,10 @@ def are_plain(estimator: Any, divergence: Divergence, X: Any, n: int = 1) -> boo
 def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
     """The classes of samples at hand, sorted, and the data with their numbers as targets.
 
-    `class_weight`, as in scikit-learn, multiplies the weights, which then have a mean of one.
+    `class_weight`, as in scikit-learn, multiplies the weights, which then have a mean of one. Raises a
+    ValueError for what is none.
     """
+    check_class_weight(class_weight)
     classes, labels = np.unique(data.targets, return_inverse=True)
     weight = data.weight
     if class_weight is not None:
@@ -262,8 +264,9 @@ def number_next_classes(
 
     `known` (n_known,) are the classes so far, sorted, or None; `announced` are some that will come.
     Returns all classes, the data with numbers among them as targets, and the numbers of the new ones,
-    rising. Raises a ValueError for `class_weight="balanced"`.
+    rising. Raises a ValueError for `class_weight="balanced"`, or what is none.
     """
+    check_class_weight(class_weight)
     if isinstance(class_weight, str):
         raise ValueError(
             f"class_weight={class_weight!r} needs all samples, which partial_fit has not; "

@@ -5,10 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from model_files import reloaded
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from oda_rl import ODAClassifier
+from oda_rl import MultiResolutionODA, ODAClassifier
 from oda_rl.datasets import make_gaussian_classes
 
 CENTRES = [(0.0, 0.0), (4.0, 0.0), (0.0, 3.0), (4.0, 4.0)]
@@ -299,6 +300,18 @@ def test_errors_name_the_parameter(options, message):
 def test_balanced_weights_need_all_samples():
     with pytest.raises(ValueError, match="class_weight='balanced'"):
         ODAClassifier(class_weight="balanced").partial_fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, "a", True])
+@pytest.mark.parametrize("model", [ODAClassifier(), MultiResolutionODA(ODAClassifier())])
+def test_weights_of_classes_that_are_none_are_refused_by_name(model, weight):
+    X, y = np.arange(6.0)[:, None], [0, 1, 2, 0, 1, 2]
+    weighted = {"class_weight": {0: 2.0, 1: 1, 2: weight}}
+    inner = {f"estimator__{name}": value for name, value in weighted.items()}
+    model = clone(model).set_params(**(inner if isinstance(model, MultiResolutionODA) else weighted))
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"class_weight must have numbers .* for the class 2"):
+            learn(X, y)
 
 
 def test_fine_tuning_is_kept_only_where_it_helps():

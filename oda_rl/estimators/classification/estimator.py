@@ -84,7 +84,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         Parts into which `fit` divides the data, to leave one out at a time and find the temperature to
         stop at; "auto" is 3, or 5 of more than 2000 samples. None anneals to K_max or `t_min`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn; `partial_fit` takes no `"balanced"`.
+        Weights of the classes, above 0, as in scikit-learn; `partial_fit` takes no `"balanced"`.
     reject : float or None, default=None
         Part of the samples, in (0, 1), that counts as too far from every codevector: `predict` gives
         those that lie further away the `reject_label`.
