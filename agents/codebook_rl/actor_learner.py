@@ -37,10 +37,12 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     Where actions are points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for
     each coordinate. Rewards that differ tell little there, as actions have their costs: the warm-up goes
-    on where no episode came to its end. A policy may keep to a small part of what random actions reach,
-    or go far beyond. So whenever the steps have doubled, the observations of the last half tell the
-    scale anew; where it is another one, the codebook grows once more, by these and by its cells of
-    before, which hand on what they have learned.
+    on where no episode came to its end.
+
+    A policy may keep to a small part of what random actions reach, or go far beyond. So whenever the
+    steps have doubled, the observations of the last half tell the scale anew; where it is another one,
+    the codebook grows once more, by these and by its cells of before, which hand on what they have
+    learned.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
@@ -236,13 +238,17 @@ class ActorCriticLearner(TwoTimescaleLearner):
             super()._finish_level()
 
     def _renew(self) -> None:
-        """Where observations have another scale by now, take it, and let the codebook grow anew."""
+        """Where observations have another scale by now, take it, and let the codebook grow anew.
+
+        What an actor has visited that has lost its way tells nothing of what a policy needs.
+        """
         assert self._storage is not None
         assert self.annealer is not None
         visited = self._visited[np.abs(self._visited).max(axis=1) <= LARGEST]
         scale, book, numbers, memory = self.scale, self.slow.codebook, self.numbers, self.memory
         centre, width, reach = scale.centre, scale.scale, scale.reach
-        if len(visited) < len(self._visited) // 2 or not scale.follow(visited):
+        few = len(visited) < len(self._visited) // 2
+        if few or memory.lost.any() or not scale.follow(visited):
             return
         self._storage.unload(book)
         temperature = self.config.softness * self.annealer.temperature
