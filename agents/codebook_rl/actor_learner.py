@@ -21,6 +21,8 @@ OBSERVE_NUMBERS = ObserveFunction(actor_step.observe_numbers)
 OBSERVE_POINTS = ObserveFunction(actor_step.observe_points)
 # Times that a warm-up goes on in which nothing happened
 MOST_EXTENSIONS = 3
+# Warm-ups' worth of steps after which the scale follows numbered actions no longer
+LATEST = 4
 
 
 class ActorCriticLearner(TwoTimescaleLearner):
@@ -240,7 +242,9 @@ class ActorCriticLearner(TwoTimescaleLearner):
     def _renew(self) -> None:
         """Where observations have another scale by now, take it, and let the codebook grow anew.
 
-        What an actor has visited that has lost its way tells nothing of what a policy needs.
+        What an actor has visited that has lost its way tells nothing of what a policy needs. Nor does
+        the scale follow numbered actions for long: a pole that is held still would narrow it more and
+        more, and cells would be missing where it is not.
         """
         assert self._storage is not None
         assert self.annealer is not None
@@ -248,7 +252,9 @@ class ActorCriticLearner(TwoTimescaleLearner):
         scale, book, numbers, memory = self.scale, self.slow.codebook, self.numbers, self.memory
         centre, width, reach = scale.centre, scale.scale, scale.reach
         few = len(visited) < len(self._visited) // 2
-        if few or memory.lost.any() or not scale.follow(visited):
+        late = numbers.counters[names.LEARNING_STEPS] > LATEST * self.config.warmup_steps
+        late = late and not self.actions.is_continuous
+        if few or late or memory.lost.any() or not scale.follow(visited):
             return
         self._storage.unload(book)
         temperature = self.config.softness * self.annealer.temperature

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleACConfig
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as layout
-from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
+from oda_rl.agents.codebook_rl.actor_learner import LATEST, ActorCriticLearner
 
 WARM_UP = 60
 STILL = {"learning_rate": 1e-12, "learning_rate_min": 0.0}
@@ -23,7 +23,7 @@ def make_learner(space=None, **options):
 
 
 def wander(learner, n, width, seed=0, blank=False):
-    """`n` steps among observations of this width, all last ones of episodes, `blank` if these tell nothing."""
+    """`n` steps among observations of this width, each an episode; `blank` ones tell nothing."""
     rng = np.random.default_rng(seed)
     for _ in range(n):
         learner.begin(0, width * rng.uniform(-1.0, 1.0, 2))
@@ -67,10 +67,16 @@ def test_a_scale_that_was_given_stays(space):
 def test_where_an_actor_loses_its_way_it_learns_no_scale(space):
     learner = warm_up(space=space, blank=True)
     scale = learner.scale.scale.copy()
-    wander(learner, 5 * WARM_UP, 0.01, blank=True)
+    wander(learner, 3 * WARM_UP, 0.01, blank=True)
     np.testing.assert_array_equal(learner.scale.scale, scale)
-    wander(learner, 16 * WARM_UP, 0.01)
-    assert (learner.scale.scale < 0.02).all()
+
+
+@pytest.mark.parametrize(("space", "follows"), [(None, True), (spaces.Discrete(2), False)])
+def test_the_scale_follows_numbered_actions_not_for_long(space, follows):
+    learner = warm_up(space=space)
+    wander(learner, LATEST * WARM_UP, 100.0)
+    wander(learner, 12 * WARM_UP, 0.01)
+    assert (learner.scale.scale < 0.02).all() == follows
 
 
 @pytest.mark.parametrize("local_model", ["linear", "constant"])
