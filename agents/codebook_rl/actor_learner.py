@@ -21,8 +21,9 @@ OBSERVE_NUMBERS = ObserveFunction(actor_step.observe_numbers)
 OBSERVE_POINTS = ObserveFunction(actor_step.observe_points)
 # Times that a warm-up goes on in which nothing happened
 MOST_EXTENSIONS = 3
-# Warm-ups' worth of steps after which the scale follows numbered actions no longer
-LATEST = 4
+# Warm-ups' worth of steps after which the scale follows numbered actions no longer, and the part of it
+# that is left each time, at least
+LATEST, LEAST_LEFT = 4, 0.5
 
 
 class ActorCriticLearner(TwoTimescaleLearner):
@@ -243,8 +244,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """Where observations have another scale by now, take it, and let the codebook grow anew.
 
         What an actor has visited that has lost its way tells nothing of what a policy needs. Nor does
-        the scale follow numbered actions for long: a pole that is held still would narrow it more and
-        more, and cells would be missing where it is not.
+        the scale follow numbered actions for long, nor faster than by half: a pole that is held still
+        would narrow it more and more, and cells would be missing where it is not.
         """
         assert self._storage is not None
         assert self.annealer is not None
@@ -253,8 +254,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
         centre, width, reach = scale.centre, scale.scale, scale.reach
         few = len(visited) < len(self._visited) // 2
         late = numbers.counters[names.LEARNING_STEPS] > LATEST * self.config.warmup_steps
-        late = late and not self.actions.is_continuous
-        if few or late or memory.lost.any() or not scale.follow(visited):
+        least = 0.0 if self.actions.is_continuous else LEAST_LEFT
+        if few or (late and least > 0.0) or memory.lost.any() or not scale.follow(visited, least):
             return
         self._storage.unload(book)
         temperature = self.config.softness * self.annealer.temperature
