@@ -173,19 +173,18 @@ class ObservationScale(WarmUp):
         farthest = bounds.FARTHEST
         self.lowest, self.highest = np.clip((ends - self.centre) / self.scale, -farthest, farthest)
 
-    def follow(self, visited: Array, least: float = 0.0) -> bool:
+    def follow(self, visited: Array) -> bool:
         """Take the observations (n, n_features) that are visited now for what the warm-up told.
 
         Nothing is done, and False returned, unless one coordinate spreads `OTHER` times as far as its
-        scale, or less far by as much. One that does not move keeps its scale, and none is left with less
-        than a part `least` of it.
+        scale, or less far by as much. One that does not move keeps its scale.
         """
         visited = bounds.cut_odd(visited)
         spread = 2.0 * self.coarse * visited.std(axis=0)
         spread = np.where(spread > SMALLEST * self.scale, spread, self.scale)
         if np.abs(np.log(spread / self.scale)).max() < np.log(OTHER):
             return False
-        self.centre, self.scale = visited.mean(axis=0), np.maximum(spread, least * self.scale)
+        self.centre, self.scale = visited.mean(axis=0), spread
         ends = np.stack([visited.min(axis=0), visited.max(axis=0)])
         farthest = bounds.FARTHEST
         self.lowest, self.highest = np.clip((ends - self.centre) / self.scale, -farthest, farthest)

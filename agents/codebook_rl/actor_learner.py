@@ -21,9 +21,6 @@ OBSERVE_NUMBERS = ObserveFunction(actor_step.observe_numbers)
 OBSERVE_POINTS = ObserveFunction(actor_step.observe_points)
 # Times that a warm-up goes on in which nothing happened
 MOST_EXTENSIONS = 3
-# Warm-ups' worth of steps after which the scale follows numbered actions no longer, and the part of it
-# that is left each time, at least
-LATEST, LEAST_LEFT = 4, 0.5
 
 
 class ActorCriticLearner(TwoTimescaleLearner):
@@ -40,12 +37,10 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     Where actions are points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for
     each coordinate. Rewards that differ tell little there, as actions have their costs: the warm-up goes
-    on where no episode came to its end.
-
-    A policy may keep to a small part of what random actions reach, or go far beyond. So whenever the
-    steps have doubled, the observations of the last half tell the scale anew; where it is another one,
-    the codebook grows once more, by these and by its cells of before, which hand on what they have
-    learned.
+    on where no episode came to its end. A policy may keep to a small part of what random actions reach,
+    or go far beyond. So whenever the steps have doubled, the observations of the last half tell the
+    scale anew; where it is another one, the codebook grows once more, by these and by its cells of
+    before, which hand on what they have learned.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
@@ -241,21 +236,13 @@ class ActorCriticLearner(TwoTimescaleLearner):
             super()._finish_level()
 
     def _renew(self) -> None:
-        """Where observations have another scale by now, take it, and let the codebook grow anew.
-
-        What an actor has visited that has lost its way tells nothing of what a policy needs. Nor does
-        the scale follow numbered actions for long, nor faster than by half: a pole that is held still
-        would narrow it more and more, and cells would be missing where it is not.
-        """
+        """Where observations have another scale by now, take it, and let the codebook grow anew."""
         assert self._storage is not None
         assert self.annealer is not None
         visited = self._visited[np.abs(self._visited).max(axis=1) <= LARGEST]
         scale, book, numbers, memory = self.scale, self.slow.codebook, self.numbers, self.memory
         centre, width, reach = scale.centre, scale.scale, scale.reach
-        few = len(visited) < len(self._visited) // 2
-        late = numbers.counters[names.LEARNING_STEPS] > LATEST * self.config.warmup_steps
-        least = 0.0 if self.actions.is_continuous else LEAST_LEFT
-        if few or (late and least > 0.0) or memory.lost.any() or not scale.follow(visited, least):
+        if len(visited) < len(self._visited) // 2 or not scale.follow(visited):
             return
         self._storage.unload(book)
         temperature = self.config.softness * self.annealer.temperature
