@@ -16,8 +16,6 @@ from oda_rl.agents.observation_scale import ObservationScale
 
 # Options of actions beyond which an action is known by the numbers that an environment takes for it
 MOST_OPTIONS = 64
-
-
 # Losses have more in common than sets them apart where the least is no less than the range of the
 # middle half; where so large a part of all are the least, it is the price of a step.
 QUARTERS, MOST_EQUAL = (0.25, 0.75), 0.5
