@@ -214,7 +214,7 @@ class Learner(ABC):
             if not np.isfinite(reward):
                 self.finish_call(BAD_REWARD, observation, reward)
             self._note_reward(float(reward), terminated)
-            return self._act_at_random(env, observation)
+            return self._act_at_random(env, observation, float(reward), terminated)
         return self._step(env, observation, reward, terminated, ended, False)
 
     def play(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
@@ -256,8 +256,8 @@ class Learner(ABC):
         self.finish_call(action, observation, reward)
         return action
 
-    def _act_at_random(self, env: int, observation: NDArray[Any]) -> int:
-        """A step of the warm-up: remember the observation, go on with a random action or begin one."""
+    def _act_at_random(self, env: int, observation: NDArray[Any], *paid: Any) -> int:
+        """A random step of the warm-up; the last one has `paid` a reward, and ended the task or not."""
         if not np.isfinite(observation).all():
             self.finish_call(BAD_OBSERVATION, observation, 0.0)
         if self._warm_up.observe(observation) and not self._look_further():

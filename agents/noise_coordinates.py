@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from oda_rl._types import Array
+from oda_rl._weighted import standardised
 
 # Correlations of n transitions have a deviation of 1 / sqrt(n); so many of these are none by chance.
 DEVIATIONS = 5.0
@@ -69,14 +70,11 @@ def _unrelated(columns: Array, *others: Array) -> bool:
 
 
 def _standard(columns: Array) -> Array:
-    """Each column with mean 0 and variance 1; 0 where all are equal."""
-    columns = columns - columns.mean(axis=0)
-    deviation = columns.std(axis=0)
-    return np.asarray(columns / np.where(deviation > 0.0, deviation, 1.0))
+    return standardised(columns, np.ones(len(columns)))
 
 
 def _scores(columns: Array) -> Array:
-    """Ranks of each column, in such units."""
+    """Ranks of each column, with mean 0 and variance 1; 0 where all are equal."""
     return _standard(rankdata(columns, axis=0))
 
 

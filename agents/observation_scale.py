@@ -169,8 +169,11 @@ class ObservationScale(WarmUp):
         self.scale = np.where(learned > 0.0, learned, 1.0)
         low = np.where(self.low > -LARGEST, self.low, np.inf)
         high = np.where(self.high < LARGEST, self.high, -np.inf)
-        ends = np.stack([np.minimum(low, seen.min(axis=0)), np.maximum(high, seen.max(axis=0))])
-        farthest = bounds.FARTHEST
+        self._keep_ends(np.minimum(low, seen.min(axis=0)), np.maximum(high, seen.max(axis=0)))
+
+    def _keep_ends(self, low: Array, high: Array) -> None:
+        """Know how far out coordinates have been, in units that are known by now."""
+        ends, farthest = np.stack([low, high]), bounds.FARTHEST
         self.lowest, self.highest = np.clip((ends - self.centre) / self.scale, -farthest, farthest)
 
     def follow(self, visited: Array) -> bool:
@@ -185,9 +188,7 @@ class ObservationScale(WarmUp):
         if np.abs(np.log(spread / self.scale)).max() < np.log(OTHER):
             return False
         self.centre, self.scale = visited.mean(axis=0), spread
-        ends = np.stack([visited.min(axis=0), visited.max(axis=0)])
-        farthest = bounds.FARTHEST
-        self.lowest, self.highest = np.clip((ends - self.centre) / self.scale, -farthest, farthest)
+        self._keep_ends(visited.min(axis=0), visited.max(axis=0))
         return True
 
     def _find_scale(self, seen: Array) -> Array:

@@ -164,14 +164,14 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     def _common_value(self) -> float:
         """What all rewards of the warm-up had in common, a gain or a loss, for ever; else 0."""
-        figures, ended = self.numbers.figures, self.numbers.counters[names.TOLD] > 0
         if self.config.criterion != "discounted":
             return 0.0
-        common = float(figures[names.LOWEST_REWARD])
-        if not 0.0 < common < np.inf:
+        common = float(self.numbers.figures[names.LOWEST_REWARD])
+        if self.actions.is_continuous and self.numbers.counters[names.TOLD]:
+            common = 0.0  # an episode ended, be it later than the record goes
+        elif not 0.0 < common < np.inf:
             sign = self.numbers.settings[names.SIGN]
-            loss = self.record.find_common_loss(sign, self.actions)
-            common = 0.0 if ended and self.actions.is_continuous else loss
+            common = self.record.find_common_loss(sign, self.actions)
         return float(np.clip(common / (1.0 - self.config.gamma), -LARGEST, LARGEST))
 
     def _end_warm_up(self) -> None:

@@ -60,7 +60,7 @@ class WarmUpRecord:
     def find_noise(self, actions: ActionCodec) -> NDArray[np.bool_]:
         """Which coordinates are noise, of shape (n_observed,)."""
         d, rows = self.last.shape[1], self.rows[: self.n]
-        if rows.shape[1] < 2 * d:
+        if d > MOST_COORDINATES:
             return np.zeros(d, dtype=np.bool_)
         return find_noise(rows[:, :d], self._taken(actions), rows[:, -2], rows[:, d : 2 * d])
 
@@ -114,20 +114,6 @@ class RecordingLearner(Learner):
         """The transitions of the warm-up so far; none are kept once it is over."""
         return WarmUpRecord(self.sizes, self.config.warmup_steps)
 
-    def begin(self, env: int, observation: NDArray[Any]) -> int:
-        """Start an episode, as `Learner.begin`."""
-        if not self.is_scaled:
-            self.record.begin(env, observation)
-        return super().begin(env, observation)
-
-    def step(
-        self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
-    ) -> int:
-        """Learn from what the last action led to, as `Learner.step`."""
-        if not self.is_scaled:
-            self.record.add(env, self.memory.command[env], reward, terminated, observation)
-        return super().step(env, observation, reward, terminated, ended)
-
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """As `Learner.get_state`, with the record as long as it is of use."""
         state = super().get_state(under_way)
@@ -140,6 +126,14 @@ class RecordingLearner(Learner):
         super().set_state(state)
         self.record = WarmUpRecord(self.sizes, 0 if self.is_scaled else self.config.warmup_steps)
         self.record.set_state(state["warm_up"])
+
+    def _act_at_random(self, env: int, observation: NDArray[Any], *paid: Any) -> int:
+        if paid:
+            reward, terminated = paid
+            self.record.add(env, self.memory.command[env], reward, terminated, observation)
+        else:
+            self.record.begin(env, observation)
+        return super()._act_at_random(env, observation, *paid)
 
     def _end_warm_up(self) -> None:
         self.scale.coarsen(self.record.find_noise(self.actions))

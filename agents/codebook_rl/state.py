@@ -109,7 +109,8 @@ TOLD_RETURN = 22
 BLANK_RETURN = 23
 # The lowest reward of an actor's warm-up; infinite before there is one, 0 where an episode ended in it
 LOWEST_REWARD = 24
-# What such a reward for ever would come to, if it is a gain, by the first discount
+# What all rewards of the warm-up had in common, a gain or a loss, would come to for ever, by the first
+# discount; 0 where they had nothing
 COMMON_VALUE = 25
 N_FIGURES = 26
 # Files of before do not have the last of them.
