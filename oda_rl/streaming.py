@@ -1,9 +1,9 @@
 """One sample at a time, as dictionaries of features: the interface of river's estimators."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from math import isfinite
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from copy import copy
+from math import inf, isfinite, isinf, nan
 from operator import itemgetter
 from typing import Any, Self
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 
-from oda_rl._validation import check_at_least
+from oda_rl._validation import check_at_least, check_non_negative
+from oda_rl.estimators.classes import announced_classes, labels_of
 
 Target = Any
 
@@ -61,7 +62,8 @@ class Stream:
     5.0
     """
 
-    _kind = ""
+    _kind, _target = "", "number"
+    _nothing: float | None = None  # what is predicted before the first sample
     # What river reads of its estimators.
     _supervised = True
     _multiclass = True
@@ -80,6 +82,9 @@ class Stream:
             if not hasattr(estimator, name):
                 raise TypeError(f"estimator must have a method {name}, got {estimator!r}.")
         check_at_least(1, block=block)
+        if classes is not None and self._kind != "Classifier":
+            raise ValueError(f"classes are for classifiers alone, got {classes!r} for {estimator!r}.")
+        announced_classes(classes)
         self._estimator: Any = clone(estimator)
         self.classes, self.block = classes, block
         self.features: list[Any] | None = None
@@ -134,19 +139,22 @@ class Stream:
 
         Raises
         ------
+        TypeError
+            If x is no mapping.
         ValueError
             If this sample, or one that waited for it, has no features or cannot be learned from; the
             others are learned.
         """
-        if w <= 0.0:
-            return
+        if w != 1.0:
+            check_non_negative(w=w)
+            if w == 0.0:
+                return
         if self.features is None:
-            if not x:
-                raise ValueError("x must have at least one feature.")
-            self.features = sorted(x, key=str)
-            self._sum, self._count = np.zeros((2, len(x)))
-        if self._outputs is None and isinstance(y, Mapping):
-            self._outputs = sorted(y, key=str)
+            self._begin(x, y)
+        if self._outputs is not None:
+            y = _numbers_of(y, self._outputs)
+        elif self._supervised and not isinstance(y, Hashable):
+            raise ValueError(f"y must be a {self._target}, got {y!r}.")
         self._waiting.append((*self._row(x), y, w))
         if len(self._waiting) >= self.block or (self._kind == "Classifier" and y not in self._known):
             self._learn_waiting()
@@ -171,7 +179,7 @@ class Stream:
         if self._waiting:
             self._learn_waiting()
         if self._n_learned == 0:
-            return self._nothing()
+            return self._nothing
         found = self._estimator.predict(self._filled(x))[0]
         if self._outputs is not None:
             return dict(zip(self._outputs, found.tolist(), strict=True))
@@ -210,21 +218,31 @@ class Stream:
         own = {"estimator": self._estimator, "classes": self.classes, "block": self.block}
         return type(self)(**(own | dict(new_params or {})))
 
-    def _row(self, x: Mapping[Any, float]) -> tuple[tuple[Any, ...], bool]:
-        """The numbers of a sample in the order of the features, and whether it has all of them.
+    def _begin(self, x: Mapping[Any, float], y: Target) -> None:
+        """Note the features and the outputs of the first sample, once it is known to be one."""
+        _check_mapping(x)
+        if len(x) == 0:
+            raise ValueError("x must have at least one feature.")
+        features = sorted(x, key=str)
+        _numbers_or_nan(x, features)
+        if self._kind == "Regressor" and isinstance(y, Mapping):
+            outputs = sorted(y, key=str)
+            _numbers_of(y, outputs)
+            self._outputs = outputs
+        self.features, (self._sum, self._count) = features, np.zeros((2, len(x)))
 
-        NaN stands for those that are missing.
-        """
+    def _row(self, x: Mapping[Any, float]) -> tuple[tuple[Any, ...], bool]:
+        """A sample's numbers in the order of the features, NaN for missing ones, and if it has all."""
         assert self.features is not None
+        if hasattr(type(x), "__missing__"):  # a dictionary that may take in what it is asked for
+            x = copy(x)
         try:
             row = itemgetter(*self.features)(x) if len(self.features) > 1 else (x[self.features[0]],)
             if isfinite(sum(row)):
                 return row, True
-        except (KeyError, TypeError):
+        except (KeyError, IndexError, TypeError, OverflowError):
             pass
-        row = tuple(np.nan if x.get(name) is None else float(x[name]) for name in self.features)
-        if np.isinf(row).any():
-            raise ValueError(f"x must have finite numbers, or NaN for what is missing, got {x!r}.")
+        row = _numbers_or_nan(x, self.features)
         return row, not np.isnan(row).any()
 
     def _filled(self, x: Mapping[Any, float]) -> NDArray[np.float64]:
@@ -243,13 +261,17 @@ class Stream:
             return
         try:
             self._learn(waiting)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError):
             if len(waiting) == 1:
                 raise
-            for i in range(len(waiting)):
-                with suppress(ValueError, TypeError):
-                    self._learn(waiting[i : i + 1])
-            raise error
+            failed = []
+            for sample in waiting:
+                try:
+                    self._learn([sample])
+                except (ValueError, TypeError) as error:
+                    failed.append(error)
+            if failed:
+                raise failed[0] from None
 
     def _learn(self, samples: list[tuple[Any, bool, Target, float]]) -> None:
         rows, complete, targets, weights = zip(*samples, strict=True)
@@ -258,9 +280,9 @@ class Stream:
             filled = self._with_means(found)
         y = None
         if self._outputs is not None:
-            y = np.array([[float(own[name]) for name in self._outputs] for own in targets])
-        elif targets[0] is not None:
             y = np.array(targets)
+        elif targets[0] is not None:
+            y = labels_of(targets, "y") if self._kind == "Classifier" else np.array(targets)
         known: dict[str, Any] = {}
         if self.classes is not None and self._n_learned == 0:
             known["classes"] = np.asarray(self.classes)
@@ -277,30 +299,51 @@ class Stream:
         if self._kind == "Classifier":
             self._known.update(targets)
 
-    def _nothing(self) -> Any:
-        return None
-
 
 class StreamRegressor(Stream):
     """A `Stream` of a regressor."""
 
-    _kind = "Regressor"
-
-    def _nothing(self) -> Any:
-        return 0.0
+    _kind, _target = "Regressor", "number"
+    _nothing = 0.0
 
 
 class StreamClassifier(Stream):
     """A `Stream` of a classifier."""
 
-    _kind = "Classifier"
+    _kind, _target = "Classifier", "number or text"
 
 
 class StreamClusterer(Stream):
     """A `Stream` of a clusterer."""
 
     _kind = "Clusterer"
-    _supervised = False
+    _supervised, _nothing = False, 0
 
-    def _nothing(self) -> Any:
-        return 0
+
+def _check_mapping(x: Any) -> None:
+    if not isinstance(x, Mapping):
+        raise TypeError(f"x must be a mapping of features to numbers, got {x!r}.")
+
+
+def _numbers_or_nan(x: Mapping[Any, Any], features: Sequence[Any]) -> tuple[float, ...]:
+    """The numbers of a sample in the order of the features; NaN for those that are missing."""
+    _check_mapping(x)
+    row = []
+    for name in features:
+        value = x.get(name)
+        try:
+            row.append(nan if value is None else float(value))
+        except (TypeError, ValueError, OverflowError):
+            row.append(inf)
+        if isinf(row[-1]):
+            accepted = "finite numbers, or NaN or None for what is missing"
+            raise ValueError(f"x must have {accepted}, got {value!r} for {name!r}.")
+    return tuple(row)
+
+
+def _numbers_of(y: Any, outputs: Sequence[Any]) -> list[float]:
+    """The numbers of several outputs in their order."""
+    try:
+        return [float(y[name]) for name in outputs]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"y must be a mapping of {outputs} to numbers, got {y!r}.") from error

@@ -1,17 +1,15 @@
-"""Samples with targets and weights: checked, and classes as numbers, of which new ones may come late."""
+"""Samples with targets and weights, checked."""
 
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from oda_rl._packed import packed, unpacked
 from oda_rl._types import Array, Labels
-from oda_rl._validation import OF_DATA, check_class_weight, check_size, check_weights
+from oda_rl._validation import OF_DATA, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
 # How far predictions go beyond the outputs seen, as a part of their range.
@@ -223,9 +221,19 @@ def check_kind(found: NDArray[Any], targets: str) -> None:
         raise ValueError(
             f"y must be numbers, got an array of {found.dtype}; y.astype(float) makes some."
         )
-    if targets == "classes" and found.dtype.kind in "mM":
-        accepted = "numbers or texts, such as y.astype(str)"
+    if targets == "classes" and kind_of_classes(found) is None:
+        accepted = "numbers alone or texts alone, such as y.astype(str)"
         raise ValueError(f"y must be classes that are {accepted}, got an array of {found.dtype}.")
+
+
+def kind_of_classes(found: NDArray[Any]) -> str | None:
+    """Whether classes are "numbers" or "texts"; None for what model files cannot hold."""
+    if found.dtype.kind in "biuf":
+        return "numbers"
+    is_text = found.dtype.kind == "U" or (
+        found.dtype.kind == "O" and all(isinstance(label, str) for label in found.flat)
+    )
+    return "texts" if is_text else None
 
 
 def are_plain(estimator: Any, divergence: Divergence, X: Any, n: int = 1) -> bool:
@@ -241,70 +249,6 @@ def are_plain(estimator: Any, divergence: Divergence, X: Any, n: int = 1) -> boo
         and "feature_names_in_" not in told
         and divergence.contains(X)
     )
-
-
-def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
-    """The classes of samples at hand, sorted, and the data with their numbers as targets.
-
-    `class_weight`, as in scikit-learn, multiplies the weights, which then have a mean of one. Raises a
-    ValueError for what is none.
-    """
-    check_class_weight(class_weight)
-    classes, labels = np.unique(data.targets, return_inverse=True)
-    weight = data.weight
-    if class_weight is not None:
-        weight = weight * compute_class_weight(class_weight, classes=classes, y=data.targets)[labels]
-    return classes, Data(data.samples, labels.astype(np.int64), weight / weight.mean())
-
-
-def number_next_classes(
-    known: NDArray[Any] | None, data: Data, class_weight: Any, announced: ArrayLike | None
-) -> tuple[NDArray[Any], Data, list[int]]:
-    """As `number_classes` for the next samples of a stream, to which new classes may come.
-
-    `known` (n_known,) are the classes so far, sorted, or None; `announced` are some that will come.
-    Returns all classes, the data with numbers among them as targets, and the numbers of the new ones,
-    rising. Raises a ValueError for `class_weight="balanced"`, or what is none.
-    """
-    check_class_weight(class_weight)
-    if isinstance(class_weight, str):
-        raise ValueError(
-            f"class_weight={class_weight!r} needs all samples, which partial_fit has not; "
-            "give a dict of weights."
-        )
-    weight = data.weight
-    if class_weight is not None:
-        weight = weight * np.array([class_weight.get(c, 1.0) for c in data.targets.tolist()])
-    if known is not None and announced is None and known.dtype == data.targets.dtype:
-        labels = np.searchsorted(known, data.targets)
-        if labels.max() < len(known) and (known[labels] == data.targets).all():
-            return known, Data(data.samples, labels, weight), []
-    before = data.targets[:0] if known is None else known
-    more = [] if announced is None else [np.asarray(announced)]
-    classes = np.unique(np.concatenate([before, *more, data.targets]))
-    new = np.flatnonzero(~np.isin(classes, before)).tolist()
-    labels = np.searchsorted(classes, data.targets).astype(np.int64)
-    return classes, Data(data.samples, labels, weight), new
-
-
-def before_new_classes(targets: NDArray[Any], *known: ArrayLike | None) -> list[slice]:
-    """The next samples of a stream, cut before the first of each class that none of the `known` has."""
-    if len(targets) == 1:
-        return [slice(0, 1)]
-    classes, first = np.unique(targets, return_index=True)
-    for some in known:
-        new = np.ones(len(classes), dtype=np.bool_) if some is None else ~np.isin(classes, some)
-        classes, first = classes[new], first[new]
-    edges = [0, *sorted(set(first.tolist()) - {0}), len(targets)]
-    return [slice(*pair) for pair in pairwise(edges)]
-
-
-def number_known_classes(classes: NDArray[Any], data: Data) -> Data:
-    """The data with numbers among known classes as targets; raises a ValueError for any other."""
-    unknown = np.setdiff1d(data.targets, classes)
-    if len(unknown) > 0:
-        raise ValueError(f"y has the class {unknown.tolist()[0]!r}; known are {classes.tolist()}.")
-    return data._replace(targets=np.searchsorted(classes, data.targets).astype(np.int64))
 
 
 def make_place(labels: Labels, place: int) -> Labels:

@@ -101,7 +101,11 @@ class KernelSGD(UnitsMixin, Stored):
 
     @interrupts_wait
     def _go_on(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        classes: NDArray[Any] | None,
     ) -> Self:
         first = self._machine is None
         rules = self._settings(begin=first)
@@ -110,9 +114,8 @@ class KernelSGD(UnitsMixin, Stored):
         weight = self._weights_of(samples, sample_weight)
         if first:
             self.scale_ = chosen_scale(self._given_scale, samples, weight)
-        n_outputs = self._extend(targets[:0], classes)
-        for part in self._pieces(targets):
-            n_outputs = self._extend(targets[part], None)
+        for part in self._pieces(targets, classes):
+            n_outputs = self._extend(targets[part], classes)
             if self._machine is None:
                 self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
             self._learn(samples[part], targets[part], weight[part], None)
@@ -177,12 +180,12 @@ class KernelSGD(UnitsMixin, Stored):
         """Note the outputs that there are; returns how many."""
         raise NotImplementedError
 
-    def _pieces(self, targets: NDArray[Any]) -> list[slice]:
+    def _pieces(self, targets: NDArray[Any], classes: NDArray[Any] | None) -> list[slice]:
         """The parts of a chunk before which `_extend` may find new outputs."""
         return [slice(None)]
 
-    def _extend(self, targets: NDArray[Any], classes: ArrayLike | None) -> int:
-        """Note the outputs that there are now, with those of the next samples; returns how many."""
+    def _extend(self, targets: NDArray[Any], classes: NDArray[Any] | None) -> int:
+        """Note the outputs of the next samples and of `classes`; returns how many there are now."""
         raise NotImplementedError
 
     def _numbers(self, targets: NDArray[Any]) -> Array:

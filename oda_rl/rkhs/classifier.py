@@ -11,7 +11,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from oda_rl.estimators.targets import before_new_classes, check_kind
+from oda_rl.estimators.classes import announced_classes, before_new_classes, join_classes
+from oda_rl.estimators.targets import check_kind
 from oda_rl.rkhs.base import Array, KernelSGD
 from oda_rl.rkhs.functional_sgd import HINGE, LOGISTIC
 
@@ -181,7 +182,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         ValueError
             If a parameter is outside its range or samples are not numbers.
         """
-        return self._go_on(X, y, sample_weight, classes)
+        return self._go_on(X, y, sample_weight, announced_classes(classes))
 
     def decision_function(self, X: ArrayLike) -> Array:
         """The outputs f_c(x) of X (n_samples, n_features), the largest of which tells the class.
@@ -212,8 +213,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
 
     def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, NDArray[Any]]:
         samples, labels = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C")
-        check_classification_targets(labels)
         check_kind(labels, "classes")
+        check_classification_targets(labels)
         return samples, column_or_1d(labels)
 
     def _begin(self, labels: NDArray[Any]) -> int:
@@ -225,13 +226,14 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
             )
         return len(self.classes_)
 
-    def _pieces(self, labels: NDArray[Any]) -> list[slice]:
-        return before_new_classes(labels, self.classes_)
+    def _pieces(self, labels: NDArray[Any], classes: NDArray[Any] | None) -> list[slice]:
+        known = None if self._machine is None else self.classes_
+        return before_new_classes(labels, known, classes)
 
-    def _extend(self, labels: NDArray[Any], classes: ArrayLike | None) -> int:
+    def _extend(self, labels: NDArray[Any], classes: NDArray[Any] | None) -> int:
         known = labels[:0] if self._machine is None else self.classes_
-        coming = [] if classes is None else [np.asarray(classes)]
-        self.classes_ = np.unique(np.concatenate([known, *coming, labels]))
+        coming = [] if classes is None else [classes]
+        self.classes_ = join_classes(known, *coming, labels)
         if self._machine is not None and len(self.classes_) > len(known):
             self._machine.set_outputs(np.searchsorted(self.classes_, known), len(self.classes_))
         return len(self.classes_)

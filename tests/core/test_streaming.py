@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -168,3 +169,52 @@ def test_progressive_validation_with_river():
     for x, _ in samples(1000):
         clusterer.learn_one(x)
     assert clusterer.predict_one(x) in (0, 1, 2)
+
+
+def test_the_first_sample_tells_features_and_outputs_once_it_is_one():
+    stream = Stream(ODARegressor(4, random_state=0))
+    with pytest.raises(TypeError, match=r"x must be a mapping of features to numbers, got \[1\.0\]"):
+        stream.learn_one([1.0], 1.0)
+    with pytest.raises(ValueError, match=r"finite numbers, .* got 'red' for 'colour'"):
+        stream.learn_one({"colour": "red"}, 1.0)
+    with pytest.raises(ValueError, match=r"y must be a mapping of \['s'\] to numbers, got {'s': None}"):
+        stream.learn_one({"a": 1.0}, {"s": None})
+    for x, y in samples():
+        stream.learn_one(x, y)
+    with pytest.raises(ValueError, match=r"y must be a number, got {'s': 1.0}"):
+        stream.learn_one({"a": 1.0, "b": 0.0}, {"s": 1.0})
+    assert stream.features == ["a", "b"]
+    assert stream.predict_one({"a": 1.0, "b": 0.0}) == pytest.approx(3.0, abs=0.1)
+
+
+def test_classes_are_numbers_alone_or_texts_alone_in_a_block_too():
+    stream = Stream(ODAClassifier(4, random_state=0))
+    for x, y in samples():
+        stream.learn_one(x, int(y > 0))
+    stream.learn_one({"a": 1.0, "b": 0.0}, 1)  # waits
+    with pytest.raises(ValueError, match="numbers alone or texts alone, got 0 and 'yes'"):
+        stream.learn_one({"a": 1.0, "b": 0.0}, "yes")
+    assert stream.predict_one({"a": 1.0, "b": 0.0}) == 1
+    assert stream.estimator.n_samples_seen_ == 401
+    with pytest.raises(ValueError, match=r"y must be a number or text, got \[1\]"):
+        stream.learn_one({"a": 1.0, "b": 0.0}, [1])
+
+
+def test_a_dictionary_with_defaults_is_not_changed():
+    stream = Stream(ODARegressor(4, random_state=0))
+    for x, y in samples():
+        stream.learn_one(x, y)
+    x = defaultdict(float, {"a": 1.0})
+    assert stream.predict_one(x) == stream.predict_one({"a": 1.0, "b": 0.0})
+    assert dict(x) == {"a": 1.0}
+
+
+def test_arguments_are_named():
+    for w in (-1.0, float("nan"), float("inf"), "1"):
+        with pytest.raises(ValueError, match="w must be a non-negative number"):
+            Stream(ODARegressor()).learn_one({"a": 1.0}, 1.0, w)
+    with pytest.raises(ValueError, match=r"classes are for classifiers alone, got \[0, 1\]"):
+        Stream(ODARegressor(), classes=[0, 1])
+    for classes in ("ab", 5, ["a", 1], [[0, 1]], [0.0, float("nan")]):
+        with pytest.raises(ValueError, match="classes must be a list of finite numbers alone or texts"):
+            Stream(ODAClassifier(), classes=classes)

@@ -11,15 +11,15 @@ from oda_rl._interrupts import interrupts_wait
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
-from oda_rl.estimators.classification.book import ClassBook, probabilities
-from oda_rl.estimators.feature_scaling import Scaling
-from oda_rl.estimators.targets import (
-    Data,
+from oda_rl.estimators.classes import (
+    announced_classes,
     before_new_classes,
-    check_data,
     number_classes,
     number_next_classes,
 )
+from oda_rl.estimators.classification.book import ClassBook, probabilities
+from oda_rl.estimators.feature_scaling import Scaling
+from oda_rl.estimators.targets import Data, check_data
 
 
 class CodebookClassifier(ClassifierMixin, Estimator):
@@ -82,7 +82,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         Raises
         ------
         ValueError
-            If a parameter is outside its range or a sample outside the domain of the divergence.
+            If a parameter is outside its range, a sample outside the domain of the divergence, or
+            classes are texts beside numbers.
         """
         if classes is None and sample_weight is None:
             done = self._learn_few(X, y)
@@ -93,16 +94,16 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         first = "n_samples_seen_" not in self.__dict__
         settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
-        known = None if first else self.classes_
+        known, announced = None if first else self.classes_, announced_classes(classes)
         with self._telling():
-            for rows in self._pieces(data.targets, known, classes):
-                own = data.take(rows), self.class_weight, classes
+            for rows in self._pieces(data.targets, known, announced):
+                own = data.take(rows), self.class_weight, announced
                 self.classes_, numbered, new = number_next_classes(known, *own)
                 self._go_on(settings, numbered, new, first)
                 known, first = self.classes_, False
         return self
 
-    def _pieces(self, targets: NDArray[Any], *known: ArrayLike | None) -> list[slice]:
+    def _pieces(self, targets: NDArray[Any], *known: NDArray[Any] | None) -> list[slice]:
         """The parts of a chunk, before each of which its classes become known."""
         return before_new_classes(targets, *known)
 

@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike
 
 from oda_rl._interrupts import interrupts_wait
 from oda_rl._validation import check_at_least, check_non_negative
-from oda_rl.estimators.copies import without_copies
-from oda_rl.estimators.drift import AGAIN, Watch
-from oda_rl.estimators.targets import (
+from oda_rl.estimators.classes import (
+    announced_classes,
     number_classes,
     number_known_classes,
     number_next_classes,
 )
+from oda_rl.estimators.copies import without_copies
+from oda_rl.estimators.drift import AGAIN, Watch
 from oda_rl.estimators.tree.session import Refinement
 from oda_rl.estimators.tree.settings import Layer
 from oda_rl.estimators.tree.stream import StreamTree
@@ -217,7 +218,8 @@ class MultiResolutionODA(StreamTree):
         new: list[int] = []
         if settings.kind == "classifier":
             known, weights = None if first else self.classes_, settings.class_weight
-            self.classes_, data, new = number_next_classes(known, data, weights, classes)
+            coming = announced_classes(classes)
+            self.classes_, data, new = number_next_classes(known, data, weights, coming)
         if first:
             self.n_samples_seen_ = 0
             self._watch = Watch()

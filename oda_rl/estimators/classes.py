@@ -1,0 +1,118 @@
+"""Classes as numbers, of which new ones may come late."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import compute_class_weight
+
+from oda_rl._validation import check_class_weight
+from oda_rl.estimators.targets import Data, kind_of_classes
+
+# Larger whole numbers are not all told apart as floats.
+MOST_AS_FLOAT = 2**53
+
+
+def announced_classes(classes: ArrayLike | None) -> NDArray[Any] | None:
+    """Classes that will come as an array (n_classes,); raises a ValueError for what is none."""
+    return None if classes is None else labels_of(classes, "classes")
+
+
+def labels_of(classes: Any, name: str) -> NDArray[Any]:
+    """A list of classes as an array (n_classes,); raises a ValueError that names it for what is none."""
+    found = np.asarray(classes)
+    # NumPy would make texts of numbers beside texts
+    mixed = found.dtype.kind == "U" and not all(isinstance(label, str) for label in classes)
+    kind = None if mixed or found.ndim != 1 else kind_of_classes(found)
+    if kind is None or (kind == "numbers" and not np.isfinite(found).all()):
+        raise ValueError(
+            f"{name} must be a list of finite numbers alone or texts alone, got {classes!r}."
+        )
+    return found
+
+
+def join_classes(*parts: NDArray[Any]) -> NDArray[Any]:
+    """The classes of several arrays (n_labels,), sorted.
+
+    Raises a ValueError if numbers would be texts beside texts, or the same as others beside floats.
+    """
+    used = [part for part in parts if len(part) > 0]
+    for part in used:
+        if kind_of_classes(part) != kind_of_classes(used[0]):
+            one, other = used[0].tolist()[0], part.tolist()[0]
+            raise ValueError(f"classes must be numbers alone or texts alone, got {one!r} and {other!r}.")
+    joined = np.concatenate(used or parts)
+    for part in used if joined.dtype.kind == "f" else ():
+        beyond = (part > MOST_AS_FLOAT) | (part < -MOST_AS_FLOAT)
+        if part.dtype.kind in "iu" and beyond.any():
+            raise ValueError(
+                f"classes beyond 2**53, such as {part[beyond].tolist()[0]}, cannot be told apart beside "
+                f"others that are not of {part.dtype}."
+            )
+    return np.unique(joined)
+
+
+def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
+    """The classes of samples at hand, sorted, and the data with their numbers as targets.
+
+    `class_weight`, as in scikit-learn, multiplies the weights, which then have a mean of one. Raises a
+    ValueError for what is none.
+    """
+    check_class_weight(class_weight)
+    classes, labels = np.unique(data.targets, return_inverse=True)
+    weight = data.weight
+    if class_weight is not None:
+        weight = weight * compute_class_weight(class_weight, classes=classes, y=data.targets)[labels]
+    return classes, Data(data.samples, labels.astype(np.int64), weight / weight.mean())
+
+
+def number_next_classes(
+    known: NDArray[Any] | None, data: Data, class_weight: Any, announced: NDArray[Any] | None
+) -> tuple[NDArray[Any], Data, list[int]]:
+    """As `number_classes` for the next samples of a stream, to which new classes may come.
+
+    `known` (n_known,) are the classes so far, sorted, or None; `announced` are some that will come.
+    Returns all classes, the data with numbers among them as targets, and the numbers of the new ones,
+    rising. Raises a ValueError for `class_weight="balanced"`, or what is none, and as `join_classes`.
+    """
+    check_class_weight(class_weight)
+    if isinstance(class_weight, str):
+        raise ValueError(
+            f"class_weight={class_weight!r} needs all samples, which partial_fit has not; "
+            "give a dict of weights."
+        )
+    weight = data.weight
+    if class_weight is not None:
+        weight = weight * np.array([class_weight.get(c, 1.0) for c in data.targets.tolist()])
+    if known is not None and announced is None and known.dtype == data.targets.dtype:
+        labels = np.searchsorted(known, data.targets)
+        if labels.max() < len(known) and (known[labels] == data.targets).all():
+            return known, Data(data.samples, labels, weight), []
+    before = data.targets[:0] if known is None else known
+    more = [] if announced is None else [announced]
+    classes = join_classes(before, *more, data.targets)
+    new = np.flatnonzero(~np.isin(classes, before)).tolist()
+    labels = np.searchsorted(classes, data.targets).astype(np.int64)
+    return classes, Data(data.samples, labels, weight), new
+
+
+def before_new_classes(targets: NDArray[Any], *known: NDArray[Any] | None) -> list[slice]:
+    """The next samples of a stream, cut before the first of each class that none of the `known` has."""
+    if len(targets) == 1:
+        return [slice(0, 1)]
+    classes, first = np.unique(targets, return_index=True)
+    for some in known:
+        new = np.ones(len(classes), dtype=np.bool_) if some is None else ~np.isin(classes, some)
+        classes, first = classes[new], first[new]
+    edges = [0, *sorted(set(first.tolist()) - {0}), len(targets)]
+    return [slice(*pair) for pair in pairwise(edges)]
+
+
+def number_known_classes(classes: NDArray[Any], data: Data) -> Data:
+    """The data with numbers among known classes as targets; raises a ValueError for any other."""
+    join_classes(classes, data.targets)
+    unknown = np.setdiff1d(data.targets, classes)
+    if len(unknown) > 0:
+        raise ValueError(f"y has the class {unknown.tolist()[0]!r}; known are {classes.tolist()}.")
+    return data._replace(targets=np.searchsorted(classes, data.targets).astype(np.int64))
