@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from oda_rl._threads import one_thread
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 
@@ -44,7 +45,8 @@ def solve_primal(
     Ridges that are tried are in a `unit`; `before` (n_tried,) are leverages of what was fitted before,
     which leave a part `free` of each sample to be told.
     """
-    values, vectors = np.linalg.eigh(gram)
+    with one_thread():
+        values, vectors = np.linalg.eigh(gram)
     values, projected = np.maximum(values, 0.0), vectors.T @ moments
     mapped = columns @ vectors
     best, leverage, score = _choose_ridge(values, projected, mapped, target, ridge, before, free, unit)
@@ -84,7 +86,8 @@ def solve_dual(
     unit: float = 1.0,
 ) -> Ridge:
     """The same where there are more columns than samples, all of which are tried."""
-    values, vectors = np.linalg.eigh(columns @ columns.T)
+    with one_thread():
+        values, vectors = np.linalg.eigh(columns @ columns.T)
     told = values > 1e-10 * max(float(values[-1]), SMALLEST_SQUARE)
     values, vectors = values[told], vectors[:, told]
     inside, mapped = vectors.T @ target, vectors * np.sqrt(values)

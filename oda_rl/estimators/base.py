@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from oda_rl import storage
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Schema
+from oda_rl._threads import one_thread
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.parameters import Checked, declared, restored, stored
@@ -123,7 +124,7 @@ class Estimator(InspectMixin, Stored):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
-        with self._telling():
+        with one_thread(), self._telling():
             self._fit(X, y, sample_weight)
             self._tell_end()
         return self

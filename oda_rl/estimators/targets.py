@@ -204,6 +204,7 @@ def check_data(
         if targets == "classes":
             check_classification_targets(found)
         else:
+            found = found.astype(np.float64, copy=False)
             check_size(found, "y")
     if sample_weight is None:
         return Data(samples, found, np.ones(len(samples)))

@@ -68,7 +68,8 @@ class KernelSGD(UnitsMixin, Stored):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their classes or outputs; never changed.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsize of each sample; samples of weight zero count as absent.
+            Multiplies the stepsize of each sample, in units of their mean; samples of weight zero count
+            as absent.
 
         Returns
         -------
@@ -85,6 +86,7 @@ class KernelSGD(UnitsMixin, Stored):
         check_size(samples, "X")
         weight = self._weights_of(samples, sample_weight)
         used = weight > 0.0
+        weight = weight / weight[used].mean()
         n_outputs = self._begin(targets[used])
         self.scale_ = chosen_scale(self.scale, samples[used], weight[used])
         self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
@@ -95,7 +97,7 @@ class KernelSGD(UnitsMixin, Stored):
 
         How a stream is cut into chunks makes no difference: the samples of a mini-batch that is not full
         wait for the others, and count in predictions from then on (those of the first one at once).
-        Parameters and errors are those of `fit`.
+        Parameters and errors are those of `fit`, but weights count as they are.
         """
         return self._go_on(X, y, sample_weight, None)
 

@@ -221,7 +221,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y must have at least two classes, got one class, {self.classes_[0]!r}; "
+                f"y must have at least two classes, got one class, {self.classes_.tolist()[0]!r}; "
                 "partial_fit takes classes as they come."
             )
         return len(self.classes_)

@@ -143,3 +143,11 @@ def test_a_stream_cut_in_its_first_samples_goes_on(name, cut, tmp_path):
     half.partial_fit(X[parts[1]], None if y is None else y[parts[1]])
     np.testing.assert_array_equal(whole.predict(X), half.predict(X))
     assert [p.n_samples_seen for p in whole.history_] == [p.n_samples_seen for p in half.history_]
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_outputs_of_single_precision_are_learned_from_as_they_are(name, recwarn):
+    y = X[:, 0].astype(np.float32)
+    narrow, wide = learn(name, X, y=y), learn(name, X, y=y.astype(np.float64))
+    np.testing.assert_array_equal(narrow.predict(X), wide.predict(X))
+    assert not [one for one in recwarn if one.category is RuntimeWarning]

@@ -225,3 +225,17 @@ def test_a_file_of_data_far_from_the_origin_is_read(make, tmp_path):
     model = make(random_state=0).fit(x, y)
     again = make.load(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+
+@pytest.mark.parametrize("make", [lambda: KernelSGDClassifier("logistic"), KernelSGDRegressor])
+def test_weights_of_a_fit_are_relative_to_their_mean(make):
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=(200, 2)), rng.uniform(0.5, 2.0, 200)
+    y = (x[:, 0] > 0.0).astype(int)
+    models = [make().set_params(random_state=0).fit(x, y, unit * weight) for unit in (1.0, 0.005)]
+    np.testing.assert_allclose(models[0].dual_coef_, models[1].dual_coef_, rtol=1e-6)
+    assert models[1].score(x, y) > 0.7
+    single, double = (make().set_params(random_state=0) for _ in range(2))
+    np.testing.assert_array_equal(
+        single.fit(x, y).dual_coef_, double.fit(x, y, np.full(200, 4.0)).dual_coef_
+    )

@@ -1,0 +1,45 @@
+"""A fit solves its systems in one thread, and leaves the number of them as it was."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
+
+X = np.random.default_rng(0).normal(size=(400, 2))
+
+
+def blas_threads():
+    return {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("make", [ODAClassifier, ODARegressor])
+def test_a_fit_has_one_thread(make):
+    seen = []
+
+    def watched(rows):
+        seen.append(blas_threads())
+        return rows
+
+    with threadpool_limits(2, "blas"):
+        if blas_threads() != {2}:
+            pytest.skip("BLAS has one thread here")
+        MultiResolutionODA(make(), resolutions=[watched], layers=1).fit(X[:40], X[:40, 0] > 0.0)
+        assert seen[0] == {1}
+        assert blas_threads() == {2}
+
+
+def test_a_stream_that_solves_has_one_thread(monkeypatch):
+    seen, solve = [], np.linalg.eigh
+
+    def watched(matrix):
+        seen.append((len(matrix), blas_threads()))
+        return solve(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", watched)
+    with threadpool_limits(2, "blas"):
+        if blas_threads() != {2}:
+            pytest.skip("BLAS has one thread here")
+        MultiResolutionODA(ODARegressor(), random_state=0).partial_fit(X, X[:, 0])
+    assert max(n for n, _ in seen) > X.shape[1] + 1
+    assert all(threads == {1} for n, threads in seen if n > X.shape[1] + 1)  # no covariances
