@@ -224,7 +224,9 @@ def check_kind(found: NDArray[Any], targets: str) -> None:
         )
     if targets == "classes" and kind_of_classes(found) is None:
         accepted = "numbers alone or texts alone, such as y.astype(str)"
-        raise ValueError(f"y must be classes that are {accepted}, got an array of {found.dtype}.")
+        # begins as scikit-learn's own message
+        what = f"Unknown label type: y must be classes that are {accepted}"
+        raise ValueError(f"{what}, got an array of {found.dtype}.")
 
 
 def kind_of_classes(found: NDArray[Any]) -> str | None:
