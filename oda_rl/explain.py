@@ -52,6 +52,8 @@ def table(model: Any, feature_names: Sequence[str] | None = None, all_cells: boo
     >>> list(table(model, ["a", "b", "c", "d"]))
     ['cell', 'weight', 'a', 'b', 'c', 'd']
     """
+    if not hasattr(model, "cells"):
+        raise TypeError(f"model must be an estimator with cells, got {type(model).__name__}.")
     found: Table = model.cells(feature_names, all_cells)
     return found
 

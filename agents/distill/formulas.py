@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from oda_rl.agents.sb3.distilled import DistilledPolicy
-from oda_rl.inspect.table import Table, percent
-from oda_rl.inspect.text import counted
+from oda_rl.inspect.table import Table, counted, percent
 
 
 def formula_table(model: DistilledPolicy, digits: int = 3) -> Table:

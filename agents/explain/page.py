@@ -22,7 +22,7 @@ from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.agents.sb3.evaluation import LONGEST
 from oda_rl.inspect.model import View
 from oda_rl.inspect.page import Frame, write_page
-from oda_rl.inspect.text import counted
+from oda_rl.inspect.table import counted
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm

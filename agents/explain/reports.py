@@ -6,8 +6,7 @@ import numpy as np
 
 from oda_rl.agents.explain.decision import PolicyExplanation
 from oda_rl.agents.explain.table import PolicyTable
-from oda_rl.inspect.table import Table, numbers, percent
-from oda_rl.inspect.text import counted
+from oda_rl.inspect.table import Table, counted, numbers, percent
 
 # Where codevectors have more coordinates, tables of contributions leave them out.
 MAX_FEATURES = 6

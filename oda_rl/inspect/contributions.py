@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, copysign, floor, log10
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl.inspect.model import feature_names_of
+from oda_rl.inspect.model import ask, feature_names_of
 from oda_rl.inspect.table import number
 from oda_rl.inspect.text import MAX_FEATURES, amounts, decided, passing
 from oda_rl.inspect.trees import CellReport, added_of, report_of, tree_of
@@ -225,7 +226,7 @@ def explain(
     point = np.asarray(x, dtype=np.float64)
     if point.ndim != 1:
         raise ValueError(f"x must be one sample, of shape (n_features,), got the shape {point.shape}.")
-    samples = model._check_again(point[None, :])
+    samples = ask(model._check_again, point[None, :])
     names = feature_names_of(model, feature_names)
     settings = model._session.settings
     cell = tree.cell("0")
@@ -241,14 +242,15 @@ def explain(
         there, own = (added_of(model, cell, names, one) for one in (None, samples))
         added = {name: (value, own[name]) for name, value in there.items()}
         steps.append(_step(model, cell, added, float(closest[0]), margin, runner_up))
-    decision, lead = model.predict(samples)[0], np.nan
+    decision, lead = ask(model.predict, samples)[0], np.nan
     if settings.kind == "classifier":
-        *_, second, first = np.sort([0.0, *model.predict_proba(samples)[0]])
+        *_, second, first = np.sort([0.0, *ask(model.predict_proba, samples)[0]])
         lead = float(first - second)
     changes = []
     if counterfactuals and settings.kind != "regressor":
         low, high = search_range(model.codevectors_)
-        changes = find_counterfactuals(model.predict, point, low, high, names)
+        decide = partial(ask, model.predict)
+        changes = find_counterfactuals(decide, point, low, high, names)
     by_region = settings.kind == "classifier" and settings.rule == "bayes" and len(steps) > 1
     return PathExplanation(point.copy(), names, decision, lead, tuple(steps), tuple(changes), by_region)
 

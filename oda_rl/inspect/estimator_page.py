@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.inspect.contributions import explain
-from oda_rl.inspect.model import View, view_of
+from oda_rl.inspect.model import View, ask, view_of
 from oda_rl.inspect.page import Frame, write_page
 from oda_rl.inspect.text import amounts, plain
 
@@ -58,7 +58,7 @@ def write_estimator_report(
     if view.has_classes and hasattr(model, "predict_proba"):
 
         def margins(points: Any) -> Any:
-            return np.ptp(np.sort(model.predict_proba(points), axis=1)[:, -2:], axis=1)
+            return np.ptp(np.sort(ask(model.predict_proba, points), axis=1)[:, -2:], axis=1)
 
     names = next(iter(table.columns.values()))
     return write_page(
@@ -84,7 +84,7 @@ def _frame(model: Any, view: View, x: NDArray[np.float64]) -> Frame:
         lines += [f"divergence {apart[i]:.4g} from codevector {i}" for i in nearest]
     if hasattr(model, "tree_"):
         if hasattr(model, "apply"):
-            shares = [(int(model.apply(x[None])[0]), 1.0)]
+            shares = [(int(ask(model.apply, x[None])[0]), 1.0)]
         return Frame(x.tolist(), str(explain(model, x, view.feature_names)), "", shares)
-    note = plain(model.predict(x[None])[0])
+    note = plain(ask(model.predict, x[None])[0])
     return Frame(x.tolist(), "\n".join([*lines, f"prediction: {note}"]), note, shares)

@@ -1,5 +1,6 @@
 """What every model offers to be read and drawn: its cells as a table, and a view for pictures."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
-from oda_rl.inspect.table import Table
+from oda_rl.inspect.table import Table, counted
 
 # Cells reach beyond their codevectors: by this part of the codevectors' range the picture does too.
 MARGIN = 0.12
@@ -153,7 +154,7 @@ class InspectMixin:
     """`cells`, `view` and `views` of an estimator with a codebook; all that it decides is its own.
 
     What an estimator decides follows from its kind in scikit-learn: a classifier has `classes_` and
-    `codevector_labels_`, a regressor `values_`.
+    `codevector_labels_`.
     """
 
     codevectors_: Any
@@ -173,18 +174,19 @@ class InspectMixin:
         Returns
         -------
         Table
-            `cell` (a number, or the name of a tree's cell), `weight`, `label` or `value` where there are
-            any, and a column for each feature, in the units of the data; of a tree also `samples`,
-            `error`, `share_of_error` and `children`.
+            `cell` (a number, or the name of a tree's cell), `weight`, where there are any `label`, or
+            `value`, the prediction at the codevector, and a column for each feature, in the units of
+            the data; of a tree also `samples`, `error`, `share_of_error` and `children`.
         """
         model, kind = self._fitted_and_kind()
         columns = {"cell": np.arange(len(self.codevectors_)), "weight": self.weights_}
         if kind == "classifier":
             columns["label"] = model.codevector_labels_
         elif kind == "regressor":
-            columns |= value_columns(model.values_)
+            columns |= value_columns(ask(model.predict, self.codevectors_))
         columns |= dict(zip(feature_names_of(self, feature_names), self.codevectors_.T, strict=True))
-        return Table(f"{type(self).__name__}: {len(self.codevectors_)} cells", columns)
+        n_cells = counted(len(self.codevectors_), "cell")
+        return Table(f"{type(self).__name__}: {n_cells}", columns)
 
     def view(self) -> View:
         """What there is to be drawn, for `oda_rl.plotting`.
@@ -216,17 +218,17 @@ class InspectMixin:
             return View(
                 labels=indices_of(classes, model.codevector_labels_),
                 label_names=[f"class {c}" for c in classes],
-                decisions=lambda X: indices_of(classes, model.predict(X)),
-                values=lambda X: model.predict_proba(X).max(axis=1),
+                decisions=lambda X: indices_of(classes, ask(model.predict, X)),
+                values=lambda X: ask(model.predict_proba, X).max(axis=1),
                 value_name="probability of the likeliest class",
                 classes=classes,
                 **common,
             )
         if kind == "regressor":
             return View(
-                labels=_first(model.values_),
-                label_names=["value of the cell"],
-                values=lambda X: _first(model.predict(X)),
+                labels=_first(ask(model.predict, codevectors)),
+                label_names=["prediction at the codevector"],
+                values=lambda X: _first(ask(model.predict, X)),
                 value_name="prediction",
                 **common,
             )
@@ -277,6 +279,16 @@ class InspectMixin:
         divergence, scaled = geometry
         own = np.ascontiguousarray(scaled(codevectors))
         return lambda X: np.asarray(divergence(np.ascontiguousarray(scaled(X)), own))
+
+
+def ask(method: Callable[[Any], Any], points: Any) -> Any:
+    """What a method of an estimator says of points (n, n_features) of our own.
+
+    They have no names of features, of which scikit-learn would warn.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return method(points)
 
 
 def feature_names_of(model: Any, given: Sequence[str] | None) -> tuple[str, ...]:

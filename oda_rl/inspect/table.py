@@ -137,6 +137,11 @@ def number(value: Any) -> str:
     return f"{float(value):.4g}"
 
 
+def counted(n: int, word: str) -> str:
+    """So many of something: "1 cell", "2 cells"."""
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
 def numbers(values: ArrayLike, size: float | None = None) -> list[str]:
     """A column of numbers with as many decimals as three digits of `size`, or of the largest, need."""
     found = np.asarray(values, dtype=float)

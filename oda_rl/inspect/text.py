@@ -7,7 +7,7 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl.inspect.model import feature_names_of
-from oda_rl.inspect.table import number
+from oda_rl.inspect.table import counted, number
 from oda_rl.inspect.trees import CellReport, added_of, report
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def rules_text(
 
 def passing(cell: CellReport) -> str:
     """The name of a cell, and the samples that come through it."""
-    return f"{cell.name}: {cell.n_samples} samples ({100.0 * cell.weight:.1f} %)"
+    return f"{cell.name}: {counted(cell.n_samples, 'sample')} ({100.0 * cell.weight:.1f} %)"
 
 
 def amounts(values: Array, names: Sequence[str], beside: Array | None = None) -> str:
@@ -130,11 +130,6 @@ def plain(decision: Any) -> str:
     if isinstance(decision, np.ndarray):
         return ", ".join(number(value) for value in decision)
     return number(decision) if isinstance(decision, float) else str(decision)
-
-
-def counted(n: int, word: str) -> str:
-    """So many of something: "1 cell", "2 cells"."""
-    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
 
 
 def decided(decision: Any, probabilities: Array | None = None) -> str:
@@ -201,7 +196,8 @@ def _branch(rule: dict[str, Any], names: Sequence[str], indent: str) -> list[str
     if not children:
         decision = rule["decision"]
         what = f"cell {rule['cell']}" if decision is None else plain(decision)
-        return [f"{indent}{what}  ({rule['samples']} samples, error {number(rule['error'])})"]
+        passed = counted(rule["samples"], "sample")
+        return [f"{indent}{what}  ({passed}, error {number(rule['error'])})"]
     conditions = _intervals(children) or [_nearest_to(child, names) for child in children]
     lines = []
     for i, (child, condition) in enumerate(zip(children, conditions, strict=True)):

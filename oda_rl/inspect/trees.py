@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
-from oda_rl.inspect.model import feature_names_of, value_columns
-from oda_rl.inspect.table import Table
+from oda_rl.inspect.model import ask, feature_names_of, value_columns
+from oda_rl.inspect.table import Table, counted
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import Cell, MultiResolutionODA
@@ -139,7 +139,7 @@ def errors(
     leaves = [one for one in report(model) if one.n_children == 0]
     if X is not None:
         samples = np.asarray(X, dtype=np.float64)
-        at, each = model.apply(samples), _errors_of_samples(model, samples, y)
+        at, each = ask(model.apply, samples), _errors_of_samples(model, samples, y)
         count, loss = np.bincount(at, minlength=len(leaves)), np.bincount(at, each, len(leaves))
         total = max(float(loss.sum()), 1e-300)
         leaves = [  # `apply` numbers the leaves in the order of their names, as `report` has them
@@ -176,7 +176,7 @@ def tree_table(
     columns |= {"samples": column("n_samples"), "error": column("error")}
     columns |= {"share_of_error": column("share_of_error"), "children": column("n_children")}
     columns |= dict(zip(names, column("codevector").T, strict=True))
-    return Table(f"{type(model).__name__}: {len(rows)} cells", columns)
+    return Table(f"{type(model).__name__}: {counted(len(rows), 'cell')}", columns)
 
 
 def report_of(
@@ -259,7 +259,7 @@ def _errors_of_samples(model: "MultiResolutionODA", samples: Array, y: ArrayLike
         return model.tree_.distances(samples)
     if y is None:
         raise ValueError("y must be given with X: errors are counted against it.")
-    decided, right = model.predict(samples), np.asarray(y)
+    decided, right = ask(model.predict, samples), np.asarray(y)
     if kind == "classifier":
         return np.asarray(decided != right, dtype=float)
     miss = (decided - right).reshape(len(samples), -1)

@@ -66,8 +66,8 @@ def plot_codebook(
     area = 15.0 + 250.0 * share / max(share.max(initial=0.0), 1e-12)
     points = points[:, list(dimensions)]
     ax = style.new_axes(ax)
-    ax.set_xlabel(names[dimensions[0]])
-    ax.set_ylabel(names[dimensions[1]])
+    ax.set_xlabel(style.as_text(names[dimensions[0]]))
+    ax.set_ylabel(style.as_text(names[dimensions[1]]))
     dots: Any = {"edgecolors": "white", "linewidths": 0.5}
     if not np.issubdtype(classes.dtype, np.integer):
         scale = ax.scatter(*points.T, s=area, c=classes, cmap=style.SEQUENTIAL, alpha=0.8, **dots)

@@ -69,7 +69,7 @@ def plot_partition(
     """
     view = view_of(model).renamed(feature_names, label_names)
     if view.distance is None or not len(view.codevectors):
-        raise ValueError(f"a {type(model).__name__} has no cells with codevectors that could be drawn.")
+        raise ValueError(f"{type(model).__name__} has no cells with codevectors that could be drawn.")
     samples = None if X is None else np.asarray(X, dtype=float)
     if samples is not None and (samples.ndim != 2 or samples.shape[1] != view.n_features):
         raise ValueError(f"X must have shape (n_samples, {view.n_features}), got {samples.shape}.")
@@ -129,7 +129,7 @@ def plot_value_map(
     plane = make_plane(view, dimensions, at, most=view.n_valued)
     if view.values is None:
         raise ValueError(
-            f"a {type(model).__name__} has no values; agents, classifiers and regressors have."
+            f"{type(model).__name__} has no values; agents, classifiers and regressors have."
         )
     values = np.asarray(view.values(plane.grid(resolution)), dtype=float)
     ax = style.new_axes(ax)
@@ -174,7 +174,7 @@ def plot_policy_map(
     view = view_of(model).renamed(feature_names, label_names)
     plane = make_plane(view, dimensions, at, most=view.n_valued)
     if view.decisions is None:
-        raise ValueError(f"a {type(model).__name__} decides nothing; agents and classifiers do.")
+        raise ValueError(f"{type(model).__name__} decides nothing; agents and classifiers do.")
     decided = np.asarray(view.decisions(plane.grid(resolution))).reshape(resolution, resolution)
     ax = style.new_axes(ax)
     draw_decisions(ax, view, plane, decided)
@@ -224,7 +224,7 @@ def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool
             ends = {"vmin": view.low[view.n_valued], "vmax": view.high[view.n_valued]}
         drawn = ax.imshow(decided, cmap="RdBu_r", alpha=0.85, **ends, **common)
         if legend:
-            ax.figure.colorbar(drawn, ax=ax, label=view.label_names[0])
+            ax.figure.colorbar(drawn, ax=ax, label=style.as_text(view.label_names[0]))
         return drawn
     palette = style.label_colours(len(view.label_names))
     tints = ListedColormap([(0.8, 0.8, 0.8), *(style.tinted(colour) for colour in palette)])
@@ -262,7 +262,8 @@ def draw_codevectors(ax: Any, view: View, plane: Plane, which: NDArray[np.int64]
 def name_axes(ax: Any, view: View, plane: Plane) -> None:
     """Names and limits of both axes."""
     i, j = plane.dimensions
-    ax.set(xlabel=view.feature_names[i], ylabel=view.feature_names[j])
+    names = [style.as_text(view.feature_names[k]) for k in (i, j)]
+    ax.set(xlabel=names[0], ylabel=names[1])
     ax.set(xlim=(plane.low[0], plane.high[0]), ylim=(plane.low[1], plane.high[1]))
 
 
@@ -278,7 +279,7 @@ def _draw_cells(ax: Any, view: View, polygons: list[Any], which: NDArray[np.int6
         cells.set_facecolor([style.tinted(palette[label]) for label in view.labels[which]])
     else:
         cells.set(array=view.labels[which].astype(float), cmap=style.SEQUENTIAL)
-        ax.figure.colorbar(cells, ax=ax, label=view.label_names[0])
+        ax.figure.colorbar(cells, ax=ax, label=style.as_text(view.label_names[0]))
     ax.add_collection(cells, autolim=False)
     return cells.norm if cells.get_array() is not None else None
 

@@ -65,6 +65,20 @@ def new_axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
+def as_text(name: object) -> str:
+    """A name as matplotlib can write it: dollars that enclose no formula are dollars."""
+    from matplotlib.mathtext import MathTextParser
+
+    lines = str(name).split("\n")
+    for i, line in enumerate(lines):
+        try:
+            if line.count("$") > 1:
+                MathTextParser("path").parse(line)
+        except ValueError:
+            lines[i] = line.replace("$", r"\$")
+    return "\n".join(lines)
+
+
 def even_legend(legend: Any) -> None:
     """Dots of one size in a legend, whatever the areas of the markers."""
     for handle in legend.legend_handles:
@@ -76,9 +90,9 @@ def add_label_legend(ax: Any, names: Sequence[str], colours: Sequence[Any], labe
     """A legend with a dot for each of `labels`, above the axes, where nothing is hidden by it."""
     from matplotlib.lines import Line2D
 
+    shape: Any = {"linestyle": "", "marker": "o", "markersize": 7}
     dots = [
-        Line2D([], [], linestyle="", marker="o", markersize=7, color=colours[label], label=names[label])
-        for label in labels
+        Line2D([], [], color=colours[label], label=as_text(names[label]), **shape) for label in labels
     ]
     ax.legend(
         handles=dots,

@@ -7,16 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oda_rl.inspect.contributions import PathExplanation, explain
-from oda_rl.inspect.table import number
+from oda_rl.inspect.table import counted, number
 from oda_rl.inspect.text import plain
 from oda_rl.inspect.trees import CellReport, report
-from oda_rl.plotting.style import new_axes
+from oda_rl.plotting.style import as_text, new_axes
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import MultiResolutionODA
 
 # Cells of a layer that still have their names written beside them.
 MAX_NAMES = 24
+# Features in the picture of a way.
+MAX_ROWS = 30
 
 
 def plot_tree(
@@ -62,7 +64,8 @@ def plot_tree(
     ax.spines[:].set_visible(False)
     ax.tick_params(left=False)
     leaves = sum(one.n_children == 0 or one.layer == layers[-1] for one in cells)
-    ax.set_title(f"{leaves} leaves, error {number(cells[0].error)}", loc="left", fontsize=10)
+    told = "1 leaf" if leaves == 1 else f"{leaves:,} leaves"
+    ax.set_title(f"{told}, error {number(cells[0].error)}", loc="left", fontsize=10)
     return ax
 
 
@@ -94,7 +97,7 @@ def _dots(
         numbers = np.searchsorted(classes, decisions)
         ax.scatter(*points.T, c=[f"C{k % 10}" for k in numbers], **style)
         for k, label in enumerate(classes[:20]):
-            ax.scatter([], [], color=f"C{k % 10}", s=40, label=str(label))
+            ax.scatter([], [], color=f"C{k % 10}", s=40, label=as_text(label))
         ax.legend(loc="upper right", frameon=False, ncols=2 if len(classes) > 5 else 1)
     elif isinstance(decisions[0], float):
         dots = ax.scatter(*points.T, c=decisions, cmap="viridis", **style)
@@ -137,16 +140,16 @@ def plot_path(
             f"got {image_shape}."
         )
     if image_shape is None:
-        return _lines(new_axes(ax, (7.0, 1.4 + 0.3 * len(why.sample))), why)
+        return _lines(new_axes(ax, (7.0, 1.4 + 0.3 * min(len(why.sample), MAX_ROWS))), why)
     return _images(new_axes(ax, (1.6 * (len(why.steps) + 1), 2.2)), why, image_shape)
 
 
 def _images(ax: Any, why: PathExplanation, shape: tuple[int, int]) -> Any:
     pictures = [why.sample, *(step.codevector for step in why.steps)]
-    titles = [f"sample\ndecided {plain(why.decision)}"]
+    titles = [as_text(f"sample\ndecided {plain(why.decision)}")]
     for step in why.steps:
         decision = "" if step.decision is None else f"\n{plain(step.decision)}"
-        titles.append(f"{step.name}\n{step.n_samples} samples{decision}")
+        titles.append(as_text(f"{step.name}\n{counted(step.n_samples, 'sample')}{decision}"))
     gap = max(1, shape[1] // 8)
     low, high = min(map(np.min, pictures)), max(map(np.max, pictures))
     for i, (picture, title) in enumerate(zip(pictures, titles, strict=True)):
@@ -162,19 +165,25 @@ def _images(ax: Any, why: PathExplanation, shape: tuple[int, int]) -> Any:
 
 
 def _lines(ax: Any, why: PathExplanation) -> Any:
-    """One row for each feature, as wide as the furthest of the codevectors is from the sample."""
-    rows = np.arange(len(why.sample))[::-1]
-    codevectors = np.array([step.codevector for step in why.steps])
-    spread = np.maximum(np.abs(codevectors - why.sample).max(axis=0), 1e-12)
-    for i, step in enumerate(why.steps):
+    """One row for each feature, as wide as the furthest of the codevectors is from the sample.
+
+    Of many features those in which codevectors are furthest from it.
+    """
+    apart = np.array([step.codevector for step in why.steps]) - why.sample
+    spread = np.maximum(np.abs(apart).max(axis=0), 1e-12)
+    shown = np.sort(np.argsort(-spread, kind="stable")[:MAX_ROWS])
+    rows = np.arange(len(shown))[::-1]
+    for i, (step, offset) in enumerate(zip(why.steps, apart / spread, strict=True)):
         shade = 0.25 + 0.75 * i / max(1, len(why.steps) - 1)
-        label = f"{step.name}: {step.n_samples} samples"
-        offset = (step.codevector - why.sample) / spread
-        ax.plot(offset, rows, "o-", color="C0", alpha=shade, linewidth=1, label=label)
-    ax.axvline(0.0, color="C3", linewidth=1.5, label=f"sample, decided {plain(why.decision)}")
-    values = [f"{name} = {number(v)}" for name, v in zip(why.feature_names, why.sample, strict=True)]
+        label = f"{step.name}: {counted(step.n_samples, 'sample')}"
+        ax.plot(offset[shown], rows, "o-", color="C0", alpha=shade, linewidth=1, label=label)
+    decided = as_text(f"sample, decided {plain(why.decision)}")
+    ax.axvline(0.0, color="C3", linewidth=1.5, label=decided)
+    values = [as_text(f"{why.feature_names[j]} = {number(why.sample[j])}") for j in shown]
     ax.set_yticks(rows, values)
     ax.set_xticks([-1, 0, 1], ["below", "as the sample", "above"])
     ax.set_xlabel("codevectors on the way; the furthest of them at the border")
+    if len(shown) < len(why.sample):
+        ax.set_title(f"{len(shown)} of {len(why.sample)} features", loc="left", fontsize=10)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
     return ax

@@ -13,7 +13,7 @@ from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import polish
 from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.models import load_model
-from oda_rl.inspect.text import counted
+from oda_rl.inspect.table import counted
 from sb3_zoo import SB3_CLASSES, find_class
 
 # What `oda_rl.agents.distill.distill` and `shrink` take as it is

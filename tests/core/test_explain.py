@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
-from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
+from oda_rl import KernelSGDRegressor, MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.explain import (
     errors,
     explain,
@@ -23,7 +23,8 @@ from oda_rl.explain import (
     to_pandas,
     tree_text,
 )
-from oda_rl.inspect.text import counted
+from oda_rl.inspect.model import view_of
+from oda_rl.inspect.table import counted
 
 matplotlib.use("Agg")
 IRIS = load_iris()
@@ -165,7 +166,7 @@ def test_texts_name_every_cell(classifier):
     assert [line.strip().partition(":")[0] for line in lines] == names
     assert len(tree_text(classifier, depth=1).splitlines()) == 1 + classifier.tree_.layers[0].count[0]
     n_leaves = sum(one.n_children == 0 for one in report(classifier))
-    assert rules_text(classifier, NAMES).count("samples, error") == n_leaves
+    assert rules_text(classifier, NAMES).count(", error ") == n_leaves
 
 
 def test_a_single_feature_gives_intervals():
@@ -203,7 +204,7 @@ def test_tables_of_flat_codebooks(tmp_path):
     np.testing.assert_array_equal(columns["label"], flat.codevector_labels_)
     np.testing.assert_array_equal(columns["petal width"], flat.codevectors_[:, 3])
     line = ODARegressor(4, random_state=0).fit(IRIS.data[:, :1], IRIS.data[:, 1])
-    np.testing.assert_array_equal(table(line)["value"], line.values_)
+    np.testing.assert_array_equal(table(line)["value"], line.predict(line.codevectors_))
 
 
 def test_a_table_as_a_data_frame(regressor):
@@ -257,3 +258,60 @@ def test_pictures_show_every_cell(classifier, regressor, clusterer):
 
 def test_one_of_something_is_told_as_one():
     assert [counted(n, "cell") for n in (0, 1, 1_200)] == ["0 cells", "1 cell", "1,200 cells"]
+
+
+def test_values_in_tables_are_predictions_that_can_be():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    model = ODARegressor(6, random_state=0).fit(x, x**2)  # cells that overlap: each alone is far out
+    columns = table(model)
+    found = np.stack([columns["value[0]"], columns["value[1]"]], axis=1)
+    np.testing.assert_array_equal(found, model.predict(model.codevectors_))
+    assert -1.0 < found.min() < found.max() < 15.0
+
+
+def test_models_of_data_frames_are_read_without_warnings(recwarn):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(IRIS.data, columns=NAMES)
+    kinds = (ODAClassifier(4, random_state=0), IRIS.target), (ODARegressor(4), IRIS.data[:, 0])
+    for own, y in kinds:
+        for model in (
+            own.fit(frame, y),
+            MultiResolutionODA(own, layers=1, random_state=0).fit(frame, y),
+        ):
+            points = frame.to_numpy()[:5]
+            assert "petal width" in list(table(model))
+            assert np.isfinite(view_of(model).values(points)).all()
+        explain(model, frame.iloc[0], counterfactuals=True)
+        errors(model, frame, y)
+    assert not [str(one.message) for one in recwarn if "feature names" in str(one.message)]
+
+
+def test_a_way_through_many_features_shows_those_furthest_off():
+    from matplotlib import pyplot as plt
+
+    x = np.random.default_rng(0).normal(size=(60, 100))
+    x[:30, 7] += 40.0
+    model = MultiResolutionODA(ODAClassifier(), layers=1, random_state=0).fit(x, np.arange(60) < 30)
+    ax = plot_path(model, x[0])
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(labels) == 30
+    assert any(label.startswith("x[7] = ") for label in labels)
+    assert ax.get_title(loc="left") == "30 of 100 features"
+    plt.close("all")
+
+
+def test_a_single_cell_is_told_as_one():
+    from matplotlib import pyplot as plt
+
+    model = MultiResolutionODA(ODAClassifier(), random_state=0).fit(IRIS.data[:1], ["only"])
+    assert str(table(model)).startswith("MultiResolutionODA: 1 cell\n")
+    assert str(table(ODAPartition(1).fit(IRIS.data))).startswith("ODAPartition: 1 cell\n")
+    assert tree_text(model).startswith("0: 1 sample (100.0 %)")
+    assert plot_tree(model).get_title(loc="left") == "1 leaf, error 0"
+    plt.close("all")
+
+
+def test_what_has_no_cells_has_no_table():
+    with pytest.raises(TypeError, match="must be an estimator with cells, got KernelSGDRegressor"):
+        table(KernelSGDRegressor())

@@ -11,7 +11,8 @@ from matplotlib.path import Path  # noqa: E402
 from PIL import Image  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
 
-from oda_rl import ODAClassifier, ODAPartition, ODARegressor  # noqa: E402
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor  # noqa: E402
+from oda_rl.explain import plot_path, plot_tree  # noqa: E402
 from oda_rl.plotting import (  # noqa: E402
     View,
     animate_codebook,
@@ -297,3 +298,16 @@ def test_drawing_changes_nothing(data, classifier):
     plot_partition(classifier, X)
     np.testing.assert_array_equal(X, data[0])
     np.testing.assert_array_equal(classifier.codevectors_, before)
+
+
+def test_names_with_dollars_that_enclose_no_formula_are_written_as_they_are(data):
+    X, y = data
+    names, classes = ["$_{$ of 1 US$", "$x^2$"], np.where(y == "same", "in $_{$", "b")
+    model = ODAClassifier(4, random_state=0).fit(X, classes)
+    ax = plot_partition(model, X, classes, feature_names=names)
+    ax.figure.canvas.draw()
+    assert ax.get_xlabel().replace("\\", "") == names[0]
+    assert ax.get_ylabel() == names[1]
+    tree = MultiResolutionODA(ODAClassifier(), layers=1, random_state=0).fit(X, classes)
+    plot_tree(tree).figure.canvas.draw()
+    plot_path(tree, X[0], names).figure.canvas.draw()
