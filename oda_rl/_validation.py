@@ -26,7 +26,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e30
 def check_at_least(lower: int, **values: int) -> None:
     """Raise a ValueError if a value is no whole number, or below `lower`."""
     for name, value in values.items():
-        if not isinstance(value, Integral):
+        if not isinstance(value, Integral) or isinstance(value, bool):
             raise ValueError(f"{name} must be a whole number, got {value!r}.")
         if value < lower:
             raise ValueError(f"{name} must be at least {lower}, got {value}.")

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits
 
 from oda_rl._types import Array, Labels
-from oda_rl._validation import check_at_least
+from oda_rl._validation import check_at_least, check_non_negative
 
 NAMES = ("gaussians", "wbcd", "pima", "adult", "digits")
 # Name in OpenML, version, and the value of the target that becomes label 1.
@@ -43,6 +43,8 @@ def make_gaussians(
     >>> samples.shape, int(labels.max())
     ((100, 2), 9)
     """
+    check_at_least(1, n_samples=n_samples, n_components=n_components)
+    check_non_negative(scale=scale)
     rng = np.random.default_rng(seed)
     means = rng.uniform(-1.0, 1.0, (n_components, 2))
     labels = rng.permutation(np.arange(n_samples) % n_components)
@@ -169,6 +171,7 @@ def make_curve(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
     >>> samples.shape, outputs.shape
     ((100, 1), (100,))
     """
+    check_at_least(1, n_samples=n_samples)
     x = np.random.default_rng(seed).uniform(0.0, 9.5, (n_samples, 1))
     return x, curve(x)
 
@@ -196,6 +199,7 @@ def make_surface(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
     >>> samples.shape, outputs.shape
     ((100, 2), (100,))
     """
+    check_at_least(1, n_samples=n_samples)
     x = np.random.default_rng(seed).uniform(0.0, 1.0, (n_samples, 2))
     return x, surface(x)
 

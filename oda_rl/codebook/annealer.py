@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least, check_non_negative, check_positive
 from oda_rl.codebook import bifurcation as bifurcations
@@ -15,6 +15,7 @@ from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import Identities
 from oda_rl.codebook.learning import Pace, anneal
 from oda_rl.codebook.model_learning import Models
+from oda_rl.codebook.observed import Observed
 from oda_rl.codebook.schedule import Cooling, Level, Stepsize, begin_level
 
 BIFURCATIONS = ("perturb", "critical", "literal")
@@ -146,6 +147,9 @@ class Annealer(StoredAnnealer):
         check_positive(perturbation=self.perturbation)
         check_at_least(1, **self._values("max_codevectors", "check_every", "max_samples", "min_samples"))
         check_at_least(0, memory=self.memory)
+        if not callable(self.cooling) or not isinstance(self.stepsize, Stepsize):
+            kinds = f"{self.cooling!r} and {self.stepsize!r}"
+            raise ValueError(f"cooling must be a Cooling and stepsize a Stepsize, got {kinds}.")
         if len(self.codebook) == 0:
             raise ValueError("codebook must have at least one cell to start from.")
         self.temperature = t_max
@@ -169,41 +173,38 @@ class Annealer(StoredAnnealer):
 
     def observe(
         self,
-        samples: NDArray[np.float64],
-        labels: NDArray[np.int64] | None = None,
-        sample_weight: NDArray[np.float64] | None = None,
+        samples: ArrayLike,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         until_done: bool = False,
-        targets: NDArray[np.float64] | None = None,
+        targets: ArrayLike | None = None,
     ) -> None:
         """Learn from samples in their order, through as many temperatures as they last for.
 
         Parameters
         ----------
-        samples : ndarray of shape (n_samples, n_features), C-contiguous float64
+        samples : array-like of shape (n_samples, n_features)
             Inside the domain of the divergence; this is not checked here.
-        labels : ndarray of shape (n_samples,), int64, optional
+        labels : array-like of shape (n_samples,), whole numbers, optional
             A sample moves only the cells of its own label. Without, all have label 0.
-        sample_weight : ndarray of shape (n_samples,), optional
+        sample_weight : array-like of shape (n_samples,), optional
             Multiplies the stepsize; a sample of more than 1 counts as so many at once.
         until_done : bool, default=False
             Whether to stop at the sample with which the annealing is done.
-        targets : ndarray of shape (n_samples, n_outputs), optional
+        targets : array-like of shape (n_samples, n_outputs), optional
             What local models learn; for annealers that train them.
+
+        Raises
+        ------
+        ValueError
+            If something is no array of numbers, or of another shape.
         """
         book = self.codebook
-        n = len(samples)
-        labels = np.zeros(n, dtype=np.int64) if labels is None else labels
-        sample_weight = np.ones(n) if sample_weight is None else sample_weight
-        start = 0
+        data = Observed.of(book.n_features, samples, labels, sample_weight, targets)
+        start, n = 0, len(data.samples)
         while start < n and not (until_done and self.done):
             measuring = self._pairs.waiting
-            used, finished = self._advance(
-                samples[start:],
-                None if targets is None else targets[start:],
-                labels[start:],
-                sample_weight[start:],
-                measuring,
-            )
+            used, finished = self._advance(*data.after(start), measuring)
             start += used
             self.n_samples_seen += used
             if finished and measuring:

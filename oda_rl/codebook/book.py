@@ -1,12 +1,14 @@
 """The codebook: codevectors with a payload, and what happens to them in their life."""
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
+from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.codebook import events
 from oda_rl.codebook.divergences import Divergence, get_divergence
 
@@ -86,10 +88,7 @@ class Codebook:
         divergence: str | Divergence = "squared_euclidean",
         capacity: int = 16,
     ) -> None:
-        if n_features < 1:
-            raise ValueError(f"n_features must be at least 1, got {n_features}.")
-        if capacity < 1:
-            raise ValueError(f"capacity must be at least 1, got {capacity}.")
+        check_at_least(1, n_features=n_features, capacity=capacity)
         self.divergence = get_divergence(divergence)
         self.fields: dict[str, Column] = {}
         self._rows: dict[str, slice] = {}
@@ -182,6 +181,8 @@ class Codebook:
         if point.shape != (self.n_features,):
             raise ValueError(f"location must have shape ({self.n_features},), got {point.shape}.")
         self.divergence.check(point[None, :], "location")
+        check_non_negative(weight=weight)
+        check_at_least(0, label=label)
         self.reserve(self.n_cells + 1)
         i = self.n_cells
         self.location[:, i] = point
@@ -200,8 +201,8 @@ class Codebook:
         self._check_index(i)
         self.reserve(self.n_cells + 1)
         step = np.ascontiguousarray(offset, dtype=np.float64)
-        if step.shape != (self.n_features,):
-            raise ValueError(f"offset must have shape ({self.n_features},), got {step.shape}.")
+        if step.shape != (self.n_features,) or not np.isfinite(step).all():
+            raise ValueError(f"offset must be {self.n_features} finite numbers, got {offset!r}.")
         self.n_cells = events.split(self.divergence.minimum, i, step, self.n_cells, self.arrays)
         return self.n_cells - 1
 
@@ -227,14 +228,15 @@ class Codebook:
 
     def merge_close(self, tolerance: float) -> int:
         """Merge cells of one label closer than `tolerance`, and return how many went."""
+        check_non_negative(tolerance=tolerance)
         before = self.n_cells
         self.n_cells = events.merge_close(self.divergence.kind, tolerance, before, self.arrays)
         return before - self.n_cells
 
     def merge_ineffective(self, temperature: float) -> int:
         """Merge neighbours that are one effective codevector at `temperature`; return how many went."""
-        before = self.n_cells
-        kind = self.divergence.kind
+        check_non_negative(temperature=temperature)
+        before, kind = self.n_cells, self.divergence.kind
         self.n_cells = events.merge_ineffective(kind, temperature, before, self.arrays)
         return before - self.n_cells
 
@@ -243,6 +245,7 @@ class Codebook:
 
         The weights then sum to one again.
         """
+        check_non_negative(min_weight=min_weight)
         before = self.n_cells
         self.n_cells = events.prune_idle(min_weight, before, self.arrays)
         return before - self.n_cells
@@ -264,6 +267,7 @@ class Codebook:
         ndarray of shape (n_splits,)
             The critical temperatures of the cells that have split.
         """
+        check_non_negative(temperature=temperature, perturbation=perturbation)
         before, met = self.n_cells, np.empty(self.n_cells)
         n_more = min(max_cells - before, before)
         self.reserve(before + max(0, n_more))
@@ -339,5 +343,5 @@ class Codebook:
         return self.arrays[:-1]
 
     def _check_index(self, i: int) -> None:
-        if not 0 <= i < self.n_cells:
+        if not isinstance(i, Integral) or not 0 <= i < self.n_cells:
             raise IndexError(f"there is no cell {i}: the codebook has {self.n_cells} cells.")

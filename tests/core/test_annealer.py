@@ -237,3 +237,40 @@ def test_beginning_with_given_codevectors():
     for wrong in ([[1.0]], np.zeros((5, 2)), [1.0, 2.0]):
         with pytest.raises(ValueError, match="init must have shape"):
             ODAPartition(4, init=wrong).fit(samples)
+
+
+def one_cell():
+    book = Codebook(2)
+    book.add([0.0, 0.0])
+    return book
+
+
+def test_what_is_observed_need_not_be_arrays_of_the_right_kind():
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(300, 2)).astype(np.float32)
+    books = one_cell(), one_cell()
+    Annealer(books[0], 10.0, 1.0, seed=0).observe(samples.astype(np.float64))
+    Annealer(books[1], 10.0, 1.0, seed=0).observe(samples.tolist(), [0] * 300, np.ones(300, dtype=int))
+    np.testing.assert_array_equal(books[0].codevectors, books[1].codevectors)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"samples": np.zeros((5, 3))}, r"samples must have 2 features, got the shape \(5, 3\)"),
+        ({"samples": np.zeros(5)}, r"samples must have 2 dimensions, got the shape \(5,\)"),
+        ({"samples": [["a", "b"]]}, "samples must be an array of numbers"),
+        ({"labels": np.zeros(3, dtype=int)}, "labels must be one for each of 5 samples, got 3"),
+        ({"labels": np.full(5, 0.5)}, "labels must be an array of whole numbers"),
+        ({"sample_weight": np.ones(4)}, "sample_weight must be one for each of 5 samples, got 4"),
+    ],
+)
+def test_what_cannot_be_observed_is_named(told, message):
+    with pytest.raises(ValueError, match=message):
+        Annealer(one_cell(), 10.0, 1.0).observe(**({"samples": np.zeros((5, 2))} | told))
+
+
+def test_schedules_are_schedules():
+    for wrong in ({"cooling": 0.9}, {"stepsize": (1.0, 1.0)}):
+        with pytest.raises(ValueError, match="cooling must be a Cooling and stepsize a Stepsize"):
+            Annealer(one_cell(), 10.0, 1.0, **wrong)

@@ -157,3 +157,28 @@ def test_copies_of_a_codebook_hold_every_array_once(tmp_path):
         assert copy.arrays.location[0, 0] == 5.0
         assert copy.arrays.payload[0, 0] == 3.0
         assert book.location[0, 0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda book: Codebook(2.0), "n_features must be a whole number, got 2.0"),
+        (lambda book: Codebook(True), "n_features must be a whole number, got True"),
+        (lambda book: Codebook(2, capacity=np.inf), "capacity must be a whole number, got inf"),
+        (lambda book: book.add([0.0, 0.0], weight=np.nan), "weight must be a non-negative number"),
+        (lambda book: book.add([0.0, 0.0], label=0.5), "label must be a whole number, got 0.5"),
+        (lambda book: book.split(0, [np.nan, 0.0]), "offset must be 2 finite numbers"),
+        (lambda book: book.merge_close("near"), "tolerance must be a non-negative number, got 'near'"),
+        (lambda book: book.merge_ineffective(-1.0), "temperature must be a non-negative number"),
+        (lambda book: book.prune_idle(np.nan), "min_weight must be a non-negative number"),
+        (lambda book: book.split_critical(None, 4, 0.1), "temperature must be a non-negative number"),
+    ],
+)
+def test_arguments_are_named(change, message):
+    book = Codebook(2)
+    book.add([0.0, 0.0])
+    with pytest.raises(ValueError, match=message):
+        change(book)
+    assert len(book) == 1
+    with pytest.raises(IndexError, match=r"no cell 0\.5"):
+        book.remove(0.5)

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from oda_rl.datasets import make_gaussian_classes, make_gaussians, make_translated_digits
+from oda_rl.datasets import (
+    make_curve,
+    make_gaussian_classes,
+    make_gaussians,
+    make_surface,
+    make_translated_digits,
+)
 
 
 @pytest.mark.parametrize(("shape", "frame"), [(12, (12, 12)), ((8, 8), (8, 8)), ((9, 16), (9, 16))])
@@ -43,3 +49,17 @@ def test_classes_are_dealt_out_to_the_gaussians_in_turn():
         assert len(np.unique(labels[component == c])) == 1
     with pytest.raises(ValueError, match="n_components must be at least 3, got 2"):
         make_gaussian_classes(n_components=2, n_classes=3)
+
+
+@pytest.mark.parametrize("make", [make_gaussians, make_gaussian_classes, make_curve, make_surface])
+def test_numbers_of_samples_are_whole(make):
+    for wrong in (0, -1, 1.5, True, "many"):
+        with pytest.raises(ValueError, match="n_samples must be "):
+            make(n_samples=wrong)
+
+
+def test_components_have_a_width():
+    with pytest.raises(ValueError, match="scale must be a non-negative number, got nan"):
+        make_gaussians(scale=float("nan"))
+    with pytest.raises(ValueError, match="n_components must be at least 1, got 0"):
+        make_gaussians(n_components=0)
