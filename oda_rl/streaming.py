@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from math import inf, isfinite, isinf, nan
 from operator import itemgetter
 from typing import Any, Self
@@ -213,18 +213,22 @@ class Stream:
         shares = self._estimator.predict_proba(self._filled(x))[0]
         return dict(zip(self._estimator.classes_.tolist(), shares.tolist(), strict=True))
 
-    def clone(self, new_params: Mapping[str, Any] | None = None) -> Self:
-        """The same, without what it has learned; `new_params` are arguments that are to be others."""
+    def clone(
+        self, new_params: Mapping[str, Any] | None = None, include_attributes: bool = False
+    ) -> Self:
+        """The same with other arguments `new_params`, and with what it has learned if that is wanted."""
         own = {"estimator": self._estimator, "classes": self.classes, "block": self.block}
-        return type(self)(**(own | dict(new_params or {})))
+        found = type(self)(**(own | dict(new_params or {})))
+        if include_attributes and "estimator" not in (new_params or {}):
+            vars(found).update(deepcopy(vars(self)) | {k: vars(found)[k] for k in ("classes", "block")})
+        return found
 
     def _begin(self, x: Mapping[Any, float], y: Target) -> None:
         """Note the features and the outputs of the first sample, once it is known to be one."""
-        _check_mapping(x)
-        if len(x) == 0:
-            raise ValueError("x must have at least one feature.")
-        features = sorted(x, key=str)
+        features = sorted(x, key=str) if isinstance(x, Mapping) else []
         _numbers_or_nan(x, features)
+        if not features:
+            raise ValueError("x must have at least one feature.")
         if self._kind == "Regressor" and isinstance(y, Mapping):
             outputs = sorted(y, key=str)
             _numbers_of(y, outputs)
@@ -320,14 +324,10 @@ class StreamClusterer(Stream):
     _supervised, _nothing = False, 0
 
 
-def _check_mapping(x: Any) -> None:
-    if not isinstance(x, Mapping):
-        raise TypeError(f"x must be a mapping of features to numbers, got {x!r}.")
-
-
 def _numbers_or_nan(x: Mapping[Any, Any], features: Sequence[Any]) -> tuple[float, ...]:
     """The numbers of a sample in the order of the features; NaN for those that are missing."""
-    _check_mapping(x)
+    if not isinstance(x, Mapping):
+        raise TypeError(f"x must be a mapping of features to numbers, got {x!r}.")
     row = []
     for name in features:
         value = x.get(name)

@@ -230,14 +230,14 @@ class Codebook:
         """Merge cells of one label closer than `tolerance`, and return how many went."""
         check_non_negative(tolerance=tolerance)
         before = self.n_cells
-        self.n_cells = events.merge_close(self.divergence.kind, tolerance, before, self.arrays)
+        self.n_cells = events.merge_close(self.divergence.kind, float(tolerance), before, self.arrays)
         return before - self.n_cells
 
     def merge_ineffective(self, temperature: float) -> int:
         """Merge neighbours that are one effective codevector at `temperature`; return how many went."""
         check_non_negative(temperature=temperature)
         before, kind = self.n_cells, self.divergence.kind
-        self.n_cells = events.merge_ineffective(kind, temperature, before, self.arrays)
+        self.n_cells = events.merge_ineffective(kind, float(temperature), before, self.arrays)
         return before - self.n_cells
 
     def prune_idle(self, min_weight: float) -> int:
@@ -247,7 +247,7 @@ class Codebook:
         """
         check_non_negative(min_weight=min_weight)
         before = self.n_cells
-        self.n_cells = events.prune_idle(min_weight, before, self.arrays)
+        self.n_cells = events.prune_idle(float(min_weight), before, self.arrays)
         return before - self.n_cells
 
     def split_critical(self, temperature: float, max_cells: int, perturbation: float) -> Array:
@@ -275,9 +275,9 @@ class Codebook:
         self.n_cells = events.split_critical(
             divergence.kind,
             divergence.minimum,
-            temperature,
+            float(temperature),
             n_more,
-            perturbation,
+            float(perturbation),
             before,
             self.arrays,
             met,

@@ -182,3 +182,11 @@ def test_arguments_are_named(change, message):
     assert len(book) == 1
     with pytest.raises(IndexError, match=r"no cell 0\.5"):
         book.remove(0.5)
+
+
+def test_thresholds_may_be_whole_numbers():
+    book = Codebook(2)
+    for place in ([0.0, 0.0], [1.0, 0.0]):
+        book.add(place)
+    assert book.prune_idle(0) == book.merge_close(0) == 0
+    assert book.merge_close(10**30) == 1

@@ -135,6 +135,11 @@ def test_pickle_and_clone():
     again = pickle.loads(pickle.dumps(stream))
     assert again.predict_one({"a": 0.3, "b": 0.1}) == stream.predict_one({"a": 0.3, "b": 0.1})
     assert stream.clone().predict_one({"a": 0.3, "b": 0.1}) == 0.0
+    same = stream.clone({"block": 1}, include_attributes=True)
+    assert same.block == 1
+    assert same.predict_one({"a": 0.3, "b": 0.1}) == stream.predict_one({"a": 0.3, "b": 0.1}) != 0.0
+    same.learn_one({"a": 9.0, "b": 9.0}, -9.0)
+    assert stream.estimator.n_samples_seen_ == 400
 
 
 def test_what_cannot_be_wrapped():
@@ -152,6 +157,16 @@ def test_rivers_own_checks(estimator):
     stream = Stream(clone(estimator).set_params(random_state=0))
     for check in checks.yield_checks(stream):
         check(stream.clone())
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_pipeline_of_river_is_cloned(wanted):
+    preprocessing = pytest.importorskip("river.preprocessing")
+    pipeline = preprocessing.StandardScaler() | Stream(ODARegressor(4, random_state=0))
+    for x, y in samples():
+        pipeline.learn_one(x, y)
+    other = pipeline.clone(include_attributes=wanted)
+    assert (other.predict_one(x) == pipeline.predict_one(x)) == wanted
 
 
 def test_progressive_validation_with_river():
