@@ -20,7 +20,7 @@ from oda_rl.plotting.maps import (
     name_axes,
     plot_partition,
 )
-from oda_rl.plotting.planes import Plane, make_plane
+from oda_rl.plotting.planes import Plane, make_plane, samples_of
 from oda_rl.storage import written_whole
 
 # Points along each side of the maps
@@ -117,7 +117,7 @@ class _Maps:
     def __init__(self, views: list[View], dimensions: Any, at: Any, X: Any) -> None:
         last = views[-1]
         self.views = views
-        self.samples = None if X is None else np.asarray(X, dtype=float)
+        self.samples = samples_of(last, X)
         self.plane: Plane = make_plane(last, dimensions, at, self.samples, most=last.n_valued)
         self.with_values = last.decisions is not None and last.values is not None and X is None
         self.n_panels = 2 if self.with_values else 1

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl._validation import check_at_least
 from oda_rl.inspect.model import View, indices_of, view_of
 from oda_rl.plotting import style
-from oda_rl.plotting.planes import Plane, cells_in, make_plane
+from oda_rl.plotting.planes import Plane, cells_in, make_plane, samples_of
 
 
 def plot_partition(
@@ -70,9 +70,7 @@ def plot_partition(
     view = view_of(model).renamed(feature_names, label_names)
     if view.distance is None or not len(view.codevectors):
         raise ValueError(f"{type(model).__name__} has no cells with codevectors that could be drawn.")
-    samples = None if X is None else np.asarray(X, dtype=float)
-    if samples is not None and (samples.ndim != 2 or samples.shape[1] != view.n_features):
-        raise ValueError(f"X must have shape (n_samples, {view.n_features}), got {samples.shape}.")
+    samples = samples_of(view, X)
     plane = make_plane(view, dimensions, at, samples)
     ax = style.new_axes(ax)
     polygons = cells_in(plane, view.distance)
@@ -94,6 +92,7 @@ def plot_value_map(
     resolution: int = 120,
     feature_names: Sequence[str] | None = None,
     ax: Any = None,
+    X: ArrayLike | None = None,
 ) -> Any:
     """Draw a model's value over two dimensions, in their own units, the others fixed.
 
@@ -113,6 +112,8 @@ def plot_value_map(
         Steps of the colours.
     resolution : int, default=120
         Points along each side.
+    X : array-like of shape (n_samples, n_features), optional
+        Samples that are to be within the picture, which else holds the codevectors.
 
     Returns
     -------
@@ -126,7 +127,7 @@ def plot_value_map(
     """
     check_at_least(2, levels=levels, resolution=resolution)
     view = view_of(model).renamed(feature_names)
-    plane = make_plane(view, dimensions, at, most=view.n_valued)
+    plane = make_plane(view, dimensions, at, samples_of(view, X), view.n_valued)
     if view.values is None:
         raise ValueError(
             f"{type(model).__name__} has no values; agents, classifiers and regressors have."
@@ -147,6 +148,7 @@ def plot_policy_map(
     feature_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
     ax: Any = None,
+    X: ArrayLike | None = None,
 ) -> Any:
     """Draw what a model decides over two dimensions, in their own units, the others fixed.
 
@@ -158,7 +160,7 @@ def plot_policy_map(
         What has been learned.
     dimensions, at, feature_names, label_names, ax
         As for `plot_partition`.
-    codebook, resolution
+    codebook, resolution, X
         As for `plot_value_map`.
 
     Returns
@@ -172,7 +174,7 @@ def plot_policy_map(
     """
     check_at_least(2, resolution=resolution)
     view = view_of(model).renamed(feature_names, label_names)
-    plane = make_plane(view, dimensions, at, most=view.n_valued)
+    plane = make_plane(view, dimensions, at, samples_of(view, X), view.n_valued)
     if view.decisions is None:
         raise ValueError(f"{type(model).__name__} decides nothing; agents and classifiers do.")
     decided = np.asarray(view.decisions(plane.grid(resolution))).reshape(resolution, resolution)

@@ -76,6 +76,17 @@ def make_plane(
     return Plane((i, j), place, low[[i, j]], high[[i, j]])
 
 
+def samples_of(view: View, X: ArrayLike | None) -> Array | None:
+    """Samples (n_samples, n_features) for a picture; a ValueError if they do not fit the model."""
+    if X is None:
+        return None
+    samples = np.asarray(X, dtype=float)
+    if samples.ndim != 2 or samples.shape[1] != view.n_features or not np.isfinite(samples).all():
+        shape = f"(n_samples, {view.n_features})"
+        raise ValueError(f"X must have shape {shape} and finite numbers, got the shape {samples.shape}.")
+    return samples
+
+
 def telling_dimensions(view: View, n: int) -> tuple[int, int]:
     """The two of the first `n` dimensions that tell most about the labels of the codevectors.
 

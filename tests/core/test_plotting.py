@@ -311,3 +311,16 @@ def test_names_with_dollars_that_enclose_no_formula_are_written_as_they_are(data
     tree = MultiResolutionODA(ODAClassifier(), layers=1, random_state=0).fit(X, classes)
     plot_tree(tree).figure.canvas.draw()
     plot_path(tree, X[0], names).figure.canvas.draw()
+
+
+def test_maps_are_as_wide_as_samples(data, classifier):
+    X, y = data
+    tree = MultiResolutionODA(ODAClassifier(), layers=1, random_state=0).fit(X, y)
+    for draw in (plot_policy_map, plot_value_map):
+        for model in (classifier, tree):
+            ax = draw(model, X=X)
+            low, high = np.array([ax.get_xlim(), ax.get_ylim()]).T
+            assert (low < X.min(axis=0)).all()
+            assert (high > X.max(axis=0)).all()
+        with pytest.raises(ValueError, match=r"X must have shape \(n_samples, 2\) and finite numbers"):
+            draw(classifier, X=np.full((3, 2), np.nan))
