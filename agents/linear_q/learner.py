@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from oda_rl._schema import Schema
 from oda_rl._structs import slots
+from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.compiled_rollout import BEGIN, STEP, ObserveFunction, Rollout, run
 from oda_rl.agents.learner import Learner
@@ -112,7 +113,8 @@ class LinearLearner(Learner):
         """What all values are when learning begins."""
         if self.config.initial_value is not None:
             return self.config.initial_value
-        return float(self.rewards[-1]) / (1.0 - self.config.gamma)
+        value = float(self.rewards[-1]) / (1.0 - self.config.gamma)
+        return float(np.clip(value, -LARGEST, LARGEST))  # so that a file can hold it
 
     @property
     def n_touched(self) -> int:

@@ -47,7 +47,7 @@ def linear_schema(config: Any, actions: Any, observations: Any) -> Schema:
             range_schema(config.warmup_steps), memory if dense else Rules(memory, _traces_are_listed)
         ),
         "counters": f"count[{kernels.N_COUNTERS}]",
-        "figures": f"float[{kernels.N_FIGURES}]",
+        "figures": f"float[{kernels.N_FIGURES}] in [-inf, inf]",
         "weights": weights,
     }
     return Sized(entries, c=n_plain + n_angles, F=n_features, W=n_weights)

@@ -114,7 +114,7 @@ class OnlineAlgorithm(Saving):
             tensorboard_log=tensorboard_log,
             verbose=whole_number("verbose", verbose, 0),
             seed=seed,
-            stats_window_size=stats_window_size,
+            stats_window_size=whole_number("stats_window_size", stats_window_size, 0),
             device=device,
             support_multi_env=True,
         )

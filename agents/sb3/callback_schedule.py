@@ -68,7 +68,7 @@ def make_callback(callback: MaybeCallback, progress_bar: bool = False) -> BaseCa
     """
     own: list[Any] = callback if isinstance(callback, list) else [callback] * (callback is not None)
     for one in own:
-        if not (callable(one) or isinstance(one, BaseCallback)):
+        if isinstance(one, type) or not (callable(one) or isinstance(one, BaseCallback)):
             raise TypeError(f"callback must be a function, a BaseCallback or a list, got {one!r}.")
     made = [one if isinstance(one, BaseCallback) else ConvertCallback(one) for one in own]
     made += [ProgressBar()] if progress_bar else []

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
@@ -62,5 +63,8 @@ class CodebookPolicy:
             If the observation is not one of the space's, or not finite.
         """
         points, single = self.observations.read(observation)
+        # learners look at them once they know their scale
+        if not self.learner.is_scaled and not np.isfinite(points).all():
+            raise ValueError("observation contains NaN or infinity.")
         actions = self.actions.decode_many(self.learner.act(points, deterministic))
         return (actions[0] if single else actions), state

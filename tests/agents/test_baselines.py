@@ -168,6 +168,9 @@ def test_centres_of_cells_are_in_the_units_of_the_environment():
 @pytest.mark.parametrize("nonsense", [{"observation": np.nan}, {"reward": np.inf}])
 def test_nonsense_from_the_environment(kind, at, nonsense):
     model = make_model(kind, BrokenEnv(at, **nonsense))
+    for greedy in (True, False):  # also of what has learned nothing yet
+        with pytest.raises(ValueError, match="NaN"):
+            model.predict(np.array([np.nan]), deterministic=greedy)
     with pytest.raises(BadTransitionError, match=f"must be finite.*at step {at} of the training"):
         model.learn(2_000)
     assert np.isfinite(model.learner.weights).all()

@@ -18,7 +18,7 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import oda_rl.agents as agents
-from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents import TileCodingSarsa, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.learner import DivergenceError
 
@@ -270,6 +270,11 @@ def test_a_seed_is_a_whole_number(seed):
     assert UniformGridQ(env="CartPole-v1", seed=np.int64(4)).seed == 4
 
 
+def test_the_window_of_episodes_is_checked_by_name():
+    with pytest.raises(ValueError, match="stats_window_size must be a whole number, at least 0, got -1"):
+        UniformGridQ(env="CartPole-v1", stats_window_size=-1)
+
+
 def test_counts_may_be_whole_floats():
     model = UniformGridQ(env="oda_rl/CartPole-v1", seed=0)
     model.learn(1e3, planned_timesteps=3e3, log_interval=2.0)
@@ -347,11 +352,11 @@ class _Sentinels(SpacesEnv):
         return observation, self.reward * np.sin(self.steps), *rest
 
 
-@pytest.mark.parametrize("reward", [1.0, 1e24])
+@pytest.mark.parametrize("reward", [1.0, 1e24, 1e300])
 @pytest.mark.parametrize("space", [spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(5)], ids=str)
 def test_what_was_learned_from_the_largest_numbers_can_be_stored(space, reward, tmp_path):
-    for kind in (TwoTimescaleAC, TwoTimescaleQ):
-        options = {"warmup_steps": 300, "growth_steps": 600, "max_cells": 25, "growth_cells": 10}
+    brief = {"warmup_steps": 300, "growth_steps": 600, "max_cells": 25, "growth_cells": 10}
+    for kind, options in ((TwoTimescaleAC, brief), (TwoTimescaleQ, brief), (TileCodingSarsa, {})):
         model = kind(env=_Sentinels(space, reward), seed=0, **options)
         with suppress(DivergenceError):
             model.learn(6000)
