@@ -249,7 +249,9 @@ def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
         with _explained(path, _name(path)) as archive:
             yield archive, _name(path)
         return
-    found = _find(Path(path))
+    found = _find(Path(path)) if Path(path).name else Path(path)
+    if found.is_dir() or (Path(path).is_dir() and not found.is_file()):
+        raise FileNotFoundError(f"{path} is a folder, and no model file.")
     if not found.is_file():
         raise FileNotFoundError(f"there is no model file {found}.")
     with found.open("rb") as file, _explained(file, str(found)) as archive:

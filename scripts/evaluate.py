@@ -22,6 +22,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from common.arguments import Count, Positive
+from common.showing import render_modes
 from common.tables import show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -49,19 +50,34 @@ class Args:
     """Record the episodes into this folder (needs moviepy: pip install 'oda_rl[video]')."""
 
 
+class UnseenError(ValueError):
+    """Of an environment there is nothing to be seen."""
+
+
 def make_environments(args: Args, env_id: str) -> VecEnv:
-    """Many environments at once, or a single one that is shown or recorded."""
-    if args.render or args.video_dir:
+    """Many environments at once, or a single one that is shown or recorded.
+
+    Raises as `gymnasium.make` does, and an `UnseenError`.
+    """
+    mode = find_mode(args)
+    if mode is not None:
+        if mode not in (known := render_modes(env_id)):
+            option, told = "--render" if args.render else "--video-dir", ", ".join(known) or "none"
+            raise UnseenError(f"{env_id} has no render mode {mode} (it has {told}): leave out {option}.")
         envs: VecEnv = DummyVecEnv([lambda: make_visible(args, env_id)])
         envs.seed(args.seed)
         return envs
     return make_evaluation_envs(env_id, min(args.episodes, MOST_ENVS), args.seed)
 
 
+def find_mode(args: Args) -> str | None:
+    """The render mode that is asked for."""
+    return "human" if args.render else "rgb_array" if args.video_dir else None
+
+
 def make_visible(args: Args, env_id: str) -> gym.Env:
     """The environment, rendered as wanted."""
-    mode = "human" if args.render else "rgb_array" if args.video_dir else None
-    environment = gym.make(env_id, render_mode=mode)
+    environment = gym.make(env_id, render_mode=find_mode(args))
     if args.video_dir:
         environment = RecordVideo(
             environment,
@@ -100,11 +116,11 @@ def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndar
 
 def main(args: Args) -> int:
     """Load, evaluate, tell."""
-    console = Console()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     try:
         model = load_model(args.model)
     except (FileNotFoundError, ValueError) as error:
-        console.print(f"Cannot load the model: {error}", highlight=False, soft_wrap=True)
+        console.print(f"Cannot load the model: {error}")
         return 1
     env_id = args.env_id or model.env_id
     if env_id is None:
@@ -112,15 +128,17 @@ def main(args: Args) -> int:
         return 1
     try:
         environments = make_environments(args, env_id)
+    except UnseenError as error:
+        console.print(str(error))
+        return 1
     except (gym.error.Error, ModuleNotFoundError) as error:
-        console.print(f"There is no environment {env_id}: {error}", highlight=False, soft_wrap=True)
+        console.print(f"There is no environment {env_id}: {error}")
         return 1
     try:
         check_spaces(model, environments)
     except ValueError as error:
         environments.close()
-        text = f"The model does not fit {env_id}: {error}"
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        console.print(f"The model does not fit {env_id}: {error}")
         return 1
     try:
         results = evaluate_policy(
@@ -133,7 +151,7 @@ def main(args: Args) -> int:
         environments.close()
     show(console, env_id, model, np.array(results))
     if args.video_dir:
-        console.print(f"The episodes are in {args.video_dir}.", highlight=False, soft_wrap=True)
+        console.print(f"The episodes are in {args.video_dir}.")
     return 0
 
 

@@ -17,10 +17,12 @@ import gymnasium as gym
 import matplotlib
 import tyro
 from matplotlib import pyplot as plt
+from matplotlib.backend_bases import FigureCanvasBase
 from numpy.typing import NDArray
 
 from common.arguments import Positive
 from common.reading import load, read_samples, train_again
+from common.showing import evaluate_command
 from oda_rl.agents.explain import (
     PolicyExplanation,
     PolicyTable,
@@ -91,10 +93,10 @@ def example_of(model: OnlineAlgorithm, table: PolicyTable) -> NDArray[Any]:
     return model.observations.encode(space.sample())
 
 
-def print_next(args: Args, example: NDArray[Any]) -> None:
+def print_next(args: Args, model: OnlineAlgorithm, example: NDArray[Any]) -> None:
     """What to type next."""
     if args.observation is not None:
-        print(f"To watch it:\n  python scripts/evaluate.py {quote(str(args.model))} --render")
+        print(f"To watch it:\n  {evaluate_command(quote(str(args.model)), model.env_id)}")
         return
     where = " ".join(f"{value:.3g}" for value in example)
     print("Why it does what it does in a state, for example:")
@@ -112,9 +114,22 @@ def write_html(args: Args, path: Path) -> None:
     write_estimator_report(model, path, samples)
 
 
+def check(args: Args) -> None:
+    """Raise a ValueError if an option was typed that would do nothing, or a picture of no known kind."""
+    alone, with_page = ("observation", "dimensions", "markdown", "picture"), ("env_id", "grown", "data")
+    unused, why = (with_page, "goes with") if args.html is None else (alone, "does not go with")
+    for name in unused:
+        if getattr(args, name) != getattr(Args, name):
+            raise ValueError(f"--{name.replace('_', '-')} {why} --html.")
+    kinds = sorted(FigureCanvasBase.get_supported_filetypes())
+    if args.picture is not None and args.picture.suffix[1:] not in kinds:
+        raise ValueError(f"picture must end with .{', .'.join(kinds)}; got {args.picture}.")
+
+
 def main(args: Args) -> int:
     """Load, explain, print."""
     try:
+        check(args)
         if args.html is not None:
             write_html(args, args.html)
             size = args.html.stat().st_size / 1000
@@ -135,7 +150,7 @@ def main(args: Args) -> int:
             print(f"\n{sheet}")
         print()
     print(f"All of it as text is in {markdown}, the picture in {picture}.")
-    print_next(args, example_of(model, table))
+    print_next(args, model, example_of(model, table))
     return 0
 
 

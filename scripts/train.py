@@ -11,7 +11,6 @@ from common.ending import run_and_exit
 
 import time
 import traceback
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -27,8 +26,9 @@ from stable_baselines3.common.logger import Logger
 import oda_rl
 import oda_rl.agents
 from common.checkpoints import Checkpoints, SteadyTensorBoard, load_last, stopped_by_signals
+from common.showing import evaluate_command
 from common.tables import show_table
-from common.training_options import Args, find_run, make_run_folder, parse, write_config
+from common.training_options import Args, make_run_folder, parse, resume, write_config
 from oda_rl.agents import BadTransitionError
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -115,16 +115,15 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
     ]
     title = f"{result['env_id']}, seed {result['seed']}"
     show_table(console, title, (result["algorithm"], ""), rows)
-    console.print(
-        f"The run is in {folder}, its picture in training.png. To look further:", highlight=False
-    )
+    is_drawn = ", its picture in training.png" if result["n_cells"] else ""
     logs, file = quote(str(folder.parent.parent)), quote(str(folder / "model.npz"))
-    for command in (
-        f"tensorboard --logdir {logs}",
-        f"python scripts/evaluate.py {file} --render",
-        f"python scripts/explain.py {file}",
+    for line in (
+        f"The run is in {folder}{is_drawn}. To look further:",
+        f"  tensorboard --logdir {logs}",
+        f"  {evaluate_command(file, result['env_id'])}",
+        f"  python scripts/explain.py {file}",
     ):
-        console.print(f"  {command}", highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str, Any] | None]:
@@ -160,8 +159,7 @@ def main(args: Args) -> int:
             folder = make_run_folder(args)
             write_config(folder, args)
         else:
-            folder, found = find_run(args)
-            args = replace(found, resume="")
+            folder, args = resume(args)
         model, run = begin(args, folder, say)
         callbacks, keeper = make_callbacks(args, folder, model.observations.n_features)
         checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)

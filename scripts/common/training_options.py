@@ -5,7 +5,7 @@ import json
 import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -85,14 +85,24 @@ def find_algorithm(typed: Sequence[str], env_id: str) -> str:
 
 
 def parse(arguments: Sequence[str] | None = None) -> Args:
-    """The options that were typed, with the hyperparameters of the agent that they mean."""
+    """The options that were typed, with the hyperparameters of the agent that they mean.
+
+    Those that were not typed are, where a run is to be resumed, the run's own.
+    """
     typed = sys.argv[1:] if arguments is None else arguments
     for i, option in enumerate(typed):
         if option == "--resume" and (i + 1 == len(typed) or typed[i + 1].startswith("--")):
             typed = [*typed[: i + 1], "", *typed[i + 1 :]]  # the last run
     found = find_algorithm(typed, Args.env_id)
     kind = QArgs if found == "TwoTimescaleQ" else Args
-    return read_options(lambda: tyro.cli(kind, args=typed))
+    args = read_options(lambda: tyro.cli(kind, args=typed))
+    if args.resume is None:
+        return args
+    try:
+        _, run = find_run(args)
+    except (OSError, ValueError):
+        return args  # `resume` says what is wrong
+    return read_options(lambda: tyro.cli(type(run), args=typed, default=run))
 
 
 def make_run_folder(args: Args) -> Path:
@@ -114,10 +124,14 @@ def run_folders(args: Args) -> Path:
     return args.log_dir / args.env_id.replace("/", "-")
 
 
+# What may be other than it was
+FREE = {"total_timesteps", "log_dir", "resume", "progress_bar"}
+
+
 def find_run(args: Args) -> tuple[Path, Args]:
     """The folder of the run that is to be resumed, and its options.
 
-    Raises a ValueError or an OSError if there is none, or if other options were typed.
+    Raises a ValueError or an OSError if there is none.
     """
     folder = Path(args.resume or "")
     if not args.resume:
@@ -125,22 +139,29 @@ def find_run(args: Args) -> tuple[Path, Args]:
         folder = max((path.parent for path in found), key=_number, default=folder)
         if folder == Path():
             raise ValueError(f"there is no run of these options in {run_folders(args)}")
-    stored = json.loads((folder / "config.json").read_text())
+    file = folder / "config.json"
+    if not file.is_file():
+        raise FileNotFoundError(f"{folder} is no run of this script: there is no {file}")
+    stored = json.loads(file.read_text())
     names = {one.name for one in fields(Args)} - {"agent", "log_dir", "resume", "progress_bar"}
-    with storage.restoring(folder / "config.json"):
+    with storage.restoring(file):
         kind = QArgs if stored["algorithm"] == "TwoTimescaleQ" else Args
         own = type(kind().agent)(**stored["agent"])
-        run = kind(**{name: stored[name] for name in names}, agent=own, log_dir=args.log_dir)
-    run.progress_bar = args.progress_bar
-    typed = {**{n: getattr(args, n) for n in names - {"algorithm"}}, **asdict(args.agent)}
-    plain = {**{n: getattr(Args(), n) for n in names}, **asdict(type(args.agent)())}
-    kept = {**{n: getattr(run, n) for n in names}, **asdict(own)}
-    for name, value in typed.items():
-        if name != "total_timesteps" and value not in (plain[name], kept.get(name, value)):
-            raise ValueError(f"{name} is {kept[name]!r} in {folder}, and cannot become {value!r}")
-    if args.total_timesteps != Args.total_timesteps:
-        run.total_timesteps = args.total_timesteps
-    return folder, run
+        return folder, kind(**{name: stored[name] for name in names}, agent=own, log_dir=args.log_dir)
+
+
+def resume(args: Args) -> tuple[Path, Args]:
+    """The folder of the run, and the options to go on with: its own, and the end that was typed.
+
+    Raises a ValueError or an OSError if there is none, or if other options were typed.
+    """
+    folder, run = find_run(args)
+    typed, kept = ({**vars(one), **asdict(one.agent)} for one in (args, run))
+    for name in sorted(kept.keys() - FREE - {"agent"}):
+        if typed.get(name, kept[name]) != kept[name]:
+            raise ValueError(f"{name} is {kept[name]!r} in {folder}, and cannot become {typed[name]!r}")
+    ends = {name: typed[name] for name in ("total_timesteps", "progress_bar")}
+    return folder, replace(run, **ends, resume="")
 
 
 def _number(folder: Path) -> int:

@@ -69,7 +69,14 @@ def test_options_of_a_resumed_run_are_its_own(made, run):
     code, output = run("train", "--resume", made, "--gamma", 0.5)
     assert (code, "gamma is 0.99 in" in output) == (2, True)
     code, output = run("train", "--resume", made / "checkpoints")
-    assert (code, "The training cannot begin" in output) == (2, True)
+    assert (code, "checkpoints is no run of this script" in output) == (2, True)
+
+
+def test_a_default_that_is_typed_counts_where_a_run_is_resumed(made, run):
+    code, output = run("train", "--resume", made, "--seed", 0)
+    assert (code, "seed is 3 in" in output) == (2, True)
+    options = sys.modules["script_train"].parse(["--resume", str(made), "--total-timesteps", "200000"])
+    assert (options.total_timesteps, options.seed) == (200_000, 3)
 
 
 def test_sigterm_is_as_good_as_ctrl_c(start, run, tmp_path):

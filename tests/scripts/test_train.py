@@ -147,11 +147,12 @@ def test_other_actions_than_the_models_are_refused_with_a_word(run, tmp_path):
 
 def test_what_to_type_next_can_be_typed_whatever_the_folder_is_called(run, tmp_path):
     briefly = (*QUICK, "--total-timesteps", 3000, "--eval-episodes", 1)
-    code, output = run("train", "--log-dir", tmp_path / "two words", *briefly)
+    code, output = run("train", "--log-dir", tmp_path / "two [red]words", *briefly)
     assert code == 0, output
     [model] = tmp_path.glob("*/*/*/model.npz")
     typed = [shlex.split(line) for line in output.splitlines() if line.startswith("  python scripts/")]
     assert [words[2] for words in typed] == [str(model)] * 2
+    assert typed[0][3:] == ["--render"]
     assert typed[1][1] == "scripts/explain.py"
     for script in ("explain", "export"):
         code, output = run(script, model)
@@ -166,6 +167,17 @@ def test_an_id_with_its_module_is_enough_for_all_that_follows(run, tmp_path):
     code, output = run("train", "--env-id", env_id, "--log-dir", tmp_path, *briefly)
     assert code == 0, output
     [model] = tmp_path.glob("*/*/model.npz")
-    code, output = run("evaluate", model, "--episodes", 2)
+    assert "training.png" not in output, "nothing has been learned that could be drawn"
+    [command] = [line for line in output.splitlines() if "evaluate.py" in line]
+    code, output = run("evaluate", *shlex.split(command)[2:], "--episodes", 2)
     assert code == 0, output
     assert env_id in output
+    for option, mode in (("--render", "human"), (f"--video-dir={tmp_path}", "rgb_array")):
+        code, output = run("evaluate", model, option)
+        assert code == 1
+        assert f"has no render mode {mode} (it has none): leave out {option.split('=')[0]}" in output
+
+
+def test_a_folder_is_no_model(trained, run):
+    code, output = run("evaluate", trained[0])
+    assert (code, f"{trained[0]} is a folder, and no model file" in output) == (1, True)
