@@ -11,7 +11,6 @@ Every run is kept when it ends; interrupted, the same command makes only the run
 from common.ending import run_and_exit
 
 import shlex
-import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,8 +33,9 @@ from benchmarks.comparison import (
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
 from benchmarks.runs import Made, carry_out, find_kept, replace_file, tell_run, write_csv
 from benchmarks.tasks import find_threshold
-from common.arguments import Count, Positive
+from common.arguments import Count, Positive, typed_again
 from common.pictures import save
+from common.showing import evaluate_command
 from common.tables import make_console, show_close_table, to_markdown
 from common.workers import Where
 
@@ -138,15 +138,10 @@ def write_results(fields: list[Field], output: Path) -> None:
     if len(shown) > 1:
         parts += [f"## {POOLED_TITLE}\n", to_markdown(*pooled_rows(shown))]
     parts.append("".join(f"- {note}\n" for note in [*notes_of(shown), *left_out_of(fields)]))
-    parts.append(f"Made by `{command()}`\n")
+    parts.append(f"Made by `{typed_again('compare')}`\n")
     replace_file(output / "comparison.md", "\n".join(parts))
     write_csv(output / "runs.csv", [(e.plan, run) for f in shown for e in f.entries for run in e.runs])
     save(draw_comparison(shown), output / "comparison.png", dpi=120)
-
-
-def command() -> str:
-    """What was typed."""
-    return shlex.join(["python", "scripts/compare.py", *sys.argv[1:]])
 
 
 def show_results(fields: list[Field], console: Console) -> None:
@@ -179,27 +174,19 @@ def tell_where(fields: list[Field], args: Args, made: Made, console: Console) ->
         say(f"{len(made.failures)} failed. The same command tries them again.")
     if made.interrupted:
         say("Interrupted. What has ended is kept; to make the rest:")
-        say(f"  {command()}")
+        say(f"  {typed_again('compare')}")
         return
     say("To go on, for example:")
     more = sorted({*args.seeds, *range(10)})
     if len(more) > len(args.seeds):
-        say(f"  {with_seeds(args, more)}")
+        say(f"  {typed_again('compare', fresh=None, no_fresh=None, seeds=more)}")
     for entry in entries:
         if entry.algorithm in OURS:
             folder, seed = entry.plan.folder(args.output / "runs"), entry.runs[0]["seed"]
-            say(f"  python scripts/evaluate.py {shlex.quote(str(folder / f'seed-{seed}.npz'))} --render")
+            file = shlex.quote(str(folder / f"seed-{seed}.npz"))
+            say(f"  {evaluate_command(file, entry.plan.env_id)}")
             break
     say("  python scripts/compare.py --help")
-
-
-def with_seeds(args: Args, seeds: list[int]) -> str:
-    """The same command for other seeds; what is kept is not made again."""
-    given = sys.argv[1:]
-    if "--seeds" in given:
-        start = given.index("--seeds")
-        given = given[:start] + given[start + 1 + len(args.seeds) :]
-    return shlex.join(["python", "scripts/compare.py", *given, "--seeds", *map(str, seeds)])
 
 
 def main(args: Args) -> int:

@@ -15,6 +15,7 @@ from common.ending import run_and_exit
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -23,6 +24,7 @@ import tyro
 from optuna.pruners import HyperbandPruner
 from optuna.samplers import RandomSampler, TPESampler
 from rich.console import Console
+from sqlalchemy.exc import SQLAlchemyError
 
 import oda_rl.agents
 from benchmarks.comparison import Entry
@@ -31,11 +33,14 @@ from benchmarks.runs import carry_out, make_progress, replace_file
 from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
 from benchmarks.tuning import Task, find_done, importances, open_storage, search, take_back
-from common.arguments import Count, Positive
+from common.arguments import Count, Positive, typed_again
 from common.search_spaces import defaults_of, to_hyperparameters
 from common.tables import make_console, show_table
 from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
+
+# How lines are printed that hold names and paths
+PLAIN: Any = {"highlight": False, "markup": False, "soft_wrap": True}
 
 
 @dataclass
@@ -161,14 +166,14 @@ def show(study: optuna.Study, task: Task, args: Args, console: Console) -> dict[
         (name, f"{value:.6g}", f"{matters[noted]:.2f}" if matters else "-")
         for noted, (name, value) in zip(best.params, options.items(), strict=True)
     ]
-    console.print(f"{study.study_name}", highlight=False)
+    console.print(study.study_name, **PLAIN)
     title = f"trial {best.number}: {best.value:.1f}"
     show_table(console, title, ("hyperparameter", "best", "importance"), rows)
     args.log_dir.mkdir(parents=True, exist_ok=True)
     told = {"study": study.study_name, "value": best.value, "hyperparameters": options}
     path = args.log_dir / f"{study.study_name.replace('/', '-')}.json"
     replace_file(path, json.dumps(told, indent=2) + "\n")
-    console.print(f"written to {path}", highlight=False, soft_wrap=True)
+    console.print(f"written to {path}", **PLAIN)
     return options
 
 
@@ -178,10 +183,10 @@ def tell_next(options: dict[str, Any], task: Task, args: Args, console: Console)
     console.print("To go on, for example:")
     for command in (
         f"python scripts/train.py --algorithm {task.agent} --env-id {task.env_id} {typed}",
-        f"python scripts/tune.py --env-id {task.env_id} --n-trials {2 * args.n_trials}",
-        f"optuna-dashboard {args.storage}",
+        typed_again("tune", n_trials=[2 * args.n_trials]),
+        f"optuna-dashboard {quote(args.storage)}",
     ):
-        console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"  {command}", **PLAIN)
 
 
 def main(args: Args) -> int:
@@ -196,10 +201,15 @@ def main(args: Args) -> int:
     except (ValueError, gym.error.Error) as error:
         trouble = str(error)
     if trouble is not None:
-        console.print(trouble, highlight=False, markup=False)
+        console.print(trouble, **PLAIN)
         return 2
     task = Task(agent, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes)
-    study = make_study(args, task)
+    try:
+        study = make_study(args, task)
+    except (ImportError, SQLAlchemyError) as error:
+        reason = str(error).partition("\n")[0]
+        console.print(f"The study cannot be kept in {args.storage}: {reason}", **PLAIN)
+        return 2
     again = take_back(study)
     if again:
         console.print(f"{again} trials of a process that is no more are made again.")

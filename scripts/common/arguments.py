@@ -1,7 +1,8 @@
 """Numbers that a command line accepts: others are refused by name, and `--help` has the ranges."""
 
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
 from tyro.constructors import PrimitiveConstructorSpec
@@ -42,3 +43,15 @@ def read_options(read: Callable[[], T]) -> T:
         return read()
     except ValueError as error:
         sys.exit(f"{error}")
+
+
+def typed_again(script: str, **changed: Sequence[object] | None) -> str:
+    """The command that was typed, with other values of some options; None leaves one out."""
+    kept, is_changed = [], False
+    for word in sys.argv[1:]:
+        if word.startswith("--"):
+            is_changed = word[2:].partition("=")[0].replace("-", "_") in changed
+        kept += [] if is_changed else [word]
+    for name, values in changed.items():
+        kept += [] if values is None else [f"--{name.replace('_', '-')}", *map(str, values)]
+    return shlex.join(["python", f"scripts/{script}.py", *kept])

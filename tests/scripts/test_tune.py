@@ -1,6 +1,7 @@
 """The search for hyperparameters."""
 
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -25,10 +26,16 @@ def task(tuning):
     return tuning.Task("TwoTimescaleAC", "oda_rl/CartPole-v1", 1200, (100, 101), 3, 2)
 
 
-def test_the_same_command_goes_on_with_the_study(run, tmp_path):
-    own = ("--storage", f"sqlite:///{tmp_path / 'db' / 'study.db'}", "--log-dir", tmp_path)
-    code, output = run("tune", *BRIEFLY, *STEPS, *own, "--n-trials", 2, "--report-seeds", 0)
+def test_the_same_command_goes_on_with_the_study(run, tmp_path, monkeypatch):
+    own = ("--storage", f"sqlite:///{tmp_path / 'the db' / 'study.db'}", "--log-dir", tmp_path)
+    typed = [*BRIEFLY, *STEPS, *own, "--n-trials", 2, "--report-seeds", 0]
+    monkeypatch.setattr(sys, "argv", ["tune.py", *map(str, typed)])
+    code, output = run("tune", *typed)
     assert code == 0, output
+    told_next = [shlex.split(line) for line in output.splitlines() if "study.db" in line]
+    changed = [*BRIEFLY, *STEPS, *own, "--report-seeds", 0, "--n-trials", 4]
+    assert told_next[0] == ["python", "scripts/tune.py", *map(str, changed)]
+    assert told_next[1] == ["optuna-dashboard", own[1]]
     assert "trial 1: " in output
     assert "defaults" in output
     name = "TwoTimescaleAC-oda_rl/CartPole-v1-1200-seeds-100"
@@ -122,3 +129,10 @@ def test_seeds_by_which_is_chosen_are_not_reported(run, tmp_path):
     assert code == 2
     assert "--report-seeds must be other seeds than --seeds" in output
     assert not (tmp_path / "x.db").exists()
+
+
+@pytest.mark.parametrize("storage", ["nowhere", "sqlite:////proc/study.db"])
+def test_a_storage_that_cannot_be_is_named(storage, run, tuning, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "OPENINGS", 1)
+    code, output = run("tune", *BRIEFLY, *STEPS, "--storage", storage, "--log-dir", tmp_path)
+    assert (code, f"The study cannot be kept in {storage}: " in output) == (2, True)
