@@ -25,7 +25,13 @@ from stable_baselines3.common.logger import Logger
 
 import oda_rl
 import oda_rl.agents
-from common.checkpoints import Checkpoints, SteadyTensorBoard, load_last, stopped_by_signals
+from common.checkpoints import (
+    Checkpoints,
+    SteadyTensorBoard,
+    last_step,
+    load_last,
+    stopped_by_signals,
+)
 from common.showing import evaluate_command
 from common.tables import show_table
 from common.training_options import Args, make_run_folder, parse, resume, write_config
@@ -83,14 +89,17 @@ def train(
                 planned_timesteps=args.total_timesteps,
             )
         except KeyboardInterrupt:
-            return "interrupted"
+            return "interrupted"  # anywhere, so that there is nothing whole to go on from
         except (BadTransitionError, ArithmeticError) as error:
-            return str(error)
+            trouble = str(error)
         except Exception as error:  # of the environment, say: what was learned is worth more
             traceback.print_exc()
-            return f"{type(error).__name__}: {error}"
+            trouble = f"{type(error).__name__}: {error}"
+        else:
+            is_cut = signals and model.num_timesteps < args.total_timesteps
+            trouble = "interrupted" if is_cut else None
         checkpoints.write()
-        return "interrupted" if signals and model.num_timesteps < args.total_timesteps else None
+        return trouble
 
 
 def evaluate(model: OnlineAlgorithm, env_id: str, episodes: int, seed: int) -> list[float]:
@@ -181,12 +190,18 @@ def main(args: Args) -> int:
     model.logger.close()
     if trouble:
         say(f"The training ended early: {trouble}")
-        say(f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}. To go on:")
-        say(f"  python scripts/train.py --resume {quote(str(folder))}")
+        say(f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}.")
+        if steps := last_step(folder):
+            say(f"To go on from step {steps:,}:")
+            say(f"  python scripts/train.py --resume {quote(str(folder))}")
     try:
         finish(model, args, folder, keeper, seconds, trouble, console)
     except KeyboardInterrupt:
         say(f"Interrupted. The model is in {folder}.")
+    except Exception as error:  # of the environment, as above
+        traceback.print_exc()
+        say(f"The evaluation failed, {type(error).__name__}: {error}. The model is in {folder}.")
+        return 1
     return 0 if trouble in (None, "interrupted") else 1
 
 

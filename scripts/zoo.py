@@ -108,7 +108,7 @@ def parse(typed: list[str]) -> list[str]:
     named = any(one.partition("=")[0] in ("-conf", "--conf-file") for one in typed)
     for name in AGENTS:
         ours = f"--algo={name}" in typed or ("--algo", name) in pairwise(typed)
-        if typed[0] == "train" and ours and not named:
+        if typed[:1] == ["train"] and ours and not named:
             return [*typed, "--conf-file", str(HYPERPARAMETERS / f"{name}.yml")]
     return typed
 

@@ -122,8 +122,16 @@ def checkpoint_path(folder: Path, steps: int) -> Path:
 
 def find_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a run, the last one first."""
-    found = (folder / "checkpoints").glob("steps-*.npz")
-    return sorted(found, key=lambda path: -int(path.stem.removeprefix("steps-")))
+    return sorted((folder / "checkpoints").glob("steps-*.npz"), key=_steps, reverse=True)
+
+
+def last_step(folder: Path) -> int:
+    """The step of the last checkpoint of a run; 0 if there is none."""
+    return max(map(_steps, find_checkpoints(folder)), default=0)
+
+
+def _steps(path: Path) -> int:
+    return int(path.stem.removeprefix("steps-"))
 
 
 def load_last(

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -147,10 +148,31 @@ def test_what_the_environment_raises_is_told_and_the_model_kept(made, run, tmp_p
 
     made = script.make_vec_env
     monkeypatch.setattr(script, "make_vec_env", lambda *a, **o: made(*a, **o, wrapper_class=Fails))
-    code, output = run("train", "--log-dir", tmp_path, *RUN)
+    code, output = run("train", "--log-dir", tmp_path, *RUN, "--save-freq", 0)
     assert code == 1
     assert "ended early: RuntimeError: the motor has stopped" in output
     assert len(list(tmp_path.rglob("model.npz"))) == 1
+    # what to type next can be typed, and goes on from there
+    [command] = [line for line in output.splitlines() if "--resume" in line]
+    code, output = run("train", *shlex.split(command)[2:])
+    assert code == 0, output
+    assert "from step 2,999 of 4,000" in output
+
+
+def test_what_the_environment_raises_in_the_evaluation_costs_no_model(made, run, tmp_path, monkeypatch):
+    script = sys.modules["script_train"]
+
+    def fail(*_):
+        raise RuntimeError("the motor does not start")
+
+    monkeypatch.setattr(script, "evaluate", fail)
+    code, output = run("train", "--log-dir", tmp_path, *RUN)
+    [model] = tmp_path.rglob("model.npz")
+    assert code == 1
+    told = (
+        f"The evaluation failed, RuntimeError: the motor does not start. The model is in {model.parent}"
+    )
+    assert told in output
 
 
 def test_a_folder_that_cannot_be_is_told_before_the_training(run, tmp_path):

@@ -50,6 +50,7 @@ def test_optimises(zoo, tmp_path, module):
 
 
 def test_what_is_not_known(zoo):
+    assert "Commands: train, enjoy" in zoo()[1]
     code, output = zoo("tain")
     assert code == 2
     assert "RL Zoo has no command tain; it has train, enjoy" in output
