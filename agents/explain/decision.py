@@ -183,10 +183,21 @@ def _check_state(model: "OnlineAlgorithm", observation: ArrayLike, names: list[s
             f"observation must be {len(names)} finite numbers, in this order: "
             f"{', '.join(names)}; got {observation!r}."
         )
-    space = model.observation_space
+    seen, space = model.observations, model.observation_space
+    if seen.is_table and not _is_state(state[0], seen):
+        low, high = (", ".join(f"{end:g}" for end in ends) for ends in (seen.low, seen.high))
+        raise ValueError(
+            f"observation must be whole numbers from {low} to {high}, in this order: "
+            f"{', '.join(names)}; got {observation!r}."
+        )
     narrow = space.dtype if isinstance(space, spaces.Box) else np.float64
     found: Array = state[0].astype(narrow).astype(np.float64)
     return found
+
+
+def _is_state(state: Array, seen: Any) -> bool:
+    """Whether these are the numbers of a state of a table."""
+    return bool(((state == np.floor(state)) & (state >= seen.low) & (state <= seen.high)).all())
 
 
 def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:

@@ -236,6 +236,11 @@ def test_bad_input_is_refused(model):
         explain_observation(model, [0.0, 0.0])
     with pytest.raises(ValueError, match="finite"):
         explain_observation(model, [0.0, np.nan, 0.0, 0.0])
+    states = TwoTimescaleQ(env="Blackjack-v1", seed=0).learn(100)
+    assert explain_observation(states, [10, 5, 0]).observation.tolist() == [10.0, 5.0, 0.0]
+    for wrong in ([10.5, 5, 0], [32, 5, 0], [10, -1, 0]):
+        with pytest.raises(ValueError, match="must be whole numbers from 0, 0, 0 to 31, 10, 1, in this"):
+            explain_observation(states, wrong)
     with pytest.raises(ValueError, match="still in its warm-up"):
         explain_policy(TwoTimescaleQ(env="CartPole-v1", seed=0))
 
