@@ -27,9 +27,9 @@ class Args(StudentOptions):
 
 def main(args: Args) -> int:
     """Load, distill, compare, print."""
-    path = args.to or args.model.with_name("distilled.npz")
     log = str(args.log_dir) if args.log_dir else None
     try:
+        path = args.file("distilled.npz")
         teacher, env_id = args.load()
         student = distill(teacher, env_id, tensorboard_log=log, **args.passed_on)
     except REFUSED as error:

@@ -40,8 +40,8 @@ def write(path: Path, front: Front, student: DistilledPolicy) -> list[Path]:
 
 def main(args: Args) -> int:
     """Load, shrink, write, print."""
-    path = args.to or args.model.with_name("shrunk.npz")
     try:
+        path = args.file("shrunk.npz")
         teacher, env_id = args.load()
         front = shrink(teacher, env_id, tolerance=args.tolerance, **args.passed_on)
     except REFUSED as error:

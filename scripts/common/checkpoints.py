@@ -121,8 +121,9 @@ def checkpoint_path(folder: Path, steps: int) -> Path:
 
 
 def find_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run, the last one first."""
-    return sorted((folder / "checkpoints").glob("steps-*.npz"), key=_steps, reverse=True)
+    """The checkpoints of a run, the last one first; copies of other names are none."""
+    found = (folder / "checkpoints").glob("steps-*.npz")
+    return sorted((path for path in found if _steps(path) >= 0), key=_steps, reverse=True)
 
 
 def last_step(folder: Path) -> int:
@@ -131,7 +132,8 @@ def last_step(folder: Path) -> int:
 
 
 def _steps(path: Path) -> int:
-    return int(path.stem.removeprefix("steps-"))
+    told = path.stem.removeprefix("steps-")
+    return int(told) if told.isdecimal() else -1
 
 
 def load_last(

@@ -9,6 +9,7 @@ import gymnasium as gym
 import tyro
 
 from common.arguments import Count, Positive
+from oda_rl import storage
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import polish
 from oda_rl.agents.distill.play import Judge
@@ -73,6 +74,13 @@ class StudentOptions:
         if env_id is None:
             raise ValueError("say which environment it is for: --env-id.")
         return teacher, env_id
+
+    def file(self, name: str) -> Path:
+        """Where the student goes, by default `name` beside the teacher; a ValueError if it cannot."""
+        path = storage.with_suffix(self.to or self.model.with_name(name))
+        if path.suffix not in (".npz", ".zip") or path.is_dir():
+            raise ValueError(f"--to must be a file that ends with .npz, got {path}.")
+        return path
 
     def finish(self, student: DistilledPolicy, path: Path) -> None:
         """Polish the student if that is asked for, and save it."""

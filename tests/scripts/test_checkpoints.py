@@ -38,6 +38,7 @@ def test_a_run_that_was_killed_is_resumed_as_if_nothing_had_been(made, run, tmp_
     folder = shutil.copytree(made, tmp_path / "CartPole-v1" / made.name)
     left = sorted(path.name for path in (folder / "checkpoints").iterdir())
     assert left == ["steps-3500.npz", "steps-4000.npz"]
+    shutil.copy(folder / MADE[-1], folder / "checkpoints" / "steps-4000 (copy).npz")
     for name in MADE:
         if name != "evaluations.npz":
             (folder / name).unlink()

@@ -53,6 +53,15 @@ def test_a_teacher_that_cannot_be_read(run, tmp_path):
         assert word in said
 
 
+@pytest.mark.parametrize("name", ["student.md", "folder.npz"])
+def test_where_a_student_cannot_go_is_told_before_the_work(name, run, tmp_path):
+    UniformGridQ(env="CartPole-v1", seed=0).save(tmp_path / "grid.npz")
+    (tmp_path / "folder.npz").mkdir()
+    for script in ("distill", "shrink"):
+        code, said = run(script, tmp_path / "grid.npz", "--to", tmp_path / name, *FEW)
+        assert (code, "--to must be a file that ends with .npz" in said) == (1, True)
+
+
 MODELS = {
     "classifier": ODAClassifier(max_codevectors=6, random_state=0),
     "tree": MultiResolutionODA(ODAClassifier(), max_children=2, random_state=0),
