@@ -35,6 +35,7 @@ from common.checkpoints import (
 from common.showing import evaluate_command
 from common.tables import show_table
 from common.training_options import Args, make_run_folder, parse, resume, write_config
+from oda_rl._interrupts import interrupts_wait
 from oda_rl.agents import BadTransitionError
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -205,6 +206,14 @@ def main(args: Args) -> int:
     return 0 if trouble in (None, "interrupted") else 1
 
 
+@interrupts_wait
+def find_draw() -> Any:
+    """What draws, imported when there is something to draw; Ctrl-C would leave it half imported."""
+    from common.training_picture import draw
+
+    return draw
+
+
 def finish(
     model: OnlineAlgorithm,
     args: Args,
@@ -233,10 +242,8 @@ def finish(
     }
     write_config(folder, args, result)
     if model.n_cells:
-        from common.training_picture import draw  # not before there is something to draw
-
         shown = shown_dimensions(model.learner.sizes.n_observed) or (0, 0)
-        draw(folder, args.env_id, model, keeper, shown)
+        find_draw()(folder, args.env_id, model, keeper, shown)
     show(console, folder, result)
 
 

@@ -176,6 +176,27 @@ def test_what_the_environment_raises_in_the_evaluation_costs_no_model(made, run,
     assert told in output
 
 
+def test_ctrl_c_in_an_import_at_the_end_is_no_error(made, run, tmp_path, monkeypatch):
+    """Modules may take an interrupt for an error of what they try to import."""
+
+    class Pressed:
+        def find_spec(self, name, *_):
+            if name == "common.training_picture":
+                try:
+                    os.kill(os.getpid(), signal.SIGINT)
+                except KeyboardInterrupt:
+                    raise AttributeError("half imported") from None
+
+    monkeypatch.delitem(sys.modules, "common.training_picture", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Pressed(), *sys.meta_path])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        code, output = run("train", "--log-dir", tmp_path, *RUN)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (code, "Interrupted. The model is in" in output) == (0, True), output
+
+
 def test_a_folder_that_cannot_be_is_told_before_the_training(run, tmp_path):
     (tmp_path / "logs").write_text("a file")
     code, output = run("train", "--log-dir", tmp_path / "logs", *RUN)
