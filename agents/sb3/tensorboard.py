@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EvalCallback
 from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOutputFormat
 
+from oda_rl._interrupts import interrupts_wait
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.linear_q.learner import LinearLearner
 from oda_rl.plotting.planes import make_plane, telling_dimensions
@@ -151,6 +152,7 @@ def cell_origins(learner: TwoTimescaleLearner) -> tuple[str, list[int]]:
     return "level", born
 
 
+@interrupts_wait  # the first time it imports matplotlib, which an interrupt would leave half imported
 def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[str, NDArray[np.uint8]]:
     """By name, the pictures of `Board.write_pictures`, each of shape (height, width, 3)."""
     from oda_rl.plotting import plot_annealing, plot_policy_map, plot_value_map
