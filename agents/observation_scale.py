@@ -176,20 +176,34 @@ class ObservationScale(WarmUp):
         ends, farthest = np.stack([low, high]), bounds.FARTHEST
         self.lowest, self.highest = np.clip((ends - self.centre) / self.scale, -farthest, farthest)
 
-    def follow(self, visited: Array) -> bool:
+    def follow(self, visited: Array, remembered: Array) -> bool:
         """Take the observations (n, n_features) that are visited now for what the warm-up told.
 
-        Nothing is done, and False returned, unless one coordinate spreads `OTHER` times as far as its
-        scale, or less far by as much. One that does not move keeps its scale.
+        Those that are `remembered` (m, n_features) count beside them. Nothing is done, and False
+        returned, unless one coordinate spreads `OTHER` times as far as its scale, or less far by as
+        much. One that does not move keeps its scale, and so does, where something is remembered, one
+        that goes from bound to bound: these tell what is far there, however seldom it is.
         """
         visited = bounds.cut_odd(visited)
-        spread = 2.0 * self.coarse * visited.std(axis=0)
-        spread = np.where(spread > SMALLEST * self.scale, spread, self.scale)
+        kept = 2.0 * self.coarse * visited.std(axis=0) <= SMALLEST * self.scale
+        if len(remembered):
+            kept |= self._fills_bounds(visited)
+        seen = np.concatenate([visited, remembered])
+        spread = np.where(kept, self.scale, 2.0 * self.coarse * seen.std(axis=0))
         if np.abs(np.log(spread / self.scale)).max() < np.log(OTHER):
             return False
-        self.centre, self.scale = visited.mean(axis=0), spread
-        self._keep_ends(visited.min(axis=0), visited.max(axis=0))
+        self.centre, self.scale = seen.mean(axis=0), spread
+        self._keep_ends(seen.min(axis=0), seen.max(axis=0))
         return True
+
+    def _fills_bounds(self, seen: Array) -> NDArray[np.bool_]:
+        """Which coordinates, (n_features,), have been at most `MARGIN` of the range from both bounds."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            margin = MARGIN * (self.high - self.low)
+            low, high = self.low + margin, self.high - margin
+        is_bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
+        near = (seen.min(axis=0) <= low) & (seen.max(axis=0) >= high)
+        return np.asarray(is_bounded & near)
 
     def _find_scale(self, seen: Array) -> Array:
         return natural_scale(seen, self.low, self.high)

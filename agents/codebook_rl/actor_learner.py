@@ -11,7 +11,7 @@ from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.codebook_update import replay
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.codebook_rl.renewal import Known, carry_over
+from oda_rl.agents.codebook_rl.renewal import Known, carry_over, sample_cells
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.compiled_rollout import ObserveFunction
 from oda_rl.agents.config import TwoTimescaleACConfig
@@ -37,10 +37,13 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     Where actions are points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for
     each coordinate. Rewards that differ tell little there, as actions have their costs: the warm-up goes
-    on where no episode came to its end. A policy may keep to a small part of what random actions reach,
-    or go far beyond. So whenever the steps have doubled, the observations of the last half tell the
-    scale anew; where it is another one, the codebook grows once more, by these and by its cells of
-    before, which hand on what they have learned.
+    on where no episode came to its end.
+
+    A policy may keep to a small part of what random actions reach, or go far beyond. So whenever the
+    steps have doubled, the observations of the last half tell the scale anew; where it is another one,
+    the codebook grows once more, by these and by its cells of before, which hand on what they have
+    learned. Where actions are numbered, the cells of before count as much as what was visited: they are
+    where a policy may have to go back to.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
@@ -236,26 +239,33 @@ class ActorCriticLearner(TwoTimescaleLearner):
             super()._finish_level()
 
     def _renew(self) -> None:
-        """Where observations have another scale by now, take it, and let the codebook grow anew."""
+        """Where observations have another scale by now, take it, and let the codebook grow anew.
+
+        What an actor has visited that has lost its way tells nothing of what a policy needs.
+        """
         assert self._storage is not None
         assert self.annealer is not None
         visited = self._visited[np.abs(self._visited).max(axis=1) <= LARGEST]
         scale, book, numbers, memory = self.scale, self.slow.codebook, self.numbers, self.memory
         centre, width, reach = scale.centre, scale.scale, scale.reach
-        if len(visited) < len(self._visited) // 2 or not scale.follow(visited):
+        if len(visited) < len(self._visited) // 2 or memory.lost.any():
+            return
+        cells = scale.restore(book.codevectors)
+        n_sampled = 0 if self.actions.is_continuous else len(visited)
+        remembered = cells[sample_cells(book, n_sampled)]
+        if not scale.follow(visited, remembered):
             return
         self._storage.unload(book)
         temperature = self.config.softness * self.annealer.temperature
-        cells, monitor = book.codevectors * width + centre, self._monitor
-        payload = book.payload[:, : len(book)].copy()
+        monitor, payload = self._monitor, book.payload[:, : len(book)].copy()
         self._known = Known(book.codevectors.copy(), payload, temperature, centre, width, reach)
         self._monitor = None  # it follows all at once
         memory.z[:] = (memory.z * width + centre - scale.centre) / scale.scale
         memory.trace_scale[:] = 1.0
         steps = int(numbers.counters[names.STEPS])
         numbers.counters[[names.STEPS, names.PHASE]] = 0, names.GROWING
-        points = scale.scaled(np.concatenate([visited, cells]))
-        self.slow.begin(points)
+        points = scale.scaled(np.concatenate([visited, remembered, cells]))
+        self.slow.begin(points, len(cells))
         self._begin_level()
         self._grow(points)
         numbers.counters[names.STEPS] = numbers.figures[names.NEXT_SLOW] = steps

@@ -101,14 +101,23 @@ def keep_visited(state):
     return t == n * every - 1
 
 
+@inline_kernel
+def follow_step(state, env, reward, terminated, ended, event, code):
+    """Note a step that has been made, with this `code`; returns PAUSED where the scale is to follow."""
+    if event < BEGIN and (code >= 0 or code == PAUSED):
+        follow_episode(state, env, reward, terminated, ended)
+        if keep_visited(state):
+            open_numbers(state).counters[LEVEL_DONE] = VISITED
+            code = PAUSED
+    return code
+
+
 @lean_kernel
 def observe_numbers(state, env, observation, reward, terminated, ended, event, draws):
     """The step of an actor that draws numbered actions."""
     told = observation, reward, terminated, ended, event, draws
     code = observe(look, learn, choose_number, remember, state, env, *told)
-    if event < BEGIN and (code >= 0 or code == PAUSED):
-        follow_episode(state, env, reward, terminated, ended)
-    return code
+    return follow_step(state, env, reward, terminated, ended, event, code)
 
 
 @lean_kernel
@@ -116,9 +125,4 @@ def observe_points(state, env, observation, reward, terminated, ended, event, dr
     """The step of an actor that draws points of a Box."""
     told = observation, reward, terminated, ended, event, draws
     code = observe(look, learn, choose_point, remember, state, env, *told)
-    if event < BEGIN and (code >= 0 or code == PAUSED):
-        follow_episode(state, env, reward, terminated, ended)
-        if keep_visited(state):
-            open_numbers(state).counters[LEVEL_DONE] = VISITED
-            code = PAUSED
-    return code
+    return follow_step(state, env, reward, terminated, ended, event, code)

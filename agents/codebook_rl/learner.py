@@ -76,7 +76,7 @@ class TwoTimescaleLearner(ActingLearner):
         given = None if n_states else config.observation_scale
         self.scale = self.scale_class(low, high, config.warmup_steps, given)
         self.counts = counts
-        follows = config.has_critic and actions.is_continuous and given is None and not n_states
+        follows = config.has_critic and given is None and not n_states
         self._visited = np.full((config.warmup_steps if follows else 0, n_observed), np.inf)
         super().__init__(actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed)
         self.slow = SlowTimescale(self.sizes, config, self.rng)

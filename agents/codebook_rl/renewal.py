@@ -26,6 +26,12 @@ class Known(NamedTuple):
     reach: Array
 
 
+def sample_cells(book: Codebook, n: int) -> NDArray[np.intp]:
+    """`n` cells, of shape (n,), each as often as its weight tells: what the codebook remembers."""
+    below = book.weights.cumsum()
+    return np.searchsorted(below / below[-1], (np.arange(n) + 0.5) / n)
+
+
 def carry_over(known: Known, book: Codebook, centre: Array, scale: Array, sizes: Sizes) -> None:
     """Give the cells of `book`, in units of this `centre` and `scale`, what is `known` where they lie.
 

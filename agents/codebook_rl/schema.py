@@ -135,7 +135,7 @@ class _Room(NamedTuple):
         done = int(state["counters"][names.LEVEL_DONE])
         anneals = state["warm_up"]["is_known"] and not self.n_states
         right = done == 0 or (anneals and done == names.FINISHED)
-        right = right or (anneals and done == names.VISITED and self.arrays.n_coordinates > 0)
+        right = right or (anneals and done == names.VISITED and self.arrays.has_critic)
         expect(right, "counters", f"have the pause {done}", "0, or one that the agent makes")
 
     def leads(self, state: Any, sizes: Sizes) -> None:

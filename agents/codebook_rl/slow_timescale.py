@@ -32,11 +32,14 @@ class SlowTimescale:
         self.annealer: Annealer | None = None
         self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)
         self._sizes, self._config, self._rng = sizes, config, rng
+        self._n_before = 0  # cells before it began anew
         self._grown = False  # whether it may have all the cells
         self.tree = self._new_tree()
 
-    def begin(self, points: NDArray[np.float64]) -> None:
+    def begin(self, points: NDArray[np.float64], n_before: int = 0) -> None:
         """Begin with one cell for each label, just below its critical temperature.
+
+        Where there were `n_before` cells before, it grows alone until there are no fewer.
 
         Parameters
         ----------
@@ -44,7 +47,7 @@ class SlowTimescale:
             Observations in scaled units. Continuous actions are taken to be uniform.
         """
         book, n = self.codebook, points.shape[1]
-        book.n_cells, self._grown = 0, False
+        book.n_cells, self._grown, self._n_before = 0, False, n_before
         centre = np.zeros(book.n_features)
         centre[:n] = points.mean(axis=0)
         covariance = np.eye(book.n_features) * self._config.action_weight**2 / 3.0
@@ -96,6 +99,8 @@ class SlowTimescale:
         """Whether the codebook has grown alone for long enough, after `steps` of a run of `horizon`."""
         assert self.annealer is not None
         longest = min(self.plan.steps, self._config.growth_fraction * horizon)
+        if self._n_before:  # it grows by what was seen already, at no cost of the horizon
+            longest = self.plan.steps * max(1.0, self._n_before / self.plan.cells)
         return self.annealer.done or steps >= longest
 
     def go_on(self) -> None:
@@ -182,7 +187,7 @@ class SlowTimescale:
         return {
             "cooling": Cooling(config.cooling),
             "stepsize": self._stepsize(),
-            "max_codevectors": plan.max_cells if self._grown else plan.cells,
+            "max_codevectors": plan.max_cells if self._grown else max(plan.cells, self._n_before),
             "tol_merge": config.tol_merge,
             "min_weight": config.min_weight,
             "perturbation": config.perturbation,

@@ -22,17 +22,18 @@ def make_learner(space=None, **options):
     return ActorCriticLearner(2, actions, 1, -ends, ends, config, seed=0)
 
 
-def wander(learner, n, width, seed=0):
-    """`n` steps among observations of this width, each an episode's last."""
+def wander(learner, n, width, seed=0, blank=False):
+    """`n` steps among observations of this width, an episode's last, `blank` if it tells nothing."""
     rng = np.random.default_rng(seed)
     for _ in range(n):
         learner.begin(0, width * rng.uniform(-1.0, 1.0, 2))
-        learner.step(0, width * rng.uniform(-1.0, 1.0, 2), -float(rng.random()), True, True)
+        reward = -1.0 if blank else -float(rng.random())
+        learner.step(0, width * rng.uniform(-1.0, 1.0, 2), reward, not blank, True)
 
 
-def warm_up(**options):
+def warm_up(blank=False, **options):
     learner = make_learner(**options)
-    wander(learner, WARM_UP, 100.0)
+    wander(learner, WARM_UP * 4 if blank else WARM_UP, 100.0, blank=blank)
     assert learner.numbers.counters[layout.PHASE] == layout.LEARNING
     return learner
 
@@ -54,12 +55,46 @@ def test_a_codebook_follows_the_agent_to_where_it_stays():
     assert np.isfinite(learner.greedy(np.zeros((1, 2)))).all()
 
 
-@pytest.mark.parametrize("options", [{"observation_scale": (1.0, 2.0)}, {"space": spaces.Discrete(2)}])
-def test_a_scale_that_was_given_and_numbered_actions_keep_their_cells(options):
-    learner = warm_up(**options)
-    scale = learner.scale.scale.copy()
+@pytest.mark.parametrize("space", [spaces.Discrete(2), spaces.MultiDiscrete([2, 3])])
+def test_cells_of_numbered_actions_follow_and_stay_where_agents_were_before(space):
+    learner = warm_up(space=space)
+    first = learner.scale.scale.copy()
+    wander(learner, 2 * WARM_UP, 1.0)
+    assert ((0.3 * first < learner.scale.scale) & (learner.scale.scale < 0.8 * first)).all()
+    places = np.abs(learner.scale.restore(learner.codebook.codevectors)).max(axis=1)
+    assert (places < 10.0).any()
+    assert (places > 30.0).any()
+    wander(learner, WARM_UP, 1e4)
+    wander(learner, WARM_UP, 1e4)
+    assert (learner.scale.scale > 10.0 * first).all()
+    assert np.isfinite(learner.greedy(np.zeros((1, 2)))).all()
+
+
+def test_a_codebook_that_grows_anew_has_no_fewer_cells():
+    learner = warm_up(max_cells=24, samples_per_cell=4)
+    wander(learner, 4 * WARM_UP, 100.0, seed=1)
+    n_cells, scale = learner.n_cells, learner.scale.scale.copy()
+    assert n_cells > 8
+    wander(learner, 4 * WARM_UP, 30.0)
+    assert (learner.scale.scale < 0.5 * scale).all()
+    assert learner.n_cells >= n_cells
+
+
+@pytest.mark.parametrize("space", [None, spaces.Discrete(2)])
+def test_a_scale_that_was_given_stays(space):
+    learner = warm_up(space=space, observation_scale=(1.0, 2.0))
     wander(learner, 3 * WARM_UP, 0.01)
+    np.testing.assert_array_equal(learner.scale.scale, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("space", [None, spaces.Discrete(2)])
+def test_where_an_actor_loses_its_way_it_learns_no_scale(space):
+    learner = warm_up(space=space, blank=True)
+    scale = learner.scale.scale.copy()
+    wander(learner, 5 * WARM_UP, 0.01, blank=True)
     np.testing.assert_array_equal(learner.scale.scale, scale)
+    wander(learner, 16 * WARM_UP, 0.01)
+    assert (learner.scale.scale < 0.8 * scale).all()
 
 
 @pytest.mark.parametrize("local_model", ["linear", "constant"])
