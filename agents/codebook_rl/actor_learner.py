@@ -250,12 +250,12 @@ class ActorCriticLearner(TwoTimescaleLearner):
         centre, width, reach = scale.centre, scale.scale, scale.reach
         if len(visited) < len(self._visited) // 2 or memory.lost.any():
             return
+        self._storage.unload(book)
         cells = scale.restore(book.codevectors)
         n_sampled = 0 if self.actions.is_continuous else len(visited)
         remembered = cells[sample_cells(book, n_sampled)]
         if not scale.follow(visited, remembered):
             return
-        self._storage.unload(book)
         temperature = self.config.softness * self.annealer.temperature
         monitor, payload = self._monitor, book.payload[:, : len(book)].copy()
         self._known = Known(book.codevectors.copy(), payload, temperature, centre, width, reach)
