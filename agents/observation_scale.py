@@ -184,7 +184,6 @@ class ObservationScale(WarmUp):
         much. One that does not move keeps its scale, and so does, where something is remembered, one
         that goes from bound to bound: these tell what is far there, however seldom it is.
         """
-        visited = bounds.cut_odd(visited)
         kept = 2.0 * self.coarse * visited.std(axis=0) <= SMALLEST * self.scale
         if len(remembered):
             kept |= self._fills_bounds(visited)

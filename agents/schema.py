@@ -112,11 +112,16 @@ def _is_range(state: Any) -> bool:
 
 def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
     def fits(state: Any, sizes: Sizes) -> None:
-        """Observations wait as long as they are fewer than wanted; later, all of the last half do."""
-        known, n, most = state["is_known"], len(state["seen"]), np.abs(state["seen"]).max(initial=0.0)
-        right = n in (0, steps) if known else n < steps and most <= LARGEST
+        """Observations wait as long as they are fewer than wanted.
+
+        Later, all of the last half do, and beyond these some are remembered.
+        """
+        known, n = state["is_known"], len(state["seen"])
+        most = np.abs(state["seen"][steps if known else 0 :]).max(initial=0.0)
+        right = (n == 0 or steps <= n <= 2 * steps) if known else n < steps
+        right = right and most <= LARGEST
         right = right and len(state.get("transitions", ())) <= steps
-        accepted = f"less than {steps}, up to {LARGEST:g}"
+        accepted = f"less than {steps}, or later all of them, up to {LARGEST:g}"
         expect(right, "seen", f"has {n} observations, up to {most:g}", accepted)
         expect(not known or is_sound(state), next(iter(learned)), "is no lower end", "a range")
 

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._validation import LARGEST
-from oda_rl.agents import beta_policy
+from oda_rl.agents import beta_policy, bounds
 from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.codebook_update import replay
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.codebook_rl.renewal import Known, carry_over, sample_cells
+from oda_rl.agents.codebook_rl.renewal import Known, carry_over, remember
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.compiled_rollout import ObserveFunction
 from oda_rl.agents.config import TwoTimescaleACConfig
@@ -21,6 +21,8 @@ OBSERVE_NUMBERS = ObserveFunction(actor_step.observe_numbers)
 OBSERVE_POINTS = ObserveFunction(actor_step.observe_points)
 # Times that a warm-up goes on in which nothing happened
 MOST_EXTENSIONS = 3
+# One of so many observations is remembered, and counts as often.
+REMEMBERED = 4
 
 
 class ActorCriticLearner(TwoTimescaleLearner):
@@ -42,8 +44,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
     A policy may keep to a small part of what random actions reach, or go far beyond. So whenever the
     steps have doubled, the observations of the last half tell the scale anew; where it is another one,
     the codebook grows once more, by these and by its cells of before, which hand on what they have
-    learned. Where actions are numbered, the cells of before count as much as what was visited: they are
-    where a policy may have to go back to.
+    learned. Where actions are numbered, some observations of the warm-up and of all times since are
+    remembered, and count as much as those of late: a policy may have to go back there.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
@@ -51,6 +53,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
     table_rule: ClassVar[Any] = actor_critic
     scale_class: ClassVar[type[ObservationScale]] = BlendedScale
     _known: Known | None = None  # while the codebook grows anew
+    _remembered: NDArray[np.float64] = np.empty((0, 0))
 
     def probabilities(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """The actor's probabilities of numbered actions.
@@ -209,15 +212,20 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """As `Learner.get_state`; what was visited of late belongs to the episodes `under_way`."""
         state = super().get_state(under_way)
         if under_way and self.is_scaled:
-            state["warm_up"]["seen"] = self._visited.copy()
+            kept = [self._visited, self._remembered] if len(self._remembered) else [self._visited]
+            state["warm_up"]["seen"] = np.concatenate(kept)
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""
         super().set_state(state)
-        visited = state["warm_up"]["seen"]
-        is_whole = self.is_scaled and visited.shape == self._visited.shape
-        self._visited[:] = visited if is_whole else np.inf
+        n, seen = len(self._visited), state["warm_up"]["seen"]
+        is_whole = self.is_scaled and len(seen) >= n
+        self._visited[:] = seen[:n] if is_whole else np.inf
+        if self.is_scaled and n:
+            self._remember(self.codebook.codevectors)  # all there is where the file has no more
+            if len(seen) == n + len(self._remembered):
+                self._remembered = seen[n:].copy()
         self._follow_extensions()
 
     def _start_learning(self) -> None:
@@ -250,12 +258,15 @@ class ActorCriticLearner(TwoTimescaleLearner):
         centre, width, reach = scale.centre, scale.scale, scale.reach
         if len(visited) < len(self._visited) // 2 or memory.lost.any():
             return
-        self._storage.unload(book)
-        cells = scale.restore(book.codevectors)
-        n_sampled = 0 if self.actions.is_continuous else len(visited)
-        remembered = cells[sample_cells(book, n_sampled)]
+        visited = bounds.cut_odd(visited)
+        remembered = np.repeat(self._remembered, REMEMBERED, axis=0)
+        if len(remembered):
+            era = (int(numbers.counters[names.LEARNING_STEPS]) // len(self._visited) + 1).bit_length()
+            remember(self._remembered, visited, era, self.rng)
         if not scale.follow(visited, remembered):
             return
+        self._storage.unload(book)
+        cells = book.codevectors * width + centre
         temperature = self.config.softness * self.annealer.temperature
         monitor, payload = self._monitor, book.payload[:, : len(book)].copy()
         self._known = Known(book.codevectors.copy(), payload, temperature, centre, width, reach)
@@ -275,6 +286,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     def _grow(self, points: NDArray[np.float64]) -> None:
         """Let the codebook grow by the observations of the warm-up, in another order each time."""
+        if self._known is None:
+            self._remember(points)
         counters, order = self.numbers.counters, np.empty(0, dtype=np.int64)
         points = np.ascontiguousarray(points)
         while counters[names.PHASE] == names.GROWING:
@@ -282,6 +295,11 @@ class ActorCriticLearner(TwoTimescaleLearner):
             order = order[replay(self._table.learning, points, order) :]
             if counters[names.LEVEL_DONE]:
                 self._finish_level()
+
+    def _remember(self, points: NDArray[np.float64]) -> None:
+        """Remember some of the `points` (n, n_observed), in scaled units, where the scale follows."""
+        n = 0 if self.actions.is_continuous else len(self._visited) // REMEMBERED
+        self._remembered = self.scale.restore(points)[np.arange(n) * len(points) // max(n, 1)]
 
     @property
     def _observe(self) -> ObserveFunction:

@@ -26,10 +26,13 @@ class Known(NamedTuple):
     reach: Array
 
 
-def sample_cells(book: Codebook, n: int) -> NDArray[np.intp]:
-    """`n` cells, of shape (n,), each as often as its weight tells: what the codebook remembers."""
-    below = book.weights.cumsum()
-    return np.searchsorted(below / below[-1], (np.arange(n) + 0.5) / n)
+def remember(remembered: Array, visited: Array, era: int, rng: np.random.Generator) -> None:
+    """Put some of those `visited` (n, n_observed) in place of some `remembered` (m, n_observed).
+
+    Of the warm-up and of each `era` since, the first, the second and so on, there are equally many.
+    """
+    replaced = rng.permutation(len(remembered))[: len(remembered) // (era + 1)]
+    remembered[replaced] = visited[np.linspace(0, len(visited) - 1, len(replaced)).astype(np.int64)]
 
 
 def carry_over(known: Known, book: Codebook, centre: Array, scale: Array, sizes: Sizes) -> None:
