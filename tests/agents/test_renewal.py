@@ -119,17 +119,28 @@ def test_what_all_cells_agree_on_stays(local_model, tree, softness):
     np.testing.assert_allclose(learner.state_values(points), before[1], rtol=1e-6)
 
 
-def test_a_file_goes_on_with_what_was_visited():
-    learner, other = warm_up(), make_learner()
+@pytest.mark.parametrize("space", [None, spaces.Discrete(2)])
+def test_a_file_goes_on_with_what_was_visited_and_remembered(space):
+    learner, other = warm_up(space=space), make_learner(space=space)
     learner.watch_errors()
     wander(learner, WARM_UP // 2, 0.01)
     other.set_state(learner.get_state())
     for one in (learner, other):
-        wander(one, WARM_UP, 0.01, seed=1)
+        wander(one, 3 * WARM_UP, 0.01, seed=1)
     np.testing.assert_array_equal(learner.codebook.codevectors, other.codebook.codevectors)
     assert np.isfinite(learner.td_errors).any()
     other.set_state(learner.get_state(under_way=False))
     wander(other, 1, 0.01)
+
+
+def test_where_nothing_is_remembered_the_cells_tell_what_was():
+    learner, other = warm_up(space=spaces.Discrete(2)), make_learner(space=spaces.Discrete(2))
+    first = learner.scale.scale.copy()
+    state = learner.get_state()
+    state["warm_up"]["seen"] = state["warm_up"]["seen"][:WARM_UP]  # as in files of before
+    other.set_state(state)
+    wander(other, 4 * WARM_UP, 1.0)
+    assert ((0.1 * first < other.scale.scale) & (other.scale.scale < 0.8 * first)).all()
 
 
 def test_with_little_known_of_what_was_visited_cells_stay():
