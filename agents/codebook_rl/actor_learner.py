@@ -45,7 +45,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
     steps have doubled, the observations of the last half tell the scale anew; where it is another one,
     the codebook grows once more, by these and by its cells of before, which hand on what they have
     learned. Where actions are numbered, some observations of the warm-up and of all times since are
-    remembered, and count as much as those of late: a policy may have to go back there.
+    remembered, and count as much as those of late: a policy may have to go back there. And the scale
+    stays after eight warm-ups: what a policy visits that hardly changes gets ever less.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
@@ -211,10 +212,17 @@ class ActorCriticLearner(TwoTimescaleLearner):
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """As `Learner.get_state`; what was visited of late belongs to the episodes `under_way`."""
         state = super().get_state(under_way)
-        if under_way and self.is_scaled:
+        if under_way and self.is_scaled and self._follows:
             kept = [self._visited, self._remembered] if len(self._remembered) else [self._visited]
             state["warm_up"]["seen"] = np.concatenate(kept)
         return state
+
+    @property
+    def _follows(self) -> bool:
+        """Whether the scale may yet change."""
+        is_point = self.actions.is_continuous
+        often = actor_step.POINTS_FOLLOWED if is_point else actor_step.NUMBERS_FOLLOWED
+        return int(self.numbers.counters[names.LEARNING_STEPS]) < often * len(self._visited)
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""

@@ -28,6 +28,9 @@ from oda_rl.agents.compiled_rollout import BEGIN, PAUSED
 
 # No probability of an option that was drawn is less.
 TINY = 1e-300
+# The scale of numbered actions follows up to so many times the steps of a warm-up, that of points for
+# ever: with a policy that hardly changes, what it visits gets ever less.
+NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
 
 
 @inline_kernel
@@ -83,14 +86,14 @@ def choose_point(state, env, n_found, n_near, value, event, draws):
 
 
 @inline_kernel
-def keep_visited(state):
+def keep_visited(state, followed):
     """Keep every so many of the observations since the steps last doubled; True where they do so again.
 
-    So `units.visited` (n, n_observed) is filled by the steps up to n, 2 n, 4 n, ...
+    So `units.visited` (n, n_observed) is filled by the steps up to n, 2 n, 4 n, ..., `followed` n.
     """
     units, counters, scratch = open_units(state), open_numbers(state).counters, open_scratch(state)
     n, t, every = units.visited.shape[0], counters[LEARNING_STEPS], 1
-    if n == 0 or counters[PHASE] != LEARNING:
+    if counters[PHASE] != LEARNING or t >= followed * n:
         return False
     while t >= 2 * n * every:
         every *= 2
@@ -102,11 +105,11 @@ def keep_visited(state):
 
 
 @inline_kernel
-def follow_step(state, env, reward, terminated, ended, event, code):
+def follow_step(state, env, reward, terminated, ended, event, code, followed):
     """Note a step that has been made, with this `code`; returns PAUSED where the scale is to follow."""
     if event < BEGIN and (code >= 0 or code == PAUSED):
         follow_episode(state, env, reward, terminated, ended)
-        if keep_visited(state):
+        if keep_visited(state, followed):
             open_numbers(state).counters[LEVEL_DONE] = VISITED
             code = PAUSED
     return code
@@ -117,7 +120,7 @@ def observe_numbers(state, env, observation, reward, terminated, ended, event, d
     """The step of an actor that draws numbered actions."""
     told = observation, reward, terminated, ended, event, draws
     code = observe(look, learn, choose_number, remember, state, env, *told)
-    return follow_step(state, env, reward, terminated, ended, event, code)
+    return follow_step(state, env, reward, terminated, ended, event, code, NUMBERS_FOLLOWED)
 
 
 @lean_kernel
@@ -125,4 +128,4 @@ def observe_points(state, env, observation, reward, terminated, ended, event, dr
     """The step of an actor that draws points of a Box."""
     told = observation, reward, terminated, ended, event, draws
     code = observe(look, learn, choose_point, remember, state, env, *told)
-    return follow_step(state, env, reward, terminated, ended, event, code)
+    return follow_step(state, env, reward, terminated, ended, event, code, POINTS_FOLLOWED)

@@ -81,6 +81,17 @@ def test_a_codebook_that_grows_anew_has_no_fewer_cells():
 
 
 @pytest.mark.parametrize("space", [None, spaces.Discrete(2)])
+def test_the_scale_of_numbers_follows_for_eight_warm_ups(space):
+    """What a policy visits that hardly changes gets ever less."""
+    learner = warm_up(space=space)
+    wander(learner, 8 * WARM_UP, 1.0)
+    scale, seen = learner.scale.scale.copy(), learner.get_state()["warm_up"]["seen"]
+    wander(learner, 8 * WARM_UP, 0.001)
+    assert (learner.scale.scale == scale).all() == (space is not None)
+    assert (len(seen) == 0) == (space is not None)
+
+
+@pytest.mark.parametrize("space", [None, spaces.Discrete(2)])
 def test_a_scale_that_was_given_stays(space):
     learner = warm_up(space=space, observation_scale=(1.0, 2.0))
     wander(learner, 3 * WARM_UP, 0.01)
