@@ -1,4 +1,4 @@
-"""Agents with the interface of Stable-Baselines3. Names are imported when they are first used."""
+"""Agents with the interface of Stable-Baselines3. Each name is imported on first use."""
 
 from importlib import import_module
 from importlib.util import find_spec

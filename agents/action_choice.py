@@ -1,13 +1,13 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Choosing among numbered actions, the same for all agents: epsilon-greedy, random actions held."""
+"""Choice of a discrete action: epsilon-greedy, with random actions held for several steps."""
 
 from oda_rl._jit import inline_kernel
 
 
 @inline_kernel
 def index_of_largest(numbers):
-    """The first index at which the largest number stands."""
+    """Index of the largest number, the first of several."""
     best = 0
     for i in range(1, numbers.shape[0]):
         if numbers[i] > numbers[best]:
@@ -33,23 +33,23 @@ def argmax_random(values, draw):
 
 @inline_kernel
 def falling(start, end, steps, horizon):
-    """A number that falls along a line for `horizon` steps, and then stays."""
+    """Interpolate linearly from `start` to `end` over `horizon` steps, then stay at `end`."""
     return start + min(1.0, steps / max(horizon, 1.0)) * (end - start)
 
 
 @inline_kernel
 def begin_random(epsilon, hold):
-    """The probability of beginning a random action that is held for 1 to `hold` steps.
+    """Return the probability of beginning a random action that is held for 1 to `hold` steps.
 
-    It is epsilon / h, h the mean number of steps, so that about a share of epsilon of all steps is
-    random however long they are held.
+    It is epsilon / h, where h is the mean number of steps. So about a share of epsilon of all steps is
+    random, however long actions are held.
     """
     return epsilon * 2.0 / (1.0 + hold)
 
 
 @inline_kernel
 def choose_numbered(env, draws, random, hold, values, memory):
-    """Go on with the action that is held, or begin a `random` one, or take the greedy one."""
+    """Continue the held action, begin a new one if `random`, or take the greedy one."""
     if memory.held[env] > 0:
         memory.held[env] -= 1
     elif random:

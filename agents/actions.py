@@ -1,4 +1,4 @@
-"""From what a learner chooses to what an environment takes; spaces to and from a file."""
+"""Conversion of chosen actions to those of an environment, and of spaces to and from plain data."""
 
 from functools import cached_property
 from typing import Any
@@ -9,18 +9,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.envs.names import action_names
 
-# More actions have too few visits each; combinations of parts that are learned by themselves do not.
+# Most discrete actions: with more, each is visited too rarely. There may be more combinations if the
+# parts of an action are learned separately.
 MOST_ACTIONS, MOST_COMBINATIONS = 1024, 65_536
 
 
 class ActionCodec:
-    """The actions of an environment as a learner knows them: numbered from 0, or points of a box.
+    """The actions of an environment as a learner represents them: integers from 0, or continuous.
 
-    The combinations of a MultiDiscrete or MultiBinary space are numbered, `n_actions` of them (1 of a
-    Box, which must be bounded). `commands` (n_actions, size) has each as `CompiledEnv.encode_action`
-    gives it, (0, size) for a Box, of which `centre` and `scale` (n_joint,) are the middle and half the
-    range. `options` are the numbers of values that each part of an action may have, () for a Box. A
-    ValueError says which spaces are supported, and when there are more than `most` actions.
+    The combinations of a MultiDiscrete or MultiBinary space are numbered. `n_actions` is their number,
+    and 1 for a Box, which must be bounded. `commands` (n_actions, size) has each action as
+    `CompiledEnv.encode_action` returns it; (0, size) for a Box. `centre` and `scale` (n_joint,) are the
+    middle and half the range of a Box. `options` has the number of values of each part of an action, ()
+    for a Box. Raises a ValueError if the space is not supported or has more than `most` actions.
 
     >>> codec = ActionCodec(spaces.MultiDiscrete([2, 3]))
     >>> codec.n_actions
@@ -59,14 +60,14 @@ class ActionCodec:
 
     @property
     def is_continuous(self) -> bool:
-        """Whether an action is a point of a Box."""
+        """Whether actions are continuous."""
         return self._table is None
 
     def names(self, env_id: str | None) -> list[str]:
-        """Names of numbered actions, or of the coordinates of a point.
+        """Names of the discrete actions, or of the coordinates of a continuous action.
 
-        Of an environment that `envs.names` does not know, an action is named after what the environment
-        takes for it.
+        If `envs.names` has no names for the environment, a discrete action is named after the value that
+        the environment takes for it.
 
         >>> ActionCodec(spaces.MultiDiscrete([1, 2])).names(None)
         ['action (0, 0)', 'action (0, 1)']
@@ -78,12 +79,12 @@ class ActionCodec:
         return action_names(env_id, self.n_actions, taken)
 
     def add_parts(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What each number is worth where that is the sum of what its parts are.
+        """Sum the values of the parts of each discrete action.
 
         Parameters
         ----------
         values : ndarray of shape (n, sum(options))
-            Of the options of the first part, of the second, and so on.
+            Values of the options of the first part, then of the second, and so on.
 
         Returns
         -------
@@ -94,12 +95,12 @@ class ActionCodec:
 
     @cached_property
     def _columns(self) -> NDArray[np.int64]:
-        # of the options of each number, (n_actions, n_parts), among those of all parts
+        # (n_actions, n_parts): index of each chosen option among the options of all parts
         firsts = np.cumsum((0, *self.options[:-1]))
         return self.commands.astype(np.int64) + firsts
 
     def decode(self, chosen: Any) -> Any:
-        """What the environment takes, from a number or from a point in the environment's own units."""
+        """The environment's action for an index, or for a continuous action in its own units."""
         if isinstance(self.space, spaces.Discrete):
             return chosen + self._start
         if self._table is not None:
@@ -107,7 +108,7 @@ class ActionCodec:
         return self._fit(chosen).reshape(self.space.shape)
 
     def decode_many(self, chosen: NDArray[Any]) -> NDArray[Any]:
-        """The same for several, stacked."""
+        """The environment's actions for several choices, stacked; see `decode`."""
         if self._table is not None:
             found: NDArray[Any] = self._table[chosen]
             return found
@@ -115,7 +116,7 @@ class ActionCodec:
         return self._fit(chosen).reshape((len(chosen), *box.shape))
 
     def _fit(self, points: ArrayLike) -> NDArray[Any]:
-        # centre + scale may round to a number just outside of the box
+        # rounding may put centre + scale just outside of the Box
         box: Any = self.space
         points = np.asarray(points).reshape(-1, len(self.centre))
         return np.clip(points.astype(box.dtype), box.low.ravel(), box.high.ravel())
@@ -158,14 +159,14 @@ def _check_bounded(space: spaces.Box) -> None:
 
 
 def describe_space(space: spaces.Space) -> dict[str, Any]:
-    """A space as plain values and arrays; `restore_space` reads it."""
+    """Describe a space by plain values and arrays; the inverse of `restore_space`."""
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"kind": kind, "parts": {key: describe_space(part) for key, part in space.items()}}
     if isinstance(space, spaces.Tuple):
         parts = enumerate(space)
         return {"kind": kind, "parts": {str(key): describe_space(part) for key, part in parts}}
-    # Gymnasium 1.1 has numbers of one dtype alone
+    # Gymnasium 1.1 has discrete spaces of one dtype only, int64: store any other
     dtype = {} if space.dtype == np.int64 else {"dtype": str(space.dtype)}
     if isinstance(space, spaces.Discrete):
         return {"kind": kind, "n": int(space.n), "start": int(space.start), **dtype}
@@ -184,7 +185,7 @@ def describe_space(space: spaces.Space) -> dict[str, Any]:
 
 
 def restore_space(description: dict[str, Any]) -> spaces.Space:
-    """The space that `describe_space` described."""
+    """Rebuild a space from the result of `describe_space`."""
     fields = dict(description)
     kind = fields.pop("kind", "Box")
     if kind in ("Dict", "Tuple"):

@@ -1,4 +1,4 @@
-"""The public path of the baselines, their hyperparameters, and those found for the classic tasks."""
+"""Public path of the baselines, their hyperparameters, and the presets for the classic tasks."""
 
 from oda_rl.agents.learner import DivergenceError
 from oda_rl.agents.linear_q.config import (

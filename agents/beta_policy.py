@@ -1,11 +1,11 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""A distribution over an interval with two preferences: the Beta policy of an actor on a Box.
+"""The Beta policy of an actor with continuous actions: a distribution with two preferences.
 
 A coordinate of an action is low + (high - low) y, and y has the Beta distribution with the parameters
-a = 1 + f(h_a) and b = 1 + f(h_b), f(h) = s + s^2 / 20 with s = softplus(h). It has one mode and no mass
-outside of the bounds: nothing is clipped, and the gradient of log p(y) by h is that of what the
-environment was given. The gradient by h gets ever smaller as a and b grow: the square lets a
+a = 1 + f(h_a) and b = 1 + f(h_b), where f(h) = s + s^2 / 20 and s = softplus(h). It has one mode and no
+mass outside of the bounds. So nothing is clipped, and the gradient of log p(y) by h belongs to the
+action that the environment received. This gradient becomes smaller as a and b grow; the square lets a
 distribution become narrow in fewer steps.
 
 References
@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 
 from oda_rl._jit import inline_kernel, lean_kernel
 
-# f(h) is s + SQUARE s^2, s at least LEAST and at most MOST: products of parameters stay numbers.
+# f(h) is s + SQUARE s^2, with s clipped to [LEAST, MOST] so that products of parameters stay finite.
 SQUARE = 0.05
 LEAST, MOST = 1e-6, 1e9
-# y keeps this distance from 0 and 1, where log p has no gradient.
+# y keeps at least this distance from 0 and 1, where log p has no finite gradient.
 EDGE = 1e-6
 
 
 def excesses(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What the parameters of the distribution are above 1, f(h)."""
+    """The excess f(h) of the parameters of the distribution over 1."""
     s = np.clip(np.logaddexp(0.0, preferences), LEAST, MOST)
     found: NDArray[np.float64] = s + SQUARE * s * s
     return found
@@ -47,9 +47,9 @@ def shapes(preferences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
 def middles(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
     """The greedy y, of shape (n, m): the mean, or nearer to the mode where that lies at a bound.
 
-    It is (a - 1 + k) / (a + b - 2 + 2 k) with k = min(1, a - 1, b - 1). The mean has k = 1, and falls
-    short of a bound at which the actor should be; the mode has k = 0, and may be far from most of what
-    is drawn.
+    It is (a - 1 + k) / (a + b - 2 + 2 k) with k = min(1, a - 1, b - 1). With k = 1 it is the mean, which
+    does not reach a bound even if the best action lies there. With k = 0 it is the mode, which may be
+    far from most of the drawn actions.
     """
     parts = excesses(preferences)
     rising, falling = parts[:, ::2], parts[:, 1::2]
@@ -76,7 +76,7 @@ def shape_of(preference):
 
 @inline_kernel
 def digamma(x):
-    """The derivative of the logarithm of the gamma function for x >= 1, to 1e-10."""
+    """The derivative of the logarithm of the gamma function for x >= 1, accurate to 1e-10."""
     found = 0.0
     while x < 8.0:
         found -= 1.0 / x
@@ -91,10 +91,10 @@ def digamma(x):
 
 @lean_kernel
 def draw_beta(a, b, draw):
-    """A number with the Beta distribution, a and b above 1; follows from `draw`, uniform in [0, 1).
+    """Draw from the Beta distribution, for a and b above 1, with the seed `draw`, uniform in [0, 1).
 
-    Rejection takes as many uniform numbers as it needs: those of a generator (splitmix64) that begins at
-    `draw`, so that one number of a block is enough for an action.
+    Rejection sampling needs a varying number of uniform numbers. A generator (splitmix64) seeded with
+    `draw` provides them, so that one number of a block is enough for a coordinate.
     """
     seed = np.uint64(int(draw * 9007199254740992.0))
     least, most, total = min(a, b), max(a, b), a + b
@@ -115,16 +115,16 @@ def draw_beta(a, b, draw):
         v = beta * math.log(first / (1.0 - first))
         w = least * math.exp(min(v, 700.0))
         r = gamma * v - math.log(4.0)
-        # Without a number there is none that would be accepted.
+        # "not <" accepts NaN, for which the loop would never end.
         if not r + total * math.log(total / (most + w)) < math.log(first * first * second):
             return w / (most + w) if a <= b else most / (most + w)
 
 
 @inline_kernel
 def draw_point(preferences, draws, point, direction):
-    """Draw every coordinate of `point` (m,) in [0, 1] from `preferences` (2 m,) and `draws` (m,).
+    """Draw every coordinate of `point` (m,) in [0, 1] by `preferences` (2 m,) and `draws` (m,).
 
-    `direction` (2 m,) becomes the gradient of its log-probability by the preferences.
+    `direction` (2 m,) is set to the gradient of its log-probability by the preferences.
     """
     for j in range(point.shape[0]):
         a, slope_a = shape_of(preferences[2 * j])
@@ -137,6 +137,6 @@ def draw_point(preferences, draws, point, direction):
 
 
 def scale_points(points: NDArray[np.float64], centre: Any, scale: Any) -> NDArray[np.float64]:
-    """Points in [0, 1], of shape (n, m), in a box of this centre and half range."""
+    """Map points in [0, 1], of shape (n, m), to a Box with this centre and half range."""
     found: NDArray[np.float64] = centre + scale * (2.0 * points - 1.0)
     return found

@@ -1,50 +1,51 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""What bounds the effect of a single outlier among observations or rewards.
+"""Bounds on the effect of a single outlier among observations or rewards.
 
-What is unheard-of counts only as far as what was seen before makes it credible, and that grows by its
-arrival: a signal that has really become larger is followed within a few steps, at no loss where nothing
-is out of bounds.
+A value beyond all previous ones is clipped to a limit that follows from these. The limit grows with each
+such value, so that a signal that has really become larger is followed within a few steps. Values within
+the limits are not changed.
 """
 
 import numpy as np
 
 from oda_rl._jit import inline_kernel
 
-# An observation counts as at most this many widths of what was seen beyond its ends, in each coordinate.
-# A coordinate has a width of 1 at least, in scaled units.
+# Each coordinate of an observation is clipped at this many widths beyond the ends of its range so far.
+# The width of the range is at least 1, in scaled units.
 MARGIN = 1.0
-# A reward counts as at most this many times what the second largest so far would come to for ever; a
-# loss as no more than that, as what is avoided from then on is never found to be better.
+# Rewards are clipped at GAIN, and losses at LOSS, times the discounted sum of the second largest reward
+# at every step. The limit for losses is tighter: after one that is too large, its action is avoided, and
+# the value never corrected.
 GAIN, LOSS = 10.0, 1.0
-# An error counts as at most this many times the largest of late, or as the second largest reward.
+# Errors are clipped at this multiple of the largest recent error, or at the second largest reward.
 RISE = 4.0
-# For ever is at least, and at most, this many steps.
+# The horizon 1 / (1 - gamma) of that sum is clipped to this range, in steps.
 SHORTEST, LONGEST = 10.0, 1000.0
-# Of observations at hand, what is so many times their distance beyond the first and last percentile is
-# cut, and what is `MARGIN` widths beyond all others but so many at each end, if there are many.
+# Collected observations are clipped at FAR times the distance of the first and last percentile beyond
+# these. If there are more than MANY, they are also clipped at `MARGIN` widths beyond all but the ODD
+# outermost at each end.
 FAR, ODD, MANY = 20.0, 2, 100
-# A scaled coordinate ends at some `FARTHEST`: beside a larger one nothing else could be told apart.
+# Largest scaled coordinate: next to a larger one, rounding would hide all differences of the others.
 FARTHEST = 1e12
-# No value is within reach of an error beyond this: the values have diverged. A file takes what smaller
-# errors leave.
+# A larger error means that the values have diverged. With smaller ones a model file can still hold them.
 LARGEST_ERROR = 1e50
 
 
 @inline_kernel
 def keep_inside(z, lowest, highest):
-    """A scaled coordinate, at most `MARGIN` widths of what was seen beyond its ends."""
+    """Clip a scaled coordinate at `MARGIN` widths beyond the ends of its range so far."""
     reach = MARGIN * max(highest - lowest, 1.0)
     return min(max(z, lowest - reach), highest + reach)
 
 
 @inline_kernel
 def bound_reward(reward, gamma, figures, first):
-    """The reward as far as it is credible.
+    """Clip a reward to the credible range, and note it in `figures`.
 
-    The four entries of `figures` from `first` on are the sizes of the largest and of the second largest
-    reward so far, and the largest and the second largest reward above 0: a single one never raises the
-    second. Where the second is 0, as before there was any reward, anything is credible.
+    The four entries of `figures` from `first` on are the largest and the second largest absolute reward
+    so far, and the largest and the second largest positive reward. A single outlier never raises the
+    second largest. While the second largest absolute reward is 0, as at the start, nothing is clipped.
     """
     horizon = min(max(1.0 / max(1.0 - gamma, 1e-12), SHORTEST), LONGEST)
     largest = figures[first + 1] * horizon
@@ -59,10 +60,11 @@ def bound_reward(reward, gamma, figures, first):
 
 @inline_kernel
 def bound_error(error, largest, reward):
-    """An error as far as it is credible.
+    """Clip an error to the credible range.
 
-    `largest` is the size of the largest error of late; where it is 0, anything is credible. `reward` is
-    that of the second largest reward so far: what is rare, as the goal of a maze, always counts in full.
+    `largest` is the largest recent absolute error; if it is 0, nothing is clipped. `reward` is the
+    second largest absolute reward so far: errors up to it are never clipped, so that a rare reward, such
+    as that at the goal of a maze, counts in full.
     """
     if largest > 0.0:
         limit = max(RISE * largest, reward)
@@ -71,9 +73,10 @@ def bound_error(error, largest, reward):
 
 
 def cut_outliers(seen):
-    """Observations (n, n_features) without what is far beyond the rest, in each coordinate.
+    """Clip observations (n, n_features) that are far beyond the rest, in each coordinate.
 
-    Of one that hardly ever moves, such as a flag, the rest is all but the smallest and the largest.
+    The rest lies between the first and last percentile. If these are equal, as for a flag that is rarely
+    set, it is all but the smallest and the largest value.
     """
     if len(seen) < 4:
         return seen
@@ -86,20 +89,20 @@ def cut_outliers(seen):
 
 
 def cut_odd(seen):
-    """Observations (n, n_features) without the few that are far beyond all others.
+    """Clip the few observations (n, n_features) that are far beyond all others.
 
-    What is visited time and again stays, such as the beginnings of episodes that rest somewhere else.
+    Regions that are visited repeatedly are kept, such as initial states far from the later ones.
     """
     return np.clip(seen, *find_odd(np.sort(seen, axis=0)))
 
 
 def find_odd(ranked):
-    """Beyond what observations (n, n_features), in order, are odd, low and high; infinite if none is."""
+    """Low and high limits beyond which sorted observations (n, n_features) are odd; may be infinite."""
     low, high = np.full((2, ranked.shape[1]), [[-np.inf], [np.inf]])
     if len(ranked) > MANY:
         least, most = ranked[ODD], ranked[-1 - ODD]
         reach = MARGIN * (most - least)
-        # one that never moved but for these few may be a flag
+        # a coordinate that is constant but for these few may be a flag
         low = np.where(reach > 0.0, least - reach, low)
         high = np.where(reach > 0.0, most + reach, high)
     return low, high

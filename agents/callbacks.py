@@ -1,4 +1,4 @@
-"""The public path of the callbacks."""
+"""Public path of the callbacks."""
 
 from oda_rl.agents.sb3.callbacks import CodebookCallback
 from oda_rl.agents.sb3.keeping import KeepBestCallback, SnapshotCallback

@@ -1,4 +1,4 @@
-"""Which codec reads the observations of a space."""
+"""Choice of the codec for the observations of a space."""
 
 from gymnasium import spaces
 
@@ -13,18 +13,18 @@ def make_codec(
     one_hot: bool = False,
     components: dict[str, Components] | None = None,
 ) -> ObservationCodec:
-    """The codec for observations of a space.
+    """Make the codec for the observations of a space.
 
     Parameters
     ----------
     space : gymnasium.spaces.Space
-        Of the observations.
+        The space of the observations.
     table : bool
         Whether the learner can keep a table.
     one_hot : bool, default=False
         Whether the observations of a Box are one-hot.
     components : dict of str to Components, optional
-        Of the parts that are too large for a codebook, once they are known.
+        Principal components of the parts that are too large for a codebook, once they are known.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""What Python and a compiled loop hand to each other, and the environments' half of the loop.
+"""The compiled loop of agents and environments, and the data that Python exchanges with it.
 
-The loop calls `play`, lets the agent `observe` what comes back, and calls `turn`. Between two calls of
-the loop everything that it needs to go on stands in a `Rollout`.
+The loop calls `play`, passes the result to the agent's `observe`, and calls `turn`. A `Rollout` stores
+everything that the loop needs to continue in its next call.
 """
 
 from collections.abc import Callable
@@ -15,44 +15,44 @@ from numba import types
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl._structs import TABLE
 
-# Where a compiled run stands, int64
-ROW = 0
-ENV = 1  # whose turn it is
-EPISODES = 2
+# Entries of `Rollout.cursor`, int64: the position of a compiled run
+ROW = 0  # next row of random numbers
+ENV = 1  # environment to step next
+EPISODES = 2  # episodes that ended during the call
 FAILED_AFTER = 3  # steps of a call that ended in an error
-ROUNDED = 4  # whether rewards are rounded to float32, as SB3's vectors of environments do
+ROUNDED = 4  # whether rewards are rounded to float32, as by SB3's vectorised environments
 N_CURSOR = 5
 
-# Where each environment stands, int64
+# Columns of `Rollout.clock`, int64: the position of each environment
 STARTS_USED = 0
 ELAPSED = 1
-BEGINNING = 2
+BEGINNING = 2  # whether an episode begins in the next turn
 TIME_LIMIT = 3
 N_CLOCK = 4
 
-# What `observe` is told of: a transition, the beginning of an episode, a change of the agent's arrays
+# Events of `observe`: a transition, the beginning of an episode, a change of the agent's arrays
 STEP = 0
 BEGIN = 1
 RECALL = 2
 
-# What it returns instead of an action: an error, or that Python has something to do before the next step
+# Codes that `observe` returns instead of an action: errors, and a pause for work that Python has to do
 BAD_OBSERVATION = -1
 BAD_REWARD = -2
 DIVERGED = -3
 PAUSED = -10
 
-# What each environment has paid, float64: the last reward, and the return of the running episode
+# Columns of `Rollout.played`, float64: the last reward, and the return of the running episode
 REWARD = 0
 RETURN = 1
 
 
 class Rollout(NamedTuple):
-    """Compiled environments on their way, which take turns; a row for each.
+    """State of compiled environments that are stepped in turn; arrays have a row for each.
 
-    `parameters`, `state` and `observation` are as `CompiledDynamics` describes them; `starts`
-    (n_envs, n_starts, start_size) has the starts of the episodes to come; `cursor` (N_CURSOR,), `clock`
-    (n_envs, N_CLOCK) and `played` (n_envs, 2) are indexed by the names above; `episodes`
-    (n_envs * n_starts, 3) has environment, return and length of those that ended during the call.
+    `parameters`, `state` and `observation` are described in `CompiledDynamics`. `starts`
+    (n_envs, n_starts, start_size) has the starts of future episodes. `cursor` (N_CURSOR,), `clock`
+    (n_envs, N_CLOCK) and `played` (n_envs, 2) are indexed by the constants above. `episodes`
+    (n_envs * n_starts, 3) has environment, return and length of the episodes that ended during the call.
     """
 
     parameters: Any
@@ -67,7 +67,7 @@ class Rollout(NamedTuple):
 
 @inline_kernel
 def play(env_step, rollout, env, action):
-    """Make one step of an environment. Returns the reward, whether terminated, and whether ended."""
+    """Make one step of an environment; returns the reward, and whether it terminated and ended."""
     clock, played = rollout.clock[env], rollout.played[env]
     reward, terminated = env_step(
         rollout.parameters[env], rollout.state[env], action, rollout.observation[env]
@@ -82,7 +82,7 @@ def play(env_step, rollout, env, action):
 
 @inline_kernel
 def turn(env_reset, rollout, env, ended):
-    """Let the next environment have its turn, or this one begin anew if its episode `ended`."""
+    """Move on to the next environment, or reset this one if its episode `ended`."""
     cursor, clock, played = rollout.cursor, rollout.clock[env], rollout.played[env]
     cursor[ROW] += 1
     if ended:
@@ -113,21 +113,21 @@ OBSERVE_SIGNATURE = types.int64(
 
 
 class ObserveFunction(types.WrapperAddressProtocol):
-    """What an agent does with an observation, for the compiled loop, which does not know the agent.
+    """First-class function by which the compiled loop calls an agent's `observe`.
 
-    Compiled code receives it by its signature and address: the loop is compiled once for all agents.
+    Compiled code receives it by signature and address, so the loop is compiled once for all agents.
 
-    It is a kernel `observe(state, env, observation, reward, terminated, ended, event, draws)`, which
-    returns the next action or one of the codes above. `state` is a table of `oda_rl._structs`, the index
-    `env` is that of the environment, `observation` and `draws` (uniform in [0, 1), for the choice of an
-    action) are float64 vectors. What Python calls is this kernel itself.
+    It wraps a kernel `observe(state, env, observation, reward, terminated, ended, event, draws)`, which
+    returns the next action or one of the codes above. `state` is a table of `oda_rl._structs`, and `env`
+    is the index of the environment. `observation` and `draws` (uniform in [0, 1), for the choice of an
+    action) are float64 vectors. Python calls the kernel itself, `function`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function: Any = function
 
     def signature(self) -> Any:
-        """The signature, as numba asks for it."""
+        """The signature of the kernel, for numba."""
         return OBSERVE_SIGNATURE
 
     def __wrapper_address__(self) -> int:
@@ -138,12 +138,13 @@ class ObserveFunction(types.WrapperAddressProtocol):
 
 @lean_kernel
 def run(observe, agent, env_step, env_reset, rollout, n_steps, block, command):
-    """Up to `n_steps` of compiled environments and of an agent, as the loop in Python would make them.
+    """Run an agent in compiled environments for up to `n_steps`, with the results of the Python loop.
 
-    `agent` is what the first-class function `observe` takes as its state, `command` (n_envs,
-    action_size) where it leaves an environment's next action, `block` (n, n_draws) its random numbers.
-    Comes back early when these or the starts of episodes are used up, or the agent has paused; `rollout`
-    tells where, and is where it goes on. Returns the steps made, or an error of `observe`.
+    `agent` is the state that the first-class function `observe` takes, `command` (n_envs, action_size)
+    the array in which it leaves the next action of each environment, and `block` (n, n_draws) its random
+    numbers. Returns early if these or the starts of episodes are used up, or the agent has paused;
+    `rollout` then holds the position from which the next call continues. Returns the number of steps
+    made, or an error code of `observe`.
     """
     t, cursor = 0, rollout.cursor
     while t < n_steps and cursor[ROW] < block.shape[0]:

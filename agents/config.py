@@ -10,7 +10,7 @@ from oda_rl.agents.hyperparameters import Config, documented, setting, with_defa
 
 @dataclass(frozen=True)
 class _AnnealedConfig(Config):
-    """What the agents have in common that learn over the cells of a codebook while it grows."""
+    """Hyperparameters shared by the agents that learn over the cells of a growing codebook."""
 
     fixed = frozenset(
         {"codebook", "action_weight", "learning_rate_by", "local_model", "tree", "near_branches"}
@@ -157,7 +157,7 @@ class _AnnealedConfig(Config):
             raise ValueError(f"near_branches={self.near_branches!r} needs tree=True.")
 
     def plan_growth(self, joint: bool) -> "GrowthPlan":
-        """How far the codebook grows, if actions are continuous or not."""
+        """How far the codebook grows; `joint` if it has pairs of observations and continuous actions."""
         most = JOINT_GROWTH if joint else GROWTH
         if self.tree:
             most = replace(most, max_cells=TREE_CELLS, samples=TREE_SAMPLES)
@@ -170,16 +170,16 @@ class _AnnealedConfig(Config):
         )
 
     def find_trace_decay(self, table: bool) -> float:
-        """Lambda, if states are numbered or not."""
+        """Lambda, which may depend on whether there is a table of states."""
         return self.trace_decay
 
     def find_gamma_halving(self, continuous: bool) -> float:
-        """Steps after which 1 - gamma is half, if actions are points or not."""
+        """Steps after which 1 - gamma has halved; the default depends on the kind of actions."""
         usual = GAMMA_HALVING if continuous and self.has_critic else math.inf
         return usual if self.gamma_halving is None else self.gamma_halving
 
     def count_near_branches(self, joint: bool) -> int:
-        """The branches that an observation is compared with on a tree."""
+        """Number of branches that an observation is compared with on a tree."""
         return self.near_branches or (JOINT_NEAR_BRANCHES if joint else NEAR_BRANCHES)
 
 
@@ -193,15 +193,15 @@ class TwoTimescaleConfig(_AnnealedConfig):
     Notes
     -----
     The fast stepsize alpha falls as the power `learning_rate_power` of the visits, down to
-    `learning_rate_min`. The slow one, beta, is 1 / (slow_a K + slow_b n) at the n-th update of a
-    temperature, and updates become rarer: their n grows with the logarithm of time. So per step of the
+    `learning_rate_min`. The slow stepsize beta is 1 / (slow_a K + slow_b n) at the n-th update of a
+    temperature. These updates become rarer: n grows with the logarithm of time. So per step of the
     environment beta falls as 1 / (t log t), and beta / alpha tends to 0 for every power below 1 (the
-    condition of Theorem 6 of the paper that `TwoTimescaleQ` names).
+    condition of Theorem 6 of the paper cited in `TwoTimescaleQ`).
 
-    - *Decaying*, for convergence: a power in (0.5, 1) and `learning_rate_min=0`; the stepsizes' sum is
-      infinite, that of their squares is not.
+    - *Decaying*, for convergence: a power in (0.5, 1) and `learning_rate_min=0`. The sum of the
+      stepsizes is then infinite, and that of their squares finite.
     - *Constant*, to follow a task that changes: `learning_rate_power=0`, `slow_b=0`, and a large
-      `slow_doubling`; `slow_every` then sets the ratio of the two timescales.
+      `slow_doubling`. Then `slow_every` sets the ratio of the two timescales.
 
     Raises
     ------
@@ -262,7 +262,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
             raise ValueError(f"tree=True needs codebook='shared', got {self.codebook!r}.")
 
     def find_trace_decay(self, table: bool) -> float:
-        """Lambda, if states are numbered or not."""
+        """Lambda; the default depends on whether there is a table of states."""
         usual = 0.0 if table else 0.9
         return usual if self.trace_decay is None else self.trace_decay
 
@@ -281,7 +281,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
         If a value is not accepted; the message names the field, the value and what is accepted.
     """
 
-    # Actions share one codebook, and are drawn from the actor's probabilities.
+    # Fixed values: all actions share one codebook, and are drawn from the actor's probabilities.
     has_critic: ClassVar[bool] = True
     codebook: ClassVar[str] = "shared"
     learning_rate_by: ClassVar[str] = "cell"
@@ -327,9 +327,9 @@ CodebookConfig = TwoTimescaleConfig | TwoTimescaleACConfig
 
 @dataclass(frozen=True)
 class GrowthPlan:
-    """How far a codebook grows: alone for `steps` or until it has so many `cells`, and at all.
+    """Limits on the growth of a codebook: `steps` and `cells` of growing alone, and `max_cells` overall.
 
-    `samples` are the slow updates per cell at each temperature.
+    `samples` is the number of slow updates per cell at each temperature.
     """
 
     steps: int
@@ -338,13 +338,13 @@ class GrowthPlan:
     samples: int
 
 
-# Where actions are continuous, cells that come late to a codebook of pairs disturb what was learned.
+# With continuous actions, cells added late to a codebook of pairs disturb what was learned.
 GROWTH = GrowthPlan(steps=10_000, cells=60, max_cells=125, samples=30)
 JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300, samples=30)
-# A tree is for many cells; with as many samples for each, they would come too late to be of use.
+# A tree has many cells: with 30 samples for each, they would be added too late to be of use.
 TREE_CELLS, TREE_SAMPLES = 1000, 10
-# Cells for several actions lie above one another in a branch: more branches have as many observations.
+# Cells of pairs in a branch differ also in actions: it takes more branches for as many observations.
 NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 4
 GAMMA_HALVING = 50_000.0
-# The preferences of a distribution over an interval move it further than those of numbered actions.
+# Preferences of a Beta distribution change a policy more than those of discrete actions.
 ACTOR_RATE, CONTINUOUS_ACTOR_RATE = 1.0, 0.5

@@ -1,4 +1,4 @@
-"""The former path of `oda_rl.agents.explain`."""
+"""Former path of `oda_rl.agents.explain`."""
 
 from oda_rl.agents.explain import explain_observation, explain_policy
 

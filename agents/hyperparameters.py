@@ -1,8 +1,7 @@
-"""Hyperparameters: fields of a dataclass that know what they accept, and the one check of them all.
+"""Hyperparameters: dataclass fields that declare which values they accept, and the check of all values.
 
-A field is written once, by `setting`, with its type, default, interval and description. From there it
-gets into the checks and their messages, the docstrings and signatures of the agents, and the command
-line.
+A field is declared once, by `setting`, with its type, default, interval and description. The checks and
+their messages, the docstrings and signatures of the agents, and the command line are derived from it.
 """
 
 import inspect
@@ -18,13 +17,13 @@ import numpy as np
 from oda_rl._validation import LARGEST
 
 T = TypeVar("T")
-# Whole numbers, at most: counters, and what is reckoned from them, stay far from 2^63
+# Largest whole number: counters, and numbers computed from them, stay far below 2^63
 MOST = 2**48
 INDENT = "    "
-# Arguments of an agent that are no part of the signature that users see
+# Arguments of an agent that its public signature leaves out
 HIDDEN = ("self", "_init_setup_model", "hyperparameters")
 
-# What every agent takes, besides its hyperparameters
+# Docstring entries of the arguments that every agent takes in addition to its hyperparameters
 PARAMETERS = """
 policy : str or class, default={policy!r}
     For the interface's sake; there is one policy, which "MlpPolicy" and SB3's other names mean, too.
@@ -47,16 +46,16 @@ device : str, default="cpu"
 
 
 def setting(default: Any, doc: str, within: str = "", group: str = "") -> Any:
-    """A field of a `Config`, with its default and what it is.
+    """Declare a field of a `Config`, with its default and description.
 
-    Its numbers lie `within` an interval such as "[0, 1)". A `group` is the title of the group of fields
-    that it begins in the documentation.
+    Its numbers must lie `within` an interval such as "[0, 1)". A `group` is the title of the group of
+    fields that begins with this one in the documentation.
     """
     return field(default=default, metadata={"doc": doc, "within": within, "group": group})
 
 
 def with_default(config_class: Any, name: str, default: Any) -> Any:
-    """A field as in another configuration, with its own default."""
+    """Declare a field as in another configuration, with another default."""
     return field(default=default, metadata=config_class.__dataclass_fields__[name].metadata)
 
 
@@ -68,15 +67,15 @@ def documented(config_class: type[T]) -> type[T]:
 
 @dataclass(frozen=True)
 class Config:
-    """What the configurations of all agents have in common: all values are checked.
+    """Base class of the configurations of all agents: checks all values.
 
     Attributes
     ----------
     fixed, fixed_by_learning : frozenset of str
-        The fields that cannot be changed of a model that has been made, and those that cannot once
-        values are learned.
+        The fields that cannot be changed once a model has been made, and those that cannot be changed
+        once values are learned.
     earlier : dict
-        The fields that files of before do not have, with the values by which those models learned.
+        The fields that older model files lack, with the values that those models were trained with.
     """
 
     fixed: ClassVar[frozenset[str]] = frozenset()
@@ -97,17 +96,17 @@ class Config:
         self._check_together()
 
     def _check_together(self) -> None:
-        """Raise a ValueError if values do not go with one another."""
+        """Raise a ValueError if values contradict one another."""
 
     def check_change(self, other: "Config", learned: bool) -> None:
-        """Raise a ValueError if a model cannot go on with another configuration.
+        """Raise a ValueError if a model cannot continue with another configuration.
 
         Parameters
         ----------
         other : Config
-            Of the same class.
+            The other configuration, of the same class.
         learned : bool
-            Whether values are learned.
+            Whether the model has begun to learn values.
         """
         for one in fields(self):
             before, wanted = getattr(self, one.name), getattr(other, one.name)
@@ -119,14 +118,15 @@ class Config:
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
+        """The fields as a dict that can be written as JSON."""
         return asdict(self)
 
 
 def override(config: Any, given: Mapping[str, Any], owner: str) -> Any:
-    """The configuration with the values `given` for some of its fields, which are the `owner`'s.
+    """Return the configuration with the values `given` for some of its fields.
 
-    Raises a TypeError if there is no such field, a ValueError if a value is not accepted.
+    Raises a TypeError, which names the `owner` of the hyperparameters, if there is no such field, and a
+    ValueError if a value is not accepted.
     """
     names = [one.name for one in fields(config)]
     for name in given:
@@ -142,7 +142,7 @@ def override(config: Any, given: Mapping[str, Any], owner: str) -> Any:
 
 
 def _inside(within: str) -> Callable[[float], bool]:
-    """Whether a number lies in an interval; NaN never does, nor beyond `LARGEST`, but for infinity."""
+    """Return a test for an interval; NaN, and finite numbers beyond `LARGEST`, are never inside."""
     if not within:
         return lambda number: number == number
     low, high = (float(end) for end in within[1:-1].split(","))
@@ -153,7 +153,7 @@ def _inside(within: str) -> Callable[[float], bool]:
 
 
 def _convert(kind: Any, value: Any, inside: Callable[[float], bool], may_be_empty: bool) -> Any:
-    """The value as plain Python has it; raises an error if it is no `kind`, or a number not `inside`."""
+    """Convert a value to plain Python; raises an error if it is no `kind`, or a number not `inside`."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is UnionType:
         for part in parts:
@@ -180,7 +180,7 @@ def _convert(kind: Any, value: Any, inside: Callable[[float], bool], may_be_empt
 
 
 def _accepted(kind: Any, within: str, many: bool = False) -> str:
-    """What a field of this type accepts, in words."""
+    """Describe in words what a field of this type accepts."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is UnionType:
         return " or ".join(_accepted(part, within, many) for part in parts)
@@ -195,11 +195,11 @@ def _accepted(kind: Any, within: str, many: bool = False) -> str:
     return f"{found} in {within}" if within else found
 
 
-# -- where the fields are shown ----------------------------------------------------------------------
+# -- documentation of the fields ---------------------------------------------------------------------
 
 
 def describe_fields(config_class: Any) -> str:
-    """The fields as entries of numpydoc's section "Parameters", with a line for each group."""
+    """Format the fields as entries of numpydoc's section "Parameters", with a line for each group."""
     lines = []
     for one in fields(config_class):
         if one.metadata["group"]:
@@ -211,8 +211,8 @@ def describe_fields(config_class: Any) -> str:
 
 
 def add_parameters(doc: str | None, entries: str) -> str | None:
-    """A docstring with a section "Parameters" of these entries, before all other sections."""
-    if doc is None or not entries:  # Python may have been told to leave docstrings out
+    """Add a section "Parameters" with these entries to a docstring, before all other sections."""
+    if doc is None or not entries:  # `python -OO` drops docstrings
         return doc
     text = inspect.cleandoc(doc)
     section = re.search(r"^[A-Z][A-Za-z ]+\n-{3,}$", text, re.MULTILINE)
@@ -237,7 +237,7 @@ def show_hyperparameters(agent: Any, signature: inspect.Signature) -> None:
 
 
 class _Attribute:
-    """A hyperparameter as an attribute of an agent, which can be set."""
+    """Descriptor that makes a hyperparameter a settable attribute of an agent."""
 
     def __init__(self, name: str) -> None:
         self.name = name

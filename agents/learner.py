@@ -1,4 +1,4 @@
-"""The base of all learners: warm-up, random numbers, exploration, compiled rollouts, errors, state."""
+"""Base class of learners: warm-up, random numbers, exploration, compiled rollouts, errors, state."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
@@ -21,33 +21,33 @@ class DivergenceError(ArithmeticError):
 
 
 class Learner(ABC):
-    """Learns from one transition at a time; knows nothing of environments or of Stable-Baselines3.
+    """Learns from one transition at a time, independently of environments and Stable-Baselines3.
 
-    Every learner begins with a warm-up: random actions, held for 1 to `warm_up_hold` steps, tell what is
-    to be known about the observations. After it, `_advance` learns from a transition and chooses the
-    next action, with `n_draws` uniform numbers.
+    Every learner begins with a warm-up: random actions, each held for 1 to `warm_up_hold` steps, from
+    which the scale or the range of observations is learned. After it, `_advance` learns from a
+    transition and chooses the next action, with `n_draws` uniform numbers.
 
     Attributes
     ----------
     n_actions : int
-        Numbered actions; 1 if they are continuous.
+        Number of discrete actions; 1 if actions are continuous.
     memory : namedtuple
-        What is remembered of each environment, as compiled code takes it; among it `action` and `held`
-        of shape (n_envs,): the action that was chosen, and for how many more steps it is held.
+        Arrays for compiled code with a row for each environment. `action` and `held`, of shape
+        (n_envs,), are the chosen action and the number of further steps for which it is held.
     warm_up_hold : int
         In the warm-up a random action is held for 1 to this many steps.
     draws, rng : RandomBlocks, Generator
-        The random numbers of the behaviour, and where they come from.
+        The random numbers of the behaviour, and their generator.
     horizon : int
         Steps of the run.
     rewards : ndarray of shape (4,)
-        The largest rewards so far, as `bounds.bound_reward` has them.
+        The largest rewards so far, as `figures` of `bounds.bound_reward`.
     """
 
     memory: Any
     # Whether there is a compiled loop, so that `play` can be called
     has_loop: ClassVar[bool] = True
-    # What to change where values diverge
+    # Advice in the error message if values diverge
     remedy: ClassVar[str] = "lower learning_rate"
 
     def __init__(
@@ -63,7 +63,7 @@ class Learner(ABC):
         self.actions = actions
         self.n_actions = actions.n_actions
         self.rng = np.random.default_rng(seed)
-        # Acting outside of the training must not change the training.
+        # Acting outside of training must not change the random numbers of training.
         (self._acting_rng,) = self.rng.spawn(1)
         self.draws = RandomBlocks(self.rng, n_draws)
         self.horizon = 1
@@ -76,55 +76,55 @@ class Learner(ABC):
     @property
     @abstractmethod
     def n_cells(self) -> int:
-        """Codevectors, cells, functions or points in use."""
+        """Number of codevectors, cells, basis functions or points in use."""
 
     @property
     @abstractmethod
     def n_parameters(self) -> int:
-        """Numbers stored to act."""
+        """Count of the numbers that are stored to act."""
 
     @property
     @abstractmethod
     def n_learned(self) -> int:
-        """Steps from which values were learned; exploration falls with them."""
+        """Number of steps from which values were learned; exploration falls with it."""
 
     @abstractmethod
     def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
-        """The greedy actions for observations of shape (n, n_features); ties go to the first.
+        """The greedy actions for observations of shape (n, n_features); the first of equal ones.
 
-        ValueError if an observation is not finite.
+        Raises a ValueError if an observation is not finite.
         """
 
     @abstractmethod
     def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """Q(x, a), of shape (n, n_actions); with continuous actions that of the greedy one, (n, 1).
 
-        ValueError if an observation is not finite.
+        Raises a ValueError if an observation is not finite.
         """
 
     def state_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """Q of the greedy action, of shape (n,); as `action_values`."""
+        """Q of the greedy action, of shape (n,); raises as `action_values` does."""
         return self.action_values(observations).max(axis=1)
 
     @abstractmethod
     def figures(self) -> dict[str, float]:
-        """What an SB3 algorithm logs of its learner."""
+        """The numbers that an SB3 algorithm logs of its learner."""
 
     @classmethod
     @abstractmethod
     def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
-        """A learner of one coordinate and two actions, to have its compiled code ready.
+        """Make a learner of one coordinate and two actions, to compile or load its code.
 
-        With continuous actions if `joint`, of numbered states if `table`, where it knows these.
+        It has continuous actions if `joint` and a table of states if `table`, if it supports these.
         """
 
     @abstractmethod
     def _new_memory(self) -> Any:
-        """What is remembered of environments that have not begun."""
+        """The initial `memory`, for environments that have not begun."""
 
     @abstractmethod
     def _end_warm_up(self) -> None:
-        """Use what the warm-up told: from now on `is_scaled` is True."""
+        """Apply the results of the warm-up: from now on `is_scaled` is True."""
 
     @abstractmethod
     def _advance(
@@ -136,28 +136,28 @@ class Learner(ABC):
         ended: bool,
         first: bool,
     ) -> int:
-        """One step after the warm-up; returns the next action, or the code of an error.
+        """Make one step after the warm-up; returns the next action, or the code of an error.
 
-        With `first` the observation begins an episode: there is nothing to learn from yet.
+        If `first`, the observation begins an episode, and there is no transition to learn from.
         """
 
     def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
-        """Up to `n_steps` in one compiled call; returns the steps made, or the code of an error."""
+        """Make up to `n_steps` in one compiled call; returns the steps made, or the code of an error."""
         raise NotImplementedError
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
-        """Keep what is to be known of the rewards of the warm-up."""
+        """Record a reward of the warm-up."""
         self._bound_reward(reward)
 
     def _bound_reward(self, reward: float) -> float:
-        """The reward as far as it is credible; it is noted among the largest."""
+        """Clip a reward to the credible range, and update the largest `rewards`."""
         return float(bound_reward(reward, self.config.gamma, self.rewards, 0))
 
     # -- learning --------------------------------------------------------------------------------
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the warm-up is over, so that a compiled loop can take over."""
+        """Whether the warm-up is over, so that the compiled loop can be used."""
         return self._warm_up.is_known
 
     @property
@@ -166,17 +166,17 @@ class Learner(ABC):
         return not self.is_scaled
 
     def set_horizon(self, total_timesteps: int) -> None:
-        """Tell how long the run will be: exploration falls over a fraction of it."""
+        """Set the length of the run: exploration falls over a fraction of it."""
         self.horizon = max(1, total_timesteps)
 
     def use(self, config: Any) -> None:
-        """Go by another `config` from now on; ValueError names what differs and is fixed by now."""
+        """Change to another `config`; raises a ValueError that names a field if it cannot change."""
         self.config.check_change(config, self.n_learned > 0)
         self.config = config
         self.set_horizon(self.horizon)
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
-        """Start an episode of environment `env`; returns the first action. Raises as `step` does."""
+        """Begin an episode of environment `env`; returns the first action. Raises as `step` does."""
         if self.is_scaled:
             return self._step(env, observation, 0.0, False, False, True)
         self.memory.held[env] = 0
@@ -185,25 +185,25 @@ class Learner(ABC):
     def step(
         self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
     ) -> int:
-        """Learn from what the last action led to.
+        """Learn from the result of the last action.
 
         Parameters
         ----------
         env : int
             Index of the environment.
         observation : ndarray of shape (n_features,)
-            What was observed next, also at the end of an episode.
+            The next observation, also at the end of an episode.
         reward : float
             The reward.
         terminated : bool
-            Whether the state is terminal: its value is 0. False at a time limit.
+            Whether the state is terminal, so that its value is 0. False at a time limit.
         ended : bool
-            Whether the episode is over, for whatever reason.
+            Whether the episode is over, for any reason.
 
         Returns
         -------
         int
-            The next action, from 0; it means nothing if the episode is over.
+            The next action, from 0; meaningless if the episode is over.
 
         Raises
         ------
@@ -218,11 +218,10 @@ class Learner(ABC):
         return self._step(env, observation, reward, terminated, ended, False)
 
     def play(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
-        """Learn from compiled environments, in one call, from where the `rollout` stands on.
+        """Learn from compiled environments in one call, from the position of the `rollout` on.
 
-        The warm-up must be over. At most `n_steps` are made, fewer if random numbers or starts of
-        episodes are used up. Returns the steps made, or the code of an error, for `finish_call`, which
-        comes next.
+        The warm-up must be over. Makes at most `n_steps`, fewer if random numbers or starts of episodes
+        are used up. Returns the steps made or the code of an error, to be passed to `finish_call` next.
         """
         rollout.cursor[ROW] = self.draws.ready_row()
         made = self._run(env_step, env_reset, rollout, n_steps)
@@ -230,9 +229,9 @@ class Learner(ABC):
         return made
 
     def finish_call(self, code: int, observation: NDArray[Any], reward: float) -> None:
-        """Do what compiled code leaves to Python: raise the error that its `code` stands for.
+        """Do the work that compiled code leaves to Python: raise the error of its `code`.
 
-        There is none if it is not negative. The last `observation` and `reward` are for the message.
+        A code of 0 or more is no error. The message shows the last `observation` or `reward`.
         """
         if code >= 0:
             return
@@ -257,7 +256,7 @@ class Learner(ABC):
         return action
 
     def _act_at_random(self, env: int, observation: NDArray[Any], *paid: Any) -> int:
-        """A random step of the warm-up; the last one has `paid` a reward, and ended the task or not."""
+        """Make a random step of the warm-up; `paid` is (reward, terminated) of the last one, if any."""
         if not np.isfinite(observation).all():
             self.finish_call(BAD_OBSERVATION, observation, 0.0)
         if self._warm_up.observe(observation) and not self._look_further():
@@ -272,18 +271,18 @@ class Learner(ABC):
         return self.next_action(env)
 
     def _look_further(self) -> bool:
-        """Whether the warm-up goes on though it has as many observations as wanted."""
+        """Whether to extend the warm-up, though it has as many observations as planned."""
         return False
 
     def _random_action(self, env: int, draws: NDArray[np.float64]) -> None:
-        """Note a random action for environment `env`."""
+        """Store a random action for environment `env`."""
         self.memory.action[env] = int(draws[1] * self.n_actions)
 
     # -- acting ----------------------------------------------------------------------------------
 
     @property
     def exploration_rate(self) -> float:
-        """The share of random actions at present."""
+        """The current share of random actions."""
         if self.is_exploring:
             return 1.0
         start, end = self._exploration
@@ -291,11 +290,11 @@ class Learner(ABC):
 
     @property
     def _exploration(self) -> tuple[float, float]:
-        """How much is explored at the beginning, and at the end."""
+        """The shares of random actions at the beginning and at the end."""
         return self.config.exploration_initial_eps, self.config.exploration_final_eps
 
     def _falling(self, start: float, end: float, steps: float) -> float:
-        """What falls along a line over `steps` from which values are learned, at present."""
+        """Current value of a number that falls linearly over `steps` from which values are learned."""
         return float(falling(start, end, self.n_learned, steps))
 
     def next_action(self, env: int) -> int:
@@ -303,12 +302,12 @@ class Learner(ABC):
         return int(self.memory.action[env])
 
     def act(self, observations: NDArray[Any], deterministic: bool) -> NDArray[Any]:
-        """The greedy actions, or, unless `deterministic`, those of the behaviour of the present."""
+        """The greedy actions, or, unless `deterministic`, those of the current behaviour policy."""
         actions = self.greedy(observations)
         return actions if deterministic else self.explore(actions)
 
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Replace a share of the actions by random ones: the exploration rate of the present."""
+        """Replace actions by random ones with the probability `exploration_rate`."""
         rng = self._acting_rng
         random = rng.random(len(actions)) < self.exploration_rate
         return np.where(random, rng.integers(self.n_actions, size=len(actions)), actions)
@@ -318,13 +317,13 @@ class Learner(ABC):
     @classmethod
     @abstractmethod
     def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
-        """What a model file may hold of `get_state`, with these hyperparameters and sizes."""
+        """Schema of `get_state` in a model file, for these hyperparameters and sizes."""
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """All that has been learned, as a dict of arrays, plain values, and dicts of them.
 
-        With what is known of the episodes `under_way` learning goes on exactly. Without it they begin
-        anew, in environments that may be others, and another number.
+        With the memory of the episodes `under_way`, learning continues exactly. Without it new episodes
+        begin, possibly in other environments and another number of them.
         """
         memory = {name: array.copy() for name, array in self.memory._asdict().items()}
         return {
@@ -337,7 +336,7 @@ class Learner(ABC):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`."""
+        """Continue from the result of `get_state`."""
         self.horizon = state["horizon"]
         self.rewards[:] = state["rewards"]
         self.draws.set_state(state["draws"])
@@ -345,6 +344,6 @@ class Learner(ABC):
         self._warm_up.set_state(state["warm_up"])
         for name, array in (state["memory"] or self._new_memory()._asdict()).items():
             own = getattr(self.memory, name)
-            # a row is longer where the codebook has room for more cells
+            # rows are longer if the codebook has capacity for more cells
             part = tuple(map(slice, np.minimum(own.shape, array.shape)))
             own[part] = array[part]

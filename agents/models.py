@@ -1,4 +1,4 @@
-"""Which agent to take for an environment, and which one a model file is of."""
+"""Choice of the agent for an environment, and loading of any agent from a model file."""
 
 import os
 from typing import Any
@@ -11,7 +11,7 @@ from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 
 def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
-    """The agent to take for an environment: the one that wins for its kind of observations.
+    """Return the agent that performs best with an environment's kind of observations.
 
     Parameters
     ----------
@@ -21,8 +21,8 @@ def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
     Returns
     -------
     type
-        TwoTimescaleAC, or TwoTimescaleQ where all that is observed is discrete and there are few enough
-        states for a table.
+        TwoTimescaleQ if observations are discrete, with few enough states for a table; TwoTimescaleAC
+        otherwise.
 
     Raises
     ------

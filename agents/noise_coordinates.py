@@ -1,12 +1,13 @@
-"""Coordinates of an observation that are noise: drawn anew at each step, and about nothing else.
+"""Detection of noise coordinates of observations: drawn independently at each step, without information.
 
-Cells lie among all coordinates, and what is learned is shared out by distances along all of them: a few
-that mean nothing leave little of those that do. Under the random actions of a warm-up such a coordinate
-is known by its independence: of itself a step before, of the others now, before and after, of actions
-and of rewards, and also together with any of them in what it says of rewards and of what comes next. A
-state moves on from where it was, and what an environment draws for an agent to react to says something
-of rewards or of what comes next; both fail one of these tests. All of them are correlations of ranks, of
-coordinates and of how far they are from their medians, so that no units and no tails matter.
+Cells lie in the space of all coordinates, and distances along all of them determine which cells learn
+from a sample. So a few coordinates without information hide those that have some. Under the random
+actions of a warm-up a noise coordinate is independent of itself a step before, of the other coordinates
+now, before and after, of actions and of rewards. Its products with any of these are also uncorrelated
+with rewards and with what comes next. A state variable depends on its previous value, and a number that
+an environment draws for the agent to react to affects rewards or what comes next, so that both fail one
+of these tests. All tests are correlations of ranks, both of coordinates and of their distances from the
+median. So neither units nor heavy tails matter.
 """
 
 import numpy as np
@@ -16,29 +17,31 @@ from scipy.stats import rankdata
 from oda_rl._types import Array
 from oda_rl._weighted import standardised
 
-# Correlations of n transitions have a deviation of 1 / sqrt(n); so many of these are none by chance.
+# Correlations from n transitions have a standard deviation of 1 / sqrt(n). One that is this many
+# deviations away from 0 is not due to chance.
 DEVIATIONS = 5.0
-# Of fewer transitions nothing is said, nor of more coordinates: there are too many tests of pairs.
+# With fewer transitions or more coordinates none is called noise: there are too many tests of pairs.
 FEWEST, MOST_COORDINATES = 500, 64
-# A coordinate that has one value in so large a part of all transitions is no noise, but a rare sign.
+# A coordinate with one value in more than this fraction of the transitions is a rare signal, not noise.
 MOST_EQUAL = 0.6
 
 
 def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> NDArray[np.bool_]:
-    """Which coordinates are noise, by transitions under random actions.
+    """Find the coordinates that are noise, from transitions under random actions.
 
     Parameters
     ----------
     before, after : ndarray of shape (n, n_observed)
         The observations at the two ends of each transition.
     actions : ndarray of shape (n, n_options)
-        Features of the actions: which option was taken, or the coordinates of a point.
+        Features of the actions: which option was taken, or the coordinates of a continuous action.
     rewards : ndarray of shape (n,)
 
     Returns
     -------
     ndarray of shape (n_observed,), bool
-        None of them, where all are, or where there are too few transitions or too many coordinates.
+        Whether each coordinate is noise. False for all if every coordinate that varies would be noise,
+        or if there are too few transitions or too many coordinates.
     """
     n, d = before.shape
     noise = np.zeros(d, dtype=np.bool_)
@@ -50,7 +53,7 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
         own, others = [j, d + j], np.delete(np.arange(2 * d), [j, d + j])
         around = (now[:, others], later, told)
         noise[j] = _unrelated(now[:, own], *around) and _unrelated(later[:, own], now, acts, told)
-    # What is known of rewards, and of what moves, without them is no part of what they tell.
+    # Candidates must not explain what remains of rewards and changes after a regression on the rest.
     known = np.hstack([np.ones((n, 1)), now[:, np.tile(~noise, 2)], acts])
     follows = np.column_stack([rewards, after[:, ~noise] - before[:, ~noise]])
     follows = _with_sizes(follows - known @ np.linalg.lstsq(known, follows)[0])
@@ -64,7 +67,7 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
 
 
 def _unrelated(columns: Array, *others: Array) -> bool:
-    """Whether no scores of `columns` (n, p) are correlated with those of others but by chance."""
+    """Whether all correlations of the scores in `columns` (n, p) with those in others may be chance."""
     largest = DEVIATIONS * np.sqrt(len(columns))
     return all(np.abs(columns.T @ part).max(initial=0.0) < largest for part in others)
 
@@ -74,12 +77,12 @@ def _standard(columns: Array) -> Array:
 
 
 def _scores(columns: Array) -> Array:
-    """Ranks of each column, with mean 0 and variance 1; 0 where all are equal."""
+    """Ranks of each column, with mean 0 and variance 1; 0 if all are equal."""
     return _standard(rankdata(columns, axis=0))
 
 
 def _with_sizes(columns: Array) -> Array:
-    """Scores of columns, and of how far these are from their medians."""
+    """Scores of columns, and of their absolute distances from the median."""
     return np.hstack([_scores(columns), _scores(np.abs(columns - np.median(columns, axis=0)))])
 
 
@@ -88,6 +91,6 @@ def _moves(observations: Array) -> NDArray[np.bool_]:
 
 
 def _varies(observations: Array) -> NDArray[np.bool_]:
-    """Which coordinates have no value in most of the observations."""
+    """Which coordinates have no single value in more than `MOST_EQUAL` of the observations."""
     most = [np.unique(column, return_counts=True)[1].max() for column in observations.T]
     return np.array(most) <= MOST_EQUAL * len(observations)

@@ -1,4 +1,4 @@
-"""The parts of a space of observations: what they hold, how large they may be, and their names."""
+"""The parts of an observation space: their values, names, and limits on their size."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -7,14 +7,14 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-# States of a table at most; numbers of a part; one-hot ones, of which covariances are learned.
+# Most states of a table; most numbers of a part; most one-hot numbers, whose covariances are learned.
 MOST_STATES, MOST_FEATURES, MOST_ONE_HOT = 100_000, 1_000_000, 2_000
 
 
 class Part(NamedTuple):
-    """A space without parts of its own: its place among them, its name and its columns of a row.
+    """A space without parts of its own: its position among the parts, its name and its columns of a row.
 
-    `counts` are the values that each of its entries can have, counted from `start`; empty for numbers.
+    `counts` has the number of values of each entry, counted from `start`; it is empty for a Box.
     """
 
     place: int
@@ -27,7 +27,7 @@ class Part(NamedTuple):
 
 
 def leaves_of(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Names and values of the parts without parts; the parts themselves if `value` is `space`."""
+    """Yield names and values of the innermost parts; with `space` itself as `value`, their spaces."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         if not isinstance(space, spaces.Dict) and len(value) != len(space.spaces):
             raise ValueError(f"there are {len(value)} parts, not {len(space.spaces)}")
@@ -40,7 +40,7 @@ def leaves_of(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str,
 
 
 def values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many values each entry of a discrete space has, and the first of each; empty for a Box."""
+    """Number of values of each entry of a discrete space, and the first of them; empty for a Box."""
     if isinstance(space, spaces.Discrete):
         return np.array([space.n], dtype=np.int64), np.array([space.start], dtype=np.int64)
     if isinstance(space, spaces.MultiDiscrete):
@@ -58,7 +58,7 @@ def values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def check_size(space: spaces.Space, part: spaces.Space, size: int, is_one_hot: bool) -> None:
-    """Raise a ValueError if a part of a space has more numbers, `size` in a row, than are accepted."""
+    """Raise a ValueError if a part of a space takes more numbers of a row, `size`, than are accepted."""
     if isinstance(part, spaces.Discrete) and part.n > MOST_STATES:
         raise ValueError(
             f"Observation space {space} has more states than a table may have, {MOST_STATES:,}. Wrap "

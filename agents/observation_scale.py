@@ -1,4 +1,4 @@
-"""What a warm-up tells about the observations: the scale or the range of each coordinate."""
+"""Warm-ups, which learn the scale or the range of each coordinate of the observations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ from oda_rl.envs.spaces import LARGEST, natural_scale
 
 Array = NDArray[np.float64]
 
-# A range is never smaller.
+# Smallest range of a coordinate.
 SMALLEST = 1e-8
-# No coordinate is further away than so many ranges.
+# Coordinates are clipped at this many ranges from the lower end.
 FARTHEST = 1e3
-# What a coordinate does under random actions is not all that it will do.
+# Learned ranges are extended by this fraction at each end: later a coordinate may go further.
 MARGIN = 0.1
-# Observations of which a coordinate spreads so many times as far are of another scale.
+# The scale changes if the spread of a coordinate grows or shrinks by at least this factor.
 OTHER = 1.5
-# Noise counts as if it spread so many times less far.
+# The scale of noise coordinates is multiplied by this factor, so that they count less in distances.
 COARSE = 10.0
 
 
 class WarmUp(ABC):
-    """Observations that are collected under random actions, and what follows from them.
+    """Observations collected under random actions, and the attributes that are learned from them.
 
-    `seen` (warmup_steps, n_features) holds them, the first `n_seen` of which have been made; it is empty
-    when the warm-up is over, and `is_known` is True.
+    `seen` (warmup_steps, n_features) holds the observations, of which the first `n_seen` have been made.
+    When the warm-up is over, it is empty and `is_known` is True.
     """
 
     n_seen: int
@@ -40,15 +40,15 @@ class WarmUp(ABC):
         WarmUp._prepare(self)
 
     def observe(self, observation: NDArray[Any]) -> bool:
-        """Take one observation; returns whether there are as many as wanted."""
+        """Store one observation; returns whether `seen` is full."""
         row = self.seen[self.n_seen]
-        row[:] = observation  # whose own numbers may be too small for the bounds
+        row[:] = observation  # converts to float64 first: other dtypes may not hold +-LARGEST
         np.clip(row, -LARGEST, LARGEST, out=row)
         self.n_seen += 1
         return self.n_seen == len(self.seen)
 
     def thin_out(self) -> None:
-        """Keep every other observation, so that there is room for more."""
+        """Keep every other observation, to make space for more."""
         kept = self.seen[: self.n_seen : 2].copy()
         self.n_seen = len(kept)
         self.seen[: self.n_seen] = kept
@@ -63,7 +63,7 @@ class WarmUp(ABC):
 
     @abstractmethod
     def _learn(self, seen: Array) -> None:
-        """Fix what the observations tell."""
+        """Set the attributes that are learned from the observations."""
 
     @abstractmethod
     def scaled(self, observations: NDArray[Any]) -> Array:
@@ -71,21 +71,21 @@ class WarmUp(ABC):
 
     @abstractmethod
     def restore(self, scaled: Array) -> Array:
-        """Points in scaled units in the environment's own."""
+        """Convert points from scaled units to the environment's own."""
 
     @abstractmethod
     def _learned(self) -> dict[str, Array]:
-        """The attributes that the warm-up fixes, by name."""
+        """The attributes that the warm-up sets, by name."""
 
     def get_state(self) -> dict[str, Any]:
-        """What is known, and the observations of an unfinished warm-up."""
+        """The learned attributes, and the observations of an unfinished warm-up."""
         learned = {name: array.copy() for name, array in self._learned().items()}
         return {"is_known": self.is_known, "seen": self.seen[: self.n_seen].copy(), **learned}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`."""
+        """Continue from the result of `get_state`."""
         self.is_known = bool(state["is_known"])
-        for name in self._learned().keys() & state.keys():  # files of before do not have all
+        for name in self._learned().keys() & state.keys():  # older files lack some
             setattr(self, name, np.array(state[name], dtype=np.float64))
         self._prepare()
         if not self.is_known:
@@ -93,20 +93,22 @@ class WarmUp(ABC):
             self.seen[: self.n_seen] = state["seen"]
 
     def _prepare(self) -> None:
-        """Follow `is_known` and what has been learned."""
+        """Set up what depends on `is_known` and on the learned attributes."""
         self.seen = np.empty((0 if self.is_known else self.warmup_steps, self.n_features))
         self.n_seen = 0
 
 
 class ObservationScale(WarmUp):
-    """Centre and scale of each coordinate: from the user, or learned in a warm-up and then frozen.
+    """Centre and scale of each coordinate: given by the user, or learned in a warm-up.
 
-    An observation is taken as (observation - centre) / scale, at most `bounds.MARGIN` widths beyond the
-    ends `lowest` and `highest` of what has been seen so far or is within the bounds, in scaled units;
-    all are (n_features,). `low` and `high` (n_features,) are the bounds of its space; where `given`
-    tells what counts as a large change of each coordinate, in its own units, nothing is learned but the
-    centre. The scale of coordinates that `coarsen` tells is `COARSE` times as large: `coarse`
-    (n_features,) has these factors. Raises a ValueError if it does not fit the observations.
+    Observations are converted to (observation - centre) / scale, and clipped at `bounds.MARGIN` widths
+    beyond the ends `lowest` and `highest`. These are, in scaled units, the ends of the observations so
+    far and of the bounds `low` and `high` of the space. All have the shape (n_features,).
+
+    `given` has a large change of each coordinate, in its own units, as its scale; then the warm-up
+    learns only the centre and the ends. The scale of noise coordinates, set by `coarsen`, is `COARSE`
+    times as large: `coarse` (n_features,) has these factors. Raises a ValueError if `given` does not fit
+    the observations.
     """
 
     def __init__(
@@ -134,32 +136,32 @@ class ObservationScale(WarmUp):
 
     @property
     def reach(self) -> Array:
-        """The credible coordinates in scaled units, of shape (2, n_features)."""
+        """The lowest and highest credible coordinates in scaled units, of shape (2, n_features)."""
         reach = bounds.MARGIN * np.maximum(self.highest - self.lowest, 1.0)
         return np.stack([self.lowest - reach, self.highest + reach])
 
     @property
     def ends(self) -> Array:
-        """The lowest and highest coordinates that are credible, of shape (2, n_features)."""
+        """The lowest and highest credible coordinates in the environment's units, (2, n_features)."""
         return self.restore(self.reach)
 
     def scaled(self, observations: NDArray[Any]) -> Array:
-        """Observations of shape (n, n_features), or one, in scaled units, as far as credible."""
+        """Scale observations of shape (n, n_features), or one, and clip them to the credible range."""
         return np.asarray(np.clip((observations - self.centre) / self.scale, *self.reach))
 
     def restore(self, scaled: Array) -> Array:
-        """Points in scaled units, of shape (n, n_features), in the environment's own."""
+        """Convert points of shape (n, n_features) from scaled units to the environment's own."""
         return scaled * self.scale + self.centre
 
     def count_from_low(self) -> None:
-        """Leave the warm-up out: observations are numbers, counted from their lower bounds."""
+        """Skip the warm-up, for a table: scaled numbers are counted from their lower bounds."""
         self.centre = self.low.copy()
         self.highest = self.high - self.low
         self.is_known = True
         self._prepare()
 
     def coarsen(self, noise: NDArray[np.bool_]) -> None:
-        """Have coordinates that are `noise` (n_features,) hardly count, unless a scale is given."""
+        """Make coordinates that are `noise` (n_features,) hardly count, unless a scale is given."""
         self.coarse = np.where(noise, COARSE, 1.0)
 
     def _learn(self, seen: Array) -> None:
@@ -172,17 +174,18 @@ class ObservationScale(WarmUp):
         self._keep_ends(np.minimum(low, seen.min(axis=0)), np.maximum(high, seen.max(axis=0)))
 
     def _keep_ends(self, low: Array, high: Array) -> None:
-        """Know how far out coordinates have been, in units that are known by now."""
+        """Set `lowest` and `highest` from ends in the environment's units, by `centre` and `scale`."""
         ends, farthest = np.stack([low, high]), bounds.FARTHEST
         self.lowest, self.highest = np.clip((ends - self.centre) / self.scale, -farthest, farthest)
 
     def follow(self, visited: Array, remembered: Array) -> bool:
-        """Take the observations (n, n_features) that are visited now for what the warm-up told.
+        """Learn centre and scale again, from recently `visited` observations (n, n_features).
 
-        Those that are `remembered` (m, n_features) count beside them. Nothing is done, and False
-        returned, unless one coordinate spreads `OTHER` times as far as its scale, or less far by as
-        much. One that does not move keeps its scale, and so does, where something is remembered, one
-        that goes from bound to bound: these tell what is far there, however seldom it is.
+        The `remembered` observations (m, n_features) are used in addition. Returns False and changes
+        nothing unless the spread of a coordinate differs from its scale by the factor `OTHER`, in either
+        direction. A coordinate that does not move keeps its scale. If there are remembered observations,
+        so does one that comes near both of its bounds: these determine what is far, however rarely they
+        are reached.
         """
         kept = 2.0 * self.coarse * visited.std(axis=0) <= SMALLEST * self.scale
         if len(remembered):
@@ -196,7 +199,7 @@ class ObservationScale(WarmUp):
         return True
 
     def _fills_bounds(self, seen: Array) -> NDArray[np.bool_]:
-        """Which coordinates, (n_features,), have been at most `MARGIN` of the range from both bounds."""
+        """Which coordinates (n_features,) have come within `MARGIN` of the range of both bounds."""
         with np.errstate(over="ignore", invalid="ignore"):
             margin = MARGIN * (self.high - self.low)
             low, high = self.low + margin, self.high - margin
@@ -213,34 +216,34 @@ class ObservationScale(WarmUp):
 
 
 class BlendedScale(ObservationScale):
-    """An `ObservationScale` half way between the bounds and what was seen.
+    """An `ObservationScale` between the bounds and the spread of the observations.
 
-    Bounds may be far wider than all that ever happens (the velocities of Acrobot), and what random
-    actions show far narrower than what a policy needs (the position of a cart). So the scale of a
-    bounded coordinate is the geometric mean of half its range and of the spread that was seen.
+    Bounds may be far wider than all values that occur (the velocities of Acrobot). The values under
+    random actions may span far less than a policy needs (the position of a cart). So the scale of a
+    bounded coordinate is the geometric mean of half its range and of the observed spread.
     """
 
     def _find_scale(self, seen: Array) -> Array:
         bounds = natural_scale(seen, self.low, self.high)
         without = np.full(self.n_features, np.inf)
         spread = natural_scale(seen, -without, without)
-        # What did not move under random actions may move later.
+        # A coordinate that did not move under random actions may move later.
         return np.where(spread > 0.0, np.sqrt(bounds * np.minimum(bounds, spread)), bounds)
 
 
 class ObservationRange(WarmUp):
-    """Lower and upper end of each coordinate: from the user, from the space, or seen in a warm-up.
+    """Lower and upper end of each coordinate: from the user, the space, or a warm-up.
 
-    The warm-up takes place whether or not there is something unknown: it also tells the rewards.
+    The warm-up takes place even if all ends are known, as it also collects the rewards.
 
-    Coordinates are the entries of an observation that belong to no angle, and then the `angles`, given
-    as pairs of entries that are a cosine and a sine. `given_low` and `given_high` are the user's ends;
-    an infinite one is none. Raises a ValueError if they do not fit the observations.
+    Coordinates are the entries of an observation that belong to no angle, followed by the `angles`,
+    given as pairs of entries that are a cosine and a sine. `given_low` and `given_high` are the user's
+    ends; an infinite one means not given. Raises a ValueError if they do not fit the observations.
 
-    - `source` (n_coordinates, 2), the entry of an observation, and -1; or those of cosine and sine;
-    - `is_angle` (n_coordinates,), which coordinates wrap around;
-    - `lower`, `upper` (n_coordinates,), the ends; infinite where they are not known yet;
-    - `low`, `inverse` (n_coordinates,): a coordinate is taken as (value - low) * inverse.
+    - `source` (n_coordinates, 2): index of the entry and -1, or indices of cosine and sine;
+    - `is_angle` (n_coordinates,): which coordinates wrap around;
+    - `lower`, `upper` (n_coordinates,): the ends; infinite if not known yet;
+    - `low`, `inverse` (n_coordinates,): a coordinate is scaled to (value - low) * inverse.
     """
 
     def __init__(
@@ -266,7 +269,7 @@ class ObservationRange(WarmUp):
         self.lower = self._choose("observation_low", given_low, low)
         self.upper = self._choose("observation_high", given_high, high)
         plain = ~self.is_angle
-        # Of a coordinate that the space lets have one value alone the ends tell no range: it is seen.
+        # The range of a coordinate with a single value in the space is learned in the warm-up.
         only = np.where(np.asarray(low) == high, low, np.nan)[self.source[:, 0]]
         fixed = (self.lower == only) & (self.upper == only)
         self.lower[fixed], self.upper[fixed] = -np.inf, np.inf
@@ -278,23 +281,23 @@ class ObservationRange(WarmUp):
         self._prepare()
 
     def scaled(self, observations: NDArray[Any]) -> Array:
-        """Observations of shape (n, n_features), without angles, in [0, 1] as far as within range."""
+        """Scale observations of shape (n, n_features), without angles: [0, 1] within the range."""
         points = np.asarray(observations, dtype=np.float64)[:, self._entries]
         farthest = FARTHEST / self.inverse
         return np.ascontiguousarray(np.clip(points - self.low, -farthest, farthest) * self.inverse)
 
     def restore(self, scaled: Array) -> Array:
-        """Points in [0, 1], of shape (n, n_coordinates), in the environment's own units."""
+        """Convert points in [0, 1], of shape (n, n_coordinates), to the environment's own units."""
         return scaled / self.inverse + self.low
 
     def _learn(self, seen: Array) -> None:
-        """The unknown ends are those of what was seen, and a margin."""
+        """Set the unknown ends to those of the observations, extended by a margin."""
         seen = seen[:, self._entries]
         low, high = seen.min(axis=0), seen.max(axis=0)
         margin = np.maximum(MARGIN * (high - low), SMALLEST)
         self.lower = np.where(np.isfinite(self.lower), self.lower, low - margin)
         self.upper = np.where(np.isfinite(self.upper), self.upper, high + margin)
-        # What was seen can be beyond an end that was given.
+        # Observations may lie beyond an end that was given.
         self.upper = np.maximum(self.upper, self.lower + SMALLEST)
 
     def _learned(self) -> dict[str, Array]:
@@ -307,7 +310,7 @@ class ObservationRange(WarmUp):
             self.low, self.inverse = self.lower.copy(), 1.0 / (self.upper - self.lower)
 
     def _choose(self, name: str, given: Sequence[float] | None, bound: NDArray[Any]) -> Array:
-        """The user's ends where there are some, and the space's elsewhere."""
+        """The user's ends if given, else the space's; -pi and pi for angles."""
         ends = np.asarray(bound, dtype=np.float64)
         ends = np.where(np.abs(ends) < LARGEST, ends, np.copysign(np.inf, ends))
         if given is not None:

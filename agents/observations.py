@@ -1,4 +1,4 @@
-"""From what an environment returns to what a learner is given: a row of numbers, always checked."""
+"""Conversion of an environment's observations to rows of numbers for a learner, always checked."""
 
 from collections.abc import Iterator
 from math import prod
@@ -20,21 +20,21 @@ from oda_rl.envs.names import observation_names
 
 Array = NDArray[np.float64]
 
-# Combinations of the values of several parts that a table has at most; letters of an observation in a
-# message
+# Most combinations of the values of several parts in a table; most characters of an observation in an
+# error message
 MOST_COMBINATIONS, LONGEST = 10_000, 200
 
 
 class BadTransitionError(ValueError):
-    """The environment returned an observation or a reward that cannot be: not finite, or of no shape."""
+    """The environment returned an observation or a reward that is not finite or not of its space."""
 
 
 class ObservationCodec:
-    """The observations of an environment as a learner knows them: rows of numbers, float64.
+    """The observations of an environment as a learner receives them: rows of numbers, float64.
 
-    Where all of an observation is discrete and there are few enough combinations, a row has one number
-    for each discrete entry, as the environment gives it, and a learner can keep a table. Otherwise each
-    discrete entry becomes one-hot, and stands in the row beside the numbers of the Boxes.
+    If all parts of an observation are discrete and have few enough combinations, a row has one number
+    for each discrete entry, as the environment returns it, and a learner can keep a table. Otherwise
+    each discrete entry becomes one-hot, in the same row as the numbers of the Boxes.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ class ObservationCodec:
     Attributes
     ----------
     n_features : int
-        Numbers of a row.
+        Count of numbers in a row.
     low, high : ndarray of shape (n_features,)
-        Bounds of them; may be infinite.
+        Their bounds; may be infinite.
     counts : ndarray of int, shape (n_features,) or (0,)
-        Of a table, the values that each number can have, counted from `low`.
+        For a table, how many values each number can have, counted from `low`.
     whole : ndarray of bool, shape (n_features,)
-        Whether a number is a whole one: of a table, or of a Box of integers.
+        Whether a number is whole: in a table, or from a Box of integers.
 
     Raises
     ------
@@ -109,11 +109,11 @@ class ObservationCodec:
         Raises
         ------
         BadTransitionError
-            If it is not one of the space's; numbers may lie outside of the bounds of a Box.
+            If it does not belong to the space; numbers may lie outside of the bounds of a Box.
         """
         if self._is_flat and type(observation) is np.ndarray:
             if observation.shape == self.space.shape and observation.dtype == self.space.dtype:
-                return observation  # at every step of most environments
+                return observation  # fast path, for every step of most environments
         elif self._is_number and isinstance(observation, int | np.integer):
             row = np.array([observation], dtype=np.float64)
             if self.low[0] <= observation <= self.high[0]:
@@ -159,7 +159,7 @@ class ObservationCodec:
         return (rows if batch else rows[None]), not batch
 
     def batch(self, observation: Any) -> Any:
-        """One observation as a VecEnv of one environment returns it."""
+        """Convert an observation to the form in which a VecEnv of one environment returns it."""
         if isinstance(self.space, spaces.Dict):
             return {key: np.asarray(observation[key])[None] for key in self.space}
         if isinstance(self.space, spaces.Tuple):
@@ -167,11 +167,11 @@ class ObservationCodec:
         return np.asarray(observation)[None]
 
     def fits(self, size: int) -> bool:
-        """Whether what compiled dynamics write, of this size, is a row already."""
+        """Whether an observation of this size, as compiled dynamics write it, is a row already."""
         return self._is_number or (isinstance(self.space, spaces.Box) and size == self.n_features)
 
     def nearest(self, points: Array) -> Array:
-        """The rows nearest to points (n, n_features) that the dtype of a Box, or a table, knows."""
+        """Round points (n, n_features) to rows: to whole numbers where needed, and to a Box's dtype."""
         whole = np.clip(np.round(points), self.low, self.high)
         found = np.where(self.whole, whole, points)
         if isinstance(self.space, spaces.Box) and np.issubdtype(self.space.dtype, np.floating):
@@ -179,7 +179,10 @@ class ObservationCodec:
         return np.ascontiguousarray(found, dtype=np.float64)
 
     def other_values(self, row: Array) -> Iterator[tuple[int, Array]]:
-        """Rows (n_features,) with another value of one discrete entry, and the column that tells it."""
+        """Yield (column, row) for each row (n_features,) with another value of one discrete entry.
+
+        The column is that of the entry, or of its new value if it is one-hot.
+        """
         for part in () if self.is_table else self.parts:
             first = part.columns.start
             for count in part.counts.tolist():
@@ -196,7 +199,7 @@ class ObservationCodec:
     # -- names -----------------------------------------------------------------------------------
 
     def names(self, env_id: str | None) -> list[str]:
-        """Names of the numbers of a row: with units where they are known, "goal = 2" if one-hot."""
+        """Names of the numbers of a row: with units if they are known, "goal = 2" if one-hot."""
         n = sum(int(np.prod(part.space.shape or ())) for part in self.parts)
         known = observation_names(env_id, n)
         own = [name for part in self.parts for name in entries_of(part)]
@@ -227,7 +230,7 @@ class ObservationCodec:
         array = np.asarray(value)
         if part.space.dtype != np.uint8 or len(part.space.shape or ()) != 3:
             return array
-        # it brings torch, which explanations do without
+        # imports torch, which explanations do not need
         from stable_baselines3.common.preprocessing import is_image_space, maybe_transpose
 
         return maybe_transpose(array, part.space) if is_image_space(part.space) else array
@@ -247,7 +250,7 @@ class ObservationCodec:
             rows[..., part.columns] = self._in_row(part, numbers)
         return rows
 
-    # What a subclass may read otherwise: the numbers of a part in a row, how many, and their names.
+    # For subclasses to override: the count of numbers of a part in a row, the numbers, and their names.
 
     def _width_of(self, place: int, n_numbers: int, is_box: bool) -> int:
         return n_numbers
@@ -259,7 +262,7 @@ class ObservationCodec:
         return entries
 
     def _place(self, part: Part, numbers: Array) -> Array:
-        """What stands in the row for discrete values, after a check."""
+        """Check discrete values, and convert them to their numbers in the row."""
         index = numbers - part.start
         if not ((index >= 0) & (index < part.counts) & (index == np.floor(index))).all():
             raise ValueError(f"{numbers.tolist()} is not in {part.space}")

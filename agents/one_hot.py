@@ -1,4 +1,4 @@
-"""Boxes whose observations are one-hot: the numbers of states, for a table."""
+"""Boxes whose observations are one-hot, read as the indices of states for a table."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from oda_rl.agents.observations import ObservationCodec
 
-# Fewer entries with a single 1 may be that by chance; more states are too many.
+# Limits on the entries of such a Box: fewer may have a single 1 by chance, more are too many states.
 FEWEST, MOST = 8, 5000
 
 
@@ -17,14 +17,14 @@ class NotOneHotError(Exception):
 
 
 class OneHotCodec(ObservationCodec):
-    """The observations of a Box that are one-hot, as `FlattenObservation` makes them of Discrete.
+    """Codec of one-hot observations in a Box, as `FlattenObservation` makes them from Discrete.
 
-    The place of the 1 is the number of the state; an observation without one has the number after.
+    The index of the 1 is the state. An observation of zeros alone is a further state, the last.
 
     Parameters
     ----------
     space : gymnasium.spaces.Box
-        Its observations.
+        The space of the observations.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class OneHotCodec(ObservationCodec):
 
     @classmethod
     def suits(cls, space: spaces.Space, observations: Any) -> bool:
-        """Whether a space may have one-hot observations only, and all these of a VecEnv are."""
+        """Whether a space may have only one-hot observations, and all of these from a VecEnv are."""
         if not isinstance(space, spaces.Box) or not FEWEST <= np.prod(space.shape) <= MOST:
             return False
         if (space.low != 0).any() or (space.high != 1).any():
@@ -54,7 +54,7 @@ class OneHotCodec(ObservationCodec):
         return bool((rows < np.prod(space.shape)).all())
 
     def names(self, env_id: str | None) -> list[str]:
-        """The one name: that of the state."""
+        """The single name: that of the state."""
         return ["state"]
 
     def read(self, observation: Any) -> tuple[NDArray[Any], bool]:

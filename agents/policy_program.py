@@ -1,4 +1,4 @@
-"""A policy as the numbers that decide, apart from the agent that learned them."""
+"""A policy as the numbers that determine it, independent of the agent that learned them."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -14,33 +14,34 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PolicyProgram:
-    """Cells, and numbers that are linear in each cell: values of actions, the largest of which decides.
+    """Cells with action values that are linear in each cell; the action of the largest value is taken.
 
-    An observation x is first brought into `low` to `high`. With d_i = sum_j ((x_j - mu_ij) / scale_j)^2,
+    An observation x is first clipped to `low` and `high`. With d_i = sum_j ((x_j - mu_ij) / scale_j)^2,
     the shares of the cells are p_i ~ exp(-d_i / temperature) for all within `reach` temperatures of the
     nearest one (equation 6 without weights), or 1 for the nearest cell alone at temperature 0. The value
     of action a is sum_i p_i (value_ia + sum_j slope_iaj (x_j - mu_ij)).
 
-    An actor on a Box has two such numbers, h and g, for each coordinate of an action in place of values:
-    it lies at s(h) / (s(h) + s(g)) of the way between its bounds, s(h) = .5 + log(1 + exp(h)), between
-    the mean and the mode of a Beta distribution. A distilled policy has one number for each coordinate:
-    the coordinate itself, which is brought between the bounds.
+    An actor with continuous actions has two such numbers, h and g, for each coordinate of an action in
+    place of values. With p = f(h), q = f(g) and k = min(1, p, q), the coordinate lies at
+    (p + k) / (p + q + 2 k) of the way between its bounds, between the mean and the mode of a Beta
+    distribution; see `beta_policy` for f. A distilled policy has one number for each coordinate: the
+    coordinate itself, which is clipped to the bounds.
 
     Parameters
     ----------
     name : str
-        What learned it, and where.
+        The agent that learned the policy, its environment, and the number of steps.
     features, action_names : list of str
         Names of the d coordinates of an observation, and of the actions or their coordinates.
     actions : ndarray of shape (n_actions,) or (n_actions, size), int64, or None
-        What the environment takes; None if that is a point of a Box.
+        The environment's discrete actions; None if actions are continuous.
     bounds : ndarray of shape (2, size)
-        The least and the largest action of a Box; of shape (2, 0) otherwise.
+        The lowest and highest continuous action; of shape (2, 0) for discrete ones.
     codevectors : ndarray of shape (K, d)
-        Locations mu of the cells, in the environment's units, as are `scale` (d,), the values (K,
-        n_actions) and their slopes (K, n_actions, d), or (K, n_actions, 0) of constant cells.
+        Locations mu of the cells, in the environment's units.
     scale, values, slopes : ndarray
-        See above. An infinite scale keeps a coordinate out of the distance.
+        See above, in the environment's units: of shape (d,), (K, n_actions) and (K, n_actions, d), or
+        (K, n_actions, 0) for constant cells. An infinite scale excludes a coordinate from distances.
     low, high : ndarray of shape (d,)
         See above; may be infinite.
     temperature : float
@@ -65,9 +66,9 @@ class PolicyProgram:
 
     @property
     def n_numbers(self) -> int:
-        """Numbers that decide: of the cells, the scale, bounds, and the temperature.
+        """Count of the numbers that determine the policy: cells, scale, bounds, and temperature.
 
-        One that is 0 or infinite counts for nothing: what it stands for has been left out.
+        Numbers that are 0 or infinite are not counted, as they have no effect.
         """
         arrays = (self.codevectors, self.values, self.slopes, self.scale, self.low, self.high)
         told = sum(int(np.count_nonzero(np.isfinite(array) & (array != 0.0))) for array in arrays)
@@ -75,7 +76,7 @@ class PolicyProgram:
 
     @property
     def draws_points(self) -> bool:
-        """Whether its values are the two numbers of an actor for each coordinate of an action."""
+        """Whether values are an actor's two preferences for each coordinate of a continuous action."""
         return self.actions is None and self.values.shape[1] == 2 * self.bounds.shape[1]
 
     def action_values(self, observations: ArrayLike) -> Array:
@@ -101,7 +102,7 @@ class PolicyProgram:
         return np.asarray(self.values + change)
 
     def decide(self, observations: ArrayLike) -> NDArray[Any]:
-        """What the environment takes at observations (n, d), of shape (n,) or (n, size)."""
+        """The environment's actions at observations (n, d), of shape (n,) or (n, size)."""
         found = self.action_values(observations)
         if self.actions is not None:
             return np.asarray(self.actions[found.argmax(axis=1)])
@@ -111,7 +112,7 @@ class PolicyProgram:
         return np.asarray(low + (high - low) * beta_policy.middles(found))
 
     def rounded(self, digits: int) -> Self:
-        """The same with numbers of so many significant digits."""
+        """Return a copy with numbers rounded to this many significant digits."""
 
         def short(numbers: Array) -> Array:
             return np.array([float(f"{number:.{digits}g}") for number in numbers.ravel()]).reshape(
@@ -132,7 +133,7 @@ def shares_of(
     inverse = 1.0 / scale
     centre = codevectors.mean(axis=0)
     x, mu = (states - centre) * inverse, (codevectors - centre) * inverse
-    distance = (mu**2).sum(axis=1) - 2.0 * (x @ mu.T)  # less a part that all cells have
+    distance = (mu**2).sum(axis=1) - 2.0 * (x @ mu.T)  # without |x|^2, which is equal for all cells
     above = distance - distance.min(axis=1, keepdims=True)
     if temperature > 0.0:
         share = np.exp(-above / temperature) * (above <= reach * temperature)
@@ -144,9 +145,9 @@ def shares_of(
 def blank_program(
     name: str, features: list[str], action_names: list[str], actions: Any, bounds: Array
 ) -> PolicyProgram:
-    """What a table tells of its environment, before it knows anything of a teacher.
+    """Make an untrained program, of a single cell with values of 0, for a policy to be distilled.
 
-    `actions` are what the environment takes, None if that is a point between `bounds` (2, size).
+    `actions` are the environment's discrete actions, None for continuous ones in `bounds` (2, size).
     """
     d, n = len(features), len(action_names)
     return PolicyProgram(

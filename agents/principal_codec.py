@@ -1,4 +1,4 @@
-"""Boxes of very many numbers, such as images: a learner knows them by their principal components."""
+"""Boxes of very many numbers, such as images, reduced to principal components for a learner."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -10,30 +10,30 @@ from numpy.typing import NDArray
 from oda_rl.agents.observation_parts import Part, leaves_of
 from oda_rl.agents.observations import Array, BadTransitionError, ObservationCodec
 
-# A Box with more numbers is read by its components.
+# A Box with more numbers is reduced to components.
 LARGE = 512
-# Components of a Box at most, and the least part of its variance that each has.
+# Most components of a Box, and the least fraction of its variance that each explains.
 COMPONENTS, LEAST_PART = 32, 1e-3
-# Observations under random actions that components are of, and the part of a training that they take
-# at most.
+# Components are learned from this many observations under random actions, or from this fraction of the
+# training steps, whichever is less.
 LOOKED_AT, PART = 1000, 0.1
 
 
 class Components(NamedTuple):
-    """Directions `axes` (n_components, n_numbers) about a `mean` (n_numbers,)."""
+    """Principal components: directions `axes` (n_components, n_numbers) about a `mean` (n_numbers,)."""
 
     mean: Array
     axes: Array
 
     @classmethod
     def none(cls, n_numbers: int) -> "Components":
-        """Before anything is known: a single component that is always 0."""
+        """Placeholder before components are learned: a single one that is always 0."""
         return cls(np.zeros(n_numbers), np.zeros((1, n_numbers)))
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> "Components":
-        """Those of observations (n, n_numbers) that tell a thousandth of the variance or more."""
-        # it brings scikit-learn, which only large observations need
+        """Those of observations (n, n_numbers) that explain at least `LEAST_PART` of the variance."""
+        # imports scikit-learn, which only large observations need
         from oda_rl.resolutions.projection import principal
 
         varied = rows.std(axis=0) > 0.0
@@ -47,14 +47,14 @@ class Components(NamedTuple):
 
 
 class PrincipalCodec(ObservationCodec):
-    """Observations some Boxes of which are too large for a codebook: these are read as components.
+    """Codec of observations with Boxes too large for a codebook, which are reduced to components.
 
     Parameters
     ----------
     space : gymnasium.spaces.Space
-        Which `suits`.
+        The space of the observations, for which `suits` is True.
     components : dict of str to Components, optional
-        By the numbers of the large parts; not given before they are known.
+        Components by the index of each large part, as a string; not given before they are learned.
 
     Attributes
     ----------
@@ -78,13 +78,13 @@ class PrincipalCodec(ObservationCodec):
 
     @classmethod
     def suits(cls, space: spaces.Space) -> bool:
-        """Whether a part of a space is too large for a codebook."""
+        """Whether any part of a space is too large for a codebook."""
         leaves = [leaf for _, leaf in leaves_of(space, space, "")]
         return any(isinstance(leaf, spaces.Box) and np.prod(leaf.shape) > LARGE for leaf in leaves)
 
     @classmethod
     def refuse(cls, codec: ObservationCodec, what: str) -> None:
-        """Raise a ValueError, which says `what` cannot be, if observations are read as components."""
+        """Raise a ValueError that begins with `what` if the codec reduces observations to components."""
         if isinstance(codec, cls):
             raise ValueError(
                 f"{what} of observations in {codec.space}, which are read as principal components; "
@@ -94,13 +94,13 @@ class PrincipalCodec(ObservationCodec):
 
     @property
     def is_learned(self) -> bool:
-        """Whether there are components."""
+        """Whether components have been learned."""
         return any(found.axes.any() for found in self.components.values())
 
     def learned(self, observations: Any, n: int) -> dict[str, Components]:
-        """The components of `n` observations as a VecEnv returns them, one after the other.
+        """Learn the components from `n` stacked observations as a VecEnv returns them.
 
-        Raises a BadTransitionError if they are not finite.
+        Raises a BadTransitionError if an observation is not finite.
         """
         found = {}
         for part, values in zip(self.parts, self._split(observations), strict=True):
@@ -112,11 +112,11 @@ class PrincipalCodec(ObservationCodec):
         return found
 
     def nearest(self, points: Array) -> Array:
-        """The rows nearest to points (n, n_features): components may be any numbers."""
+        """The points (n, n_features) themselves, as components may be any numbers."""
         return np.ascontiguousarray(points, dtype=np.float64)
 
     def fits(self, size: int) -> bool:
-        """Whether what compiled dynamics write is a row already: never."""
+        """Whether an observation, as compiled dynamics write it, is a row already: never."""
         return False
 
     def _components_of(self, part: Part) -> Components | None:

@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Rows drawn at once: a call of the generator costs more than a compiled step.
+# Rows drawn at once, because a call of the generator takes longer than a compiled step.
 BLOCK = 8192
 
 
 class RandomBlocks:
     """Uniform numbers in [0, 1), drawn ahead from `rng`: a row of `width` for each choice of an action.
 
-    The step-by-step loop takes row after row; a compiled loop is given the `block` (BLOCK, width), one
-    array that is filled again and again, and tells how far it came: `row` is to be used next. So both
-    use the same numbers.
+    The Python loop takes one row after another. A compiled loop takes the `block` (BLOCK, width), an
+    array that is refilled in place, and `row` is then set to the next unused row. So both loops use the
+    same numbers.
     """
 
     def __init__(self, rng: np.random.Generator, width: int) -> None:
@@ -30,17 +30,17 @@ class RandomBlocks:
         return draws
 
     def ready_row(self) -> int:
-        """The row of `block` that is to be used next; a new block is drawn if there is none."""
+        """Index of the next unused row of `block`; draws a new block if there is none."""
         if self.row == BLOCK:
             self._draw_block()
         return self.row
 
     def get_state(self) -> dict[str, Any]:
-        """The state of the generator before the block was drawn, and the row to be used next."""
+        """The state of the generator before the block was drawn, and the next unused row."""
         return {"generator": self._state, "row": self.row}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`."""
+        """Continue from the result of `get_state`."""
         self._rng.bit_generator.state = state["generator"]
         self._draw_block()
         self.row = state["row"]

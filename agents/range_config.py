@@ -1,4 +1,4 @@
-"""The hyperparameters that the baselines and the learner with kernel machines share."""
+"""Hyperparameters shared by the baselines and the kernel learner."""
 
 from dataclasses import dataclass
 from operator import ge
@@ -9,7 +9,7 @@ from oda_rl.agents.hyperparameters import Config, documented, setting
 @documented
 @dataclass(frozen=True)
 class RangeConfig(Config):
-    """Hyperparameters of the learners that take observations as parts of their ranges.
+    """Hyperparameters of the learners that scale observations by their ranges.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a model file holds of an agent, but for what each learner adds (see `oda_rl._schema`)."""
+"""Schema of an agent's model file, without the parts that each learner adds (see `oda_rl._schema`)."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -19,7 +19,7 @@ from oda_rl.agents.principal_codec import COMPONENTS, Components, PrincipalCodec
 from oda_rl.agents.random_blocks import BLOCK
 from oda_rl.envs.spaces import LARGEST
 
-# Numbered actions, and environments, that a file may claim; and from where on numbers are counted.
+# Largest values accepted in a file: `n` of a Discrete space, number of environments, size of `start`.
 MOST_ACTIONS, MOST_ENVS, FARTHEST_START = 2**17, 2**14, 2**62
 KINDS = {"float64": "float", "int64": "int", "bool": "bool"}
 
@@ -28,7 +28,7 @@ KINDS = {"float64": "float", "int64": "int", "bool": "bool"}
 
 
 def _bounds(around: Any, sizes: Sizes) -> Schema:
-    """Of a Box: arrays that are not too large, before they are read."""
+    """Check the shapes of the bounds of a Box before the arrays are read: equal, and not too large."""
     shapes = [tuple(getattr(around[name], "shape", (-1,))) for name in ("low", "high")]
     right = shapes[0] == shapes[1] and 0 < prod(shapes[0]) <= MOST_FEATURES
     expect(right, "", f"is of the shape {shapes[0]}", f"bounds of up to {MOST_FEATURES} numbers")
@@ -36,26 +36,26 @@ def _bounds(around: Any, sizes: Sizes) -> Schema:
 
 
 def _is_box(space: Any, sizes: Sizes) -> None:
-    """Bounds are of the dtype that is told, and none is above the other."""
+    """Check that the bounds of a Box have its dtype, and that none is above the other."""
     low, high, dtype = space["low"], space["high"], np.dtype(space["dtype"])
     right = low.dtype == high.dtype == dtype and dtype.kind in "biuf" and bool(np.all(low <= high))
     expect(right, "low", "and high do not go together", "bounds of a Box")
 
 
 def _parts(around: Any, sizes: Sizes) -> Schema:
-    # a name that ends in a question mark is one, and no mark of what may be missing
+    # "?" at the end of a schema's name marks an optional entry: escape one that belongs to the name
     return {f"{name}?" if name.endswith("?") else name: SPACE for name in around["parts"]}
 
 
 def _numbers(value: Any, sizes: Sizes) -> None:
-    """Numbers in lists."""
+    """Check that a list, nested or not, has finite numbers only."""
     array = np.asarray(value)
     right = array.dtype.kind in "if" and bool(np.isfinite(array).all()) and array.size > 0
     expect(right and np.abs(array).max() <= 1e30, "", "is something else", "finite numbers")
 
 
 _LISTS = Rules(anything, _numbers)
-# Told where it is not int64
+# Stored only if it is not int64
 _DTYPE = {"dtype?": {np.dtype(kind).name for kind in np.typecodes["AllInteger"]}}
 _START = f"int in [-{FARTHEST_START}, {FARTHEST_START}]"
 _DISCRETE = {"n": f"int in [1, {MOST_ACTIONS}]", "start": _START, **_DTYPE}
@@ -69,7 +69,7 @@ SPACE = Either(
 
 
 def space_of(description: Any) -> Any:
-    """The space that is described; of a Box whose bounds have not been read, one of its shape."""
+    """Rebuild the described space; a Box whose bounds have not been read gets 0 and 1 as bounds."""
     if "parts" in description:
         parts = {name: space_of(part) for name, part in description["parts"].items()}
         return spaces.Dict(parts) if description["kind"] == "Dict" else spaces.Tuple([*parts.values()])
@@ -82,9 +82,9 @@ def space_of(description: Any) -> Any:
 
 
 def scale_schema(warmup_steps: int, observations: Any, row_length: int) -> Schema:
-    """Of an `ObservationScale` of `obs` coordinates, and the transitions of a warm-up, row by row.
+    """Schema of an `ObservationScale` of `obs` coordinates, and of the transitions of its warm-up.
 
-    States of a table are counted from low ends.
+    In a table the scaled states must be counted from the lower bounds.
     """
 
     def counts(state: Any) -> bool:
@@ -100,7 +100,7 @@ def scale_schema(warmup_steps: int, observations: Any, row_length: int) -> Schem
 
 
 def range_schema(warmup_steps: int) -> Schema:
-    """Of an `ObservationRange` of c coordinates, some of which may be angles."""
+    """Schema of an `ObservationRange` of c coordinates, some of which may be angles."""
     learned = dict.fromkeys(("lower", "upper"), "float[c] in [-inf, inf]")
     return _warm_up(warmup_steps, learned, _is_range)
 
@@ -112,9 +112,9 @@ def _is_range(state: Any) -> bool:
 
 def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
     def fits(state: Any, sizes: Sizes) -> None:
-        """Observations wait as long as they are fewer than wanted.
+        """Check the number of observations: fewer than `steps` during the warm-up.
 
-        Later, all of the last half do, and beyond these some are remembered.
+        Afterwards there are none, or the `steps` visited ones, followed by those that are remembered.
         """
         known, n = state["is_known"], len(state["seen"])
         most = np.abs(state["seen"][steps if known else 0 :]).max(initial=0.0)
@@ -129,9 +129,9 @@ def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool
 
 
 def rows_schema(group: Any, **own: str) -> dict[str, str]:
-    """Of a named tuple of arrays with a row for each of E environments; `own` are those of some.
+    """Schema of a named tuple of arrays with a row for each of E environments; `own` replaces entries.
 
-    Dtypes and dimensions are as it declares them; lengths beyond the first dimension are left open.
+    Dtypes and numbers of dimensions are as annotated. Lengths beyond the first dimension are free.
     """
     found = {}
     for name, hint in get_type_hints(group, include_extras=True).items():
@@ -142,7 +142,7 @@ def rows_schema(group: Any, **own: str) -> dict[str, str]:
 
 
 def shared_schema(warm_up: Schema, memory: Schema) -> dict[str, Schema]:
-    """What `Learner.get_state` gives."""
+    """Schema of `Learner.get_state`."""
     return {
         "horizon": "count in [1, inf)",
         "rewards": "float[4] in [-inf, inf]",
@@ -154,7 +154,7 @@ def shared_schema(warm_up: Schema, memory: Schema) -> dict[str, Schema]:
 
 
 def _is_a_state(state: Any, sizes: Sizes) -> None:
-    """Numbers, by name or not, or nothing that is known."""
+    """Check the state of an environment: finite numbers, in a dict or not, or None if unknown."""
     for part in state.values() if isinstance(state, dict) else [state]:
         array = np.asarray(0.0 if part is None else part)
         right = array.dtype.kind in "biuf" and bool(np.isfinite(array).all())
@@ -162,7 +162,7 @@ def _is_a_state(state: Any, sizes: Sizes) -> None:
 
 
 def _have_lengths(returns: Any, sizes: Sizes) -> None:
-    """Episodes have had so many steps."""
+    """Check that the lengths of episodes are numbers of steps."""
     right = np.all((returns[:, 1] >= 0.0) & (returns[:, 1] <= MOST))
     expect(right, "", "have other lengths", "numbers of steps")
 
@@ -175,14 +175,14 @@ def _codecs(agent: Any, state: Any) -> tuple[ActionCodec, ObservationCodec]:
     table = agent.knows_tables and not actions.is_continuous
     space = space_of(state["observation_space"])
     expect(table or not state["one_hot"], "one_hot", "is True", "False, as there is no table")
-    # as many as there are: they may not have been read
+    # zeros of the same shapes, as the arrays may not have been read yet
     axes = {place: own["axes"].shape for place, own in state.get("components", {}).items()}
     known = {place: Components(np.zeros(shape[1]), np.zeros(shape)) for place, shape in axes.items()}
     return actions, make_codec(space, table, state["one_hot"], known)
 
 
 def _components(around: Any, sizes: Sizes) -> Schema:
-    """Of the parts of a space that are large, and of no others."""
+    """Schema of the components of the large parts of a space, which no other parts have."""
     space = space_of(around["observation_space"])
     expect(PrincipalCodec.suits(space), "", "is there", "nothing, as no part of the space is large")
     own = PrincipalCodec(space).components
@@ -193,7 +193,7 @@ def _components(around: Any, sizes: Sizes) -> Schema:
 
 
 def _axes(place: str, n_numbers: int, around: Any, sizes: Sizes) -> Schema:
-    """Of the components of a part: some, before anything is made of them."""
+    """Schema of the axes of a part, after a check of their number."""
     n = (*getattr(around["axes"], "shape", ()), 0)[0]
     expect(0 < n <= COMPONENTS, "", f"has {n} components", f"1 to {COMPONENTS}")
     return f"float[c{place}, {n_numbers}]"
@@ -213,7 +213,7 @@ def _learner(agent: Any, around: Any, sizes: Sizes) -> Schema:
 
 
 def _last_is_one(agent: Any, state: Any, sizes: Sizes) -> None:
-    """The last observations are such as the environments return."""
+    """Check that the last observations belong to the observation space."""
     last, (_, observations) = state["last_obs"], _codecs(agent, state)
     if last is not None:
         is_tuple = isinstance(observations.space, spaces.Tuple)
@@ -226,12 +226,12 @@ ENVIRONMENT = {
     "generator": maybe(GENERATOR),
     "state": Rules(anything, _is_a_state),
     "elapsed": maybe("count"),
-    "total": "float in any",  # the environment may have returned what is no number
+    "total": "float in any",  # the environment may have returned NaN
 }
 
 
 def model_schema(agent: Any) -> Schema:
-    """What a file of an agent holds, `agent` being its class."""
+    """Schema of a model file of the class `agent`."""
     entries = {
         "env_id": maybe("text"),
         "hyperparameters": partial(_hyperparameters, agent),
@@ -243,7 +243,7 @@ def model_schema(agent: Any) -> Schema:
         "learner": partial(_learner, agent),
         "seed": maybe("int in [0, inf)"),
         **dict.fromkeys(("num_timesteps", "planned_timesteps", "episodes"), "count"),
-        "returns": Rules("float[returns, 2] in any", _have_lengths),  # rewards may be beyond all measure
+        "returns": Rules("float[returns, 2] in any", _have_lengths),  # rewards may be infinite or NaN
         "successes": ["bool"],
         "last_obs": anything,
         "environments": [ENVIRONMENT],

@@ -1,9 +1,9 @@
-"""Environments: compiled classic control, tasks of bsuite, and how to make your own.
+"""Environments: compiled classic control, tasks of bsuite, and a base class for your own.
 
 Importing this module registers with Gymnasium `oda_rl/CartPole-v1`, `oda_rl/MountainCar-v0`,
-`oda_rl/MountainCarContinuous-v0`, `oda_rl/Acrobot-v1` and `oda_rl/Pendulum-v1`, equal to Gymnasium's in
-every number, `oda_rl/CartPoleFriction-v0`, and of bsuite `oda_rl/DeepSea-v0`, `oda_rl/Catch-v0` and
-`oda_rl/CartPoleSwingup-v0`. Names are imported when they are first used.
+`oda_rl/MountainCarContinuous-v0`, `oda_rl/Acrobot-v1` and `oda_rl/Pendulum-v1`, which are numerically
+identical to Gymnasium's, `oda_rl/CartPoleFriction-v0`, and three tasks of bsuite, `oda_rl/DeepSea-v0`,
+`oda_rl/Catch-v0` and `oda_rl/CartPoleSwingup-v0`. Names are imported when they are first used.
 
 >>> import gymnasium as gym
 >>> import oda_rl.envs
@@ -54,8 +54,8 @@ _HOME = {
     "hand_back": "dynamics",
 }
 
-# id: class, time limit, reward threshold; of classic control Gymnasium's own, but for the friction.
-# Tasks of bsuite end by themselves.
+# id: class, time limit, reward threshold. Those of classic control are Gymnasium's own, except for the
+# cart-pole with friction. Tasks of bsuite end by themselves.
 _TASKS: dict[str, tuple[str, int | None, float | None]] = {
     "oda_rl/CartPole-v1": ("classic:CartPole", 500, 475.0),
     "oda_rl/CartPoleFriction-v0": ("classic:CartPoleFriction", 1000, 975.0),
@@ -69,7 +69,7 @@ _TASKS: dict[str, tuple[str, int | None, float | None]] = {
 }
 
 for _id, (_name, _limit, _threshold) in _TASKS.items():
-    if _id not in registry:  # a reload would be warned of
+    if _id not in registry:  # a reload of this module would cause a warning
         register(
             id=_id,
             entry_point=f"oda_rl.envs.{_name}",

@@ -1,4 +1,4 @@
-"""Wrappers that turn the observations of an environment into the cells of a partition."""
+"""Wrappers that replace the observations of an environment by cells of a partition."""
 
 from typing import Any, SupportsFloat
 
@@ -15,49 +15,49 @@ from oda_rl.estimators.partition import ODAPartition
 
 
 class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
-    """Observations become the numbers of cells: `Discrete(max_states)` in place of a Box.
+    """Replace Box observations by the numbers of their cells, in a `Discrete(max_states)` space.
 
-    The cells are those of an `ODAPartition`, which goes on learning from the observations that pass or
-    stays as it is. Unbounded observations are welcome. A number stays with its cell while the codebook
-    grows: when a cell splits, one child keeps the number and the other gets a new one.
+    The cells are those of an `ODAPartition`, which either continues to learn from the observations or
+    stays fixed. Observations may be unbounded. A cell keeps its number while the codebook grows: when it
+    splits, one child keeps the number and the other gets a new one.
 
     Parameters
     ----------
     env : gymnasium.Env
         With Box observations of any shape.
     partition : ODAPartition, path or None, default=None
-        A fitted partition; one that is not, to begin with; the path of a model file; or None for
-        `ODAPartition(max_states, samples_per_cell=25, rehearse=False, random_state=0)`. A partition is
-        copied, and never changed.
+        A fitted partition; an unfitted one to start from; the path of a model file; or None for
+        `ODAPartition(max_states, samples_per_cell=25, rehearse=False, random_state=0)`. A given
+        partition is copied, and never changed.
     learn : bool, default=True
-        Whether to go on learning. False needs a partition that is fitted. It is an attribute too, which
-        may be changed at any time.
+        Whether to continue learning. False needs a fitted partition. It is also an attribute, which can
+        be changed at any time after the warm-up.
     max_states : int, optional
-        The numbers of states are below this; there are no more cells at a time. By default as many as
-        the partition may have, 100 for a new one.
+        The largest number of cells at a time; the numbers of states are below it. By default the
+        maximum of the partition, which is 100 for a new one.
     warmup_steps : int, default=1000
-        Observations that are looked at before a new codebook begins; until then there is one state, 0.
-        They tell the scale of coordinates without finite bounds; of others it is half their range. A
-        partition with a `scale` of its own keeps it.
+        Observations that are collected before a new codebook starts; until then there is one state, 0.
+        The scale of coordinates without finite bounds is estimated from them; that of others is half
+        their range. A partition with a `scale` of its own keeps it.
     encoding : {"number", "one_hot", "codevector", "association", "features"}, default="number"
-        How a state is shown: by its number; as a vector of `max_states` zeros and a one; as the
+        How a state is represented: as its number; as a one-hot vector of `max_states` entries; as the
         codevector of its cell, in the units of the observations; as the association probabilities
-        (eq. 6) of all cells, at their numbers; or as `features` for a network, which are these
-        probabilities as a vector of length 1.
+        (eq. 6) of all cells, indexed by their numbers; or as `features` for a network, which are these
+        probabilities normalised to a vector of length 1.
     softness : float, optional
-        The associations are those at so many times the temperature of the partition; 0 gives all to the
-        nearest cell. By default 4, for `features` 16.
+        The association probabilities are computed at this multiple of the temperature of the partition;
+        0 gives all to the nearest cell. By default 4, for `features` 16.
 
     Attributes
     ----------
     partition : ODAPartition
-        What has been learned, but for the last few observations (they are learned from 64 at a time). In
-        the warm-up it is not fitted yet. `partition.save(path)` keeps it, with the numbers of its cells.
+        What has been learned, except from the latest observations (they are processed 64 at a time). In
+        the warm-up it is not fitted yet. `partition.save(path)` saves it with the numbers of its cells.
     n_states : int
         Cells at present.
     births : list of Birth
         A record `(cell, parent)` for every state that has split off from another since the wrapper was
-        made. Who keeps values in a table copies them: `for cell, parent in env.births[seen:]`.
+        made. A table of values can be extended by copying: `for cell, parent in env.births[seen:]`.
     learn : bool
         As the parameter.
 
@@ -66,26 +66,26 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
     TypeError
         If `partition` is something else.
     ValueError
-        If the observations are no Box, or do not fit the partition; if `max_states` is too small, or
-        there is no such `encoding`; when an observation is not finite, or outside the domain of the
-        partition's divergence.
+        If the observation space is not a Box, or does not fit the partition; if `max_states` is too
+        small, or `encoding` or `softness` is not accepted; when an observation is not finite, or outside
+        the domain of the partition's divergence.
 
     See Also
     --------
-    VectorStateAggregation : The same for vector environments, with one partition for all.
+    VectorStateAggregation : The wrapper for vector environments, with one partition for all of them.
     gymnasium.wrappers.DiscretizeObservation : A uniform grid, for bounded observations.
 
     Notes
     -----
-    Wrapped one by one, the environments of a vector environment learn a partition each, and a number
-    means different cells in each: give them one that is fitted, with `learn=False`, or wrap them all in
-    `VectorStateAggregation`.
+    If the environments of a vector environment are wrapped one by one, each learns its own partition,
+    and a number means a different cell in each. Give them a fitted partition with `learn=False`, or wrap
+    them all in `VectorStateAggregation`.
 
-    Values are learned best when the cells stand still: let them grow under random actions first, and set
-    `learn = False` then.
+    Values are learned best when the cells do not change: let the codebook grow under random actions
+    first, and then set `learn = False`.
 
-    If all numbers are given, those of cells that have merged with others are used again, the longest
-    gone first. More `max_states` than codevectors make that rare.
+    When all numbers are in use, those of cells that have merged with others are used again, the longest
+    unused first. This is rare if `max_states` is larger than the number of codevectors.
 
     Examples
     --------
@@ -131,12 +131,12 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         self.observation_space = self._encoder.space
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step the environment; the state comes in place of the observation."""
+        """Step the environment; return the state in place of the observation."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._encoder.encode(observation), reward, terminated, truncated, info
 
     def observation(self, observation: NDArray[Any]) -> Any:
-        """The state of an observation, which is learned from if `learn`."""
+        """The state of an observation; learn from the observation if `learn`."""
         return self._encoder.encode(observation)
 
     def revert_observation(self, state: int) -> NDArray[Any]:
@@ -145,7 +145,7 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         Parameters
         ----------
         state : int
-            One that a cell has at present.
+            The number of a present cell.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
 
     @property
     def partition(self) -> ODAPartition:
-        """What has been learned."""
+        """The partition with what has been learned."""
         return self._aggregator.partition
 
     @property
@@ -171,12 +171,12 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
 
     @property
     def births(self) -> list[Birth]:
-        """States that have split off from others, in their order."""
+        """States that have split off from others, in order of time."""
         return self._aggregator.births
 
     @property
     def learn(self) -> bool:
-        """Whether it learns."""
+        """Whether the partition continues to learn."""
         return self._aggregator.learn
 
     @learn.setter
@@ -185,12 +185,12 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
 
 
 class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
-    """`StateAggregation` of a vector environment: one partition learns from all environments.
+    """`StateAggregation` for a vector environment: one partition learns from all environments.
 
-    Works with all of Gymnasium's autoreset modes. An observation is learned from once: of a reset with
-    `options={"reset_mask": ...}` those of the other environments are left out. Where an environment is
-    reset in the step that ends its episode (SAME_STEP), `info["final_obs"]` has the final state, and
-    the final observation is learned from too.
+    Works with all of Gymnasium's autoreset modes. Each observation is used for learning once: at a reset
+    with `options={"reset_mask": ...}` only those of the environments that were reset are used. If an
+    environment is reset in the step that ends its episode (SAME_STEP), `info["final_obs"]` has the final
+    state, and the final observation is used for learning, too.
 
     Parameters
     ----------
@@ -252,13 +252,13 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Reset the environments, or those of a mask."""
+        """Reset all environments, or those selected by `options["reset_mask"]`."""
         mask = None if options is None else options.get("reset_mask")
         observations, info = self.env.reset(seed=seed, options=options)
         return self._encoder.encode_many(observations, mask), info
 
     def step(self, actions: Any) -> tuple[NDArray[Any], Any, Any, Any, dict[str, Any]]:
-        """Step the environments; states come in place of observations."""
+        """Step the environments; return states in place of observations."""
         observations, rewards, terminations, truncations, info = self.env.step(actions)
         if "final_obs" in info:
             info = {**info, "final_obs": self._final_states(info["final_obs"])}
@@ -271,7 +271,7 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
         Parameters
         ----------
         states : array-like of int, of shape (n,)
-            Those that cells have at present.
+            The numbers of present cells.
 
         Returns
         -------
@@ -281,7 +281,7 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
         Raises
         ------
         ValueError
-            If no cell has one of these numbers.
+            If one of the numbers belongs to no cell.
         """
         return self._aggregator.revert(states)
 

@@ -1,4 +1,4 @@
-"""What the wrappers of `oda_rl.envs.aggregation` share: observations in, numbers of cells out."""
+"""Shared by the wrappers of `oda_rl.envs.aggregation`: observations in, numbers of cells out."""
 
 import copy
 import os
@@ -18,15 +18,15 @@ from oda_rl.estimators.partition import ODAPartition
 Partition = ODAPartition | str | os.PathLike[str] | None
 
 DEFAULT_STATES = 100
-# So many observations are learned from at a time: that is quicker, and comes to the same codebook.
+# Observations that are learned from at a time; this is faster and gives the same codebook
 CHUNK = 64
 
 
 class Aggregator:
     """Finds the cell of every observation, and learns from observations while `learn` is True.
 
-    There come `n_at_once` at a time. `space` is that of one observation; the other parameters are as for
-    `StateAggregation`. Numbers of cells are below `max_states`.
+    At most `n_at_once` observations arrive at a time. `space` is that of one observation; the other
+    parameters are as for `StateAggregation`. Numbers of cells are below `max_states`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Aggregator:
             check_at_least(1, max_states=max_states)
         self.learn = bool(learn)
         self._partition = _own_copy(partition, max_states)
-        self._partition.forgetting = None  # states keep their numbers however observations change
+        self._partition.forgetting = None  # states keep their numbers even if the observations drift
         self._cells: LiveCells | None = None
         n_features = int(np.prod(self.space.shape))
         if hasattr(self._partition, "codevectors_"):
@@ -63,7 +63,7 @@ class Aggregator:
         self._rows = np.empty((max(warmup_steps, CHUNK) + n_at_once, n_features))
         self._n = 0
 
-    # -- looking ---------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     @property
     def partition(self) -> ODAPartition:
@@ -79,7 +79,7 @@ class Aggregator:
 
     @property
     def births(self) -> list[Birth]:
-        """States that have split off from others, in their order."""
+        """States that have split off from others, in order of time."""
         return [] if self._cells is None else self._cells.births
 
     def revert(self, states: ArrayLike) -> NDArray[Any]:
@@ -100,7 +100,7 @@ class Aggregator:
         return found.astype(dtype) if np.issubdtype(dtype, np.floating) else found
 
     def cells(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The numbers (n,) of the cells at present, and their codevectors (n, n_features)."""
+        """The numbers (n,) of the present cells, and their codevectors (n, n_features)."""
         if self._cells is not None:
             return self._cells.ids, self._cells.codevectors
         seen = self._rows[: self._n]
@@ -108,12 +108,12 @@ class Aggregator:
         return np.zeros(1, dtype=np.int64), points
 
     def shares(self, observations: Any, softness: float) -> NDArray[np.float64]:
-        """Association probabilities of all cells (n, n_cells), at so many times their temperature."""
+        """Association probabilities (n, n_cells) of all cells, at `softness` times their temperature."""
         rows = np.reshape(observations, (-1, self._rows.shape[1])).astype(np.float64)
         return np.ones((len(rows), 1)) if self._cells is None else self._cells.associate(rows, softness)
 
     def set_learn(self, learn: bool) -> None:
-        """Go on learning, or stay as it is."""
+        """Turn learning on or off; a ValueError if it is turned off in the warm-up."""
         if not learn and self._cells is None:
             raise ValueError("learn cannot be turned off in the warm-up: there is no partition yet.")
         self.learn = bool(learn)
@@ -138,7 +138,7 @@ class Aggregator:
         return state
 
     def find_many(self, observations: Any, new: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """The states of several observations; only those that are `new` are learned from."""
+        """The states of several observations; learn from those that are `new`, by default all."""
         seen = np.asarray(observations)
         points = self._checked(seen, (*seen.shape[:1], *self.space.shape)).reshape(len(seen), -1)
         n, last = self._n, self._n + len(points)
@@ -164,7 +164,7 @@ class Aggregator:
     # -- inside ----------------------------------------------------------------------------------
 
     def _checked(self, observation: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-        """What the environment returned, which is to have the shape of its space."""
+        """Return the observations as an array; raise a ValueError if it does not have this `shape`."""
         found = np.asarray(observation)
         if found.shape != shape:
             raise ValueError(
@@ -179,7 +179,7 @@ class Aggregator:
         self._n = 0
 
     def _warm_up(self, start: int, stop: int) -> None:
-        """Look at observations that are new; with the last of the warm-up the codebook begins."""
+        """Collect new observations; after the last of the warm-up, start the codebook."""
         new = self._rows[start:stop]
         if not np.isfinite(new).all():
             raise _complaint(new, None)
@@ -199,7 +199,7 @@ class Aggregator:
         self._cells.allow(self.max_states)
 
     def _fit_states(self, max_states: int | None, n_features: int) -> int:
-        """How many states a fitted partition may have; raises a ValueError if it does not fit."""
+        """The most states that a fitted partition may have; a ValueError if it does not fit."""
         partition = self._partition
         if partition.n_features_in_ != n_features:
             raise ValueError(
@@ -230,9 +230,9 @@ def _check_space(space: spaces.Space) -> spaces.Box:
 
 
 def _own_copy(partition: Partition, max_states: int | None) -> ODAPartition:
-    """A partition that may be changed; the caller's is left as it is."""
+    """Make a partition that may be changed, leaving the caller's as it is."""
     if partition is None:
-        # Observations follow from one another: the latest 200 are of an episode or two.
+        # No rehearsal of the latest 200 observations: they are correlated, from an episode or two.
         most = max_states or DEFAULT_STATES
         return ODAPartition(most, samples_per_cell=25, rehearse=False, random_state=0)
     if isinstance(partition, str | os.PathLike):

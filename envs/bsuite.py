@@ -2,8 +2,8 @@
 
 Source: I. Osband et al., *Behaviour Suite for Reinforcement Learning*, ICLR 2020 (arXiv 1908.03568), and
 for deep sea I. Osband, J. Aslanides and A. Cassirer, *Randomized Prior Functions for Deep Reinforcement
-Learning*, NeurIPS 2018 (arXiv 1806.03335). Dynamics, rewards and observations are those of bsuite 0.3;
-random numbers come from other generators, so that episodes are the same in distribution, not in number.
+Learning*, NeurIPS 2018 (arXiv 1806.03335). Dynamics, rewards and observations are those of bsuite 0.3.
+Random numbers come from other generators, so that only the distribution of episodes is the same.
 """
 
 import math
@@ -18,28 +18,28 @@ from oda_rl._types import Array
 from oda_rl._validation import check_at_least
 from oda_rl.envs.compiled import CompiledEnv
 
-# Modulus and multiplier of the generator that a random step carries in its state: S. K. Park and K. W.
-# Miller, CACM 1988, with their multiplier of 1993. Products stay below 2^53, so that doubles hold them.
+# Modulus and multiplier of the generator for stochastic steps, which is stored in the state: S. K. Park
+# and K. W. Miller, CACM 1988, with their multiplier of 1993. Products stay below 2^53, exact in doubles.
 MODULUS, MULTIPLIER = 2_147_483_647.0, 48_271.0
 
 
 @kernel
 def draw_uniform(state: Array, place: int) -> float:
-    """The next number between 0 and 1, ends excluded, of the generator in `state[place]`."""
+    """Draw the next number in (0, 1) from the generator in `state[place]`."""
     state[place] = (MULTIPLIER * state[place]) % MODULUS
     return state[place] / MODULUS
 
 
 @kernel
 def draw_normal(state: Array, place: int) -> float:
-    """The next standard normal number, by Box and Muller's method."""
+    """Draw the next standard normal number, by Box and Muller's method."""
     radius = math.sqrt(-2.0 * math.log(draw_uniform(state, place)))
     return radius * math.cos(2.0 * math.pi * draw_uniform(state, place))
 
 
 @kernel
 def write_cell(parameters: Array, state: Array, observation: Array) -> None:
-    """Where the diver is: its number, or a board with a one there. Below the ground a board is empty."""
+    """Write the diver's cell: its number, or a board with a one in it, empty after the last step."""
     size = int(parameters[0])
     place = int(state[0]) * size + int(state[1])
     if parameters[3] == 0.0:
@@ -51,14 +51,14 @@ def write_cell(parameters: Array, state: Array, observation: Array) -> None:
 
 
 class _Grid(CompiledEnv):
-    """Keeps states out that its kernels would reach beyond their arrays with."""
+    """Rejects states with which its kernels would index beyond the ends of their arrays."""
 
     def limits(self) -> list[float]:
         """The largest value of each number of the state; the smallest is 0."""
         raise NotImplementedError
 
     def set_state(self, state: ArrayLike) -> None:
-        """Go on from another state, as the kernels have it; ValueError if it is none of the task's."""
+        """Continue from another state, in the kernels' form; a ValueError if it is out of range."""
         given, most = np.array(state, dtype=np.float64), self.limits()
         if given.shape == (len(most),) and not np.all(
             (given >= 0.0) & (given <= most) & (given % 1.0 == 0.0)
@@ -68,11 +68,11 @@ class _Grid(CompiledEnv):
 
 
 class DeepSea(_Grid):
-    """Dive N steps, always to the right, for a treasure that every step to the right makes dearer.
+    """Find a treasure by N steps to the right, each of which has a small cost.
 
-    A diver begins in the upper left corner of an N x N grid and sinks one row a step, to the left or to
-    the right. Going right costs 0.01 / N; going right in the last column has a reward of 1, which only
-    the one way that always goes right can reach: the best return is 0.99, and a random policy finds it
+    A diver begins in the upper left corner of an N x N grid and sinks one row per step, to the left or
+    to the right. Going right costs 0.01 / N. Going right in the last column has a reward of 1, which
+    only the path that always goes right reaches. The best return is 0.99, and a random policy finds it
     once in 2^N episodes. Which of the two actions goes right is drawn once for each cell.
 
     Parameters
@@ -80,13 +80,13 @@ class DeepSea(_Grid):
     size : int, default=10
         N, the rows and columns of the grid, and the steps of an episode.
     stochastic : bool, default=False
-        The diver goes right with probability 1 - 1/N only (it sinks straight down otherwise, and pays
-        all the same), and a step from the lower left or right cell adds noise N(0, 1) to the reward.
+        Going right succeeds only with probability 1 - 1/N; otherwise the diver sinks straight down, but
+        pays the cost. A step from the lower left or right cell adds noise N(0, 1) to the reward.
     observation : {"number", "board"}, default="number"
-        The number of the cell, row by row, `Discrete(N * N)`; or a `Box` of shape (N, N), one at it.
-        After the last step the number is that of the last cell, and the board is empty.
+        The index of the cell, row by row, in `Discrete(N * N)`; or a `Box` of shape (N, N) with a one in
+        the cell. After the last step the index is that of the last cell, and the board is empty.
     mapping_seed : int or None, default=0
-        Seed of which action goes right in each cell; None for action 1 everywhere.
+        Seed for drawing which action goes right in each cell; None for action 1 everywhere.
 
     Examples
     --------
@@ -124,12 +124,12 @@ class DeepSea(_Grid):
             self.rightward = np.random.default_rng(mapping_seed).integers(2, size=(size, size))
 
     def get_parameters(self) -> list[float]:
-        """Size, cost of going right, randomness, kind of observation; then the actions to the right."""
+        """Size, cost of going right, stochastic or not, board or not; then the actions to the right."""
         board = isinstance(self.observation_space, spaces.Box)
         return [self.size, self.move_cost, self.stochastic, board, *self.rightward.ravel()]
 
     def limits(self) -> list[float]:
-        """Row, column, generator."""
+        """Limits of row, column and generator."""
         return [self.size, self.size - 1, MODULUS - 1.0]
 
     @staticmethod
@@ -165,7 +165,7 @@ class DeepSea(_Grid):
 
 @kernel
 def write_board(parameters: Array, state: Array, observation: Array) -> None:
-    """A one where the ball is, and one where the paddle is, in the lowest row."""
+    """Write a board with a one at the ball, and a one at the paddle, in the lowest row."""
     rows, columns = int(parameters[0]), int(parameters[1])
     observation[:] = 0.0
     observation[int(state[1]) * columns + int(state[0])] = 1.0
@@ -175,14 +175,14 @@ def write_board(parameters: Array, state: Array, observation: Array) -> None:
 class Catch(_Grid):
     """Move a paddle under a ball that falls straight down: reward 1 if it is caught, -1 if not.
 
-    The ball begins in a random column of the highest row and falls a row each step; the paddle begins in
-    the middle of the lowest row and is moved to the left (0), not at all (1) or to the right (2). The
-    episode ends when the ball has come down. The best return is 1.
+    The ball begins in a random column of the highest row and falls one row per step. The paddle begins
+    in the middle of the lowest row and is moved to the left (0), not at all (1) or to the right (2). The
+    episode ends when the ball reaches the lowest row. The best return is 1.
 
     Parameters
     ----------
     rows, columns : int, default=10 and 5
-        The board, which is also the observation: a `Box` of shape (rows, columns) of zeros and ones.
+        Size of the board, which is the observation: a `Box` of shape (rows, columns), zeros and ones.
 
     Examples
     --------
@@ -208,7 +208,7 @@ class Catch(_Grid):
         return [self.rows, self.columns]
 
     def limits(self) -> list[float]:
-        """Column of the ball, its row, column of the paddle."""
+        """Limits of the column of the ball, its row, and the column of the paddle."""
         return [self.columns - 1, self.rows - 1, self.columns - 1]
 
     @staticmethod
@@ -235,7 +235,7 @@ class Catch(_Grid):
 
 @kernel
 def write_swing(parameters: Array, state: Array, observation: Array) -> None:
-    """The eight numbers that are observed; lengths in units of the track's half length."""
+    """Write the eight observed numbers; lengths are in units of half the length of the track."""
     x_limit, x_reward, spin_reward = parameters[8], parameters[9], parameters[10]
     observation[0] = np.float32(state[0] / x_limit)
     observation[1] = np.float32(state[1] / x_limit)
@@ -248,13 +248,13 @@ def write_swing(parameters: Array, state: Array, observation: Array) -> None:
 
 
 class CartPoleSwingup(CompiledEnv):
-    """Swing a hanging pole up and hold it there, although every push costs something.
+    """Swing a hanging pole up and keep it there, although every push has a cost.
 
-    A reward of 1 is paid for each step with the pole high (cos angle > `height_threshold`), slow (less
-    than 1 rad/s) and in the middle (less than 1 m from it); a push to the left (0) or to the right (2)
-    costs `move_cost`, none (1) nothing. Who does not explore keeps still, for a return of 0. The
-    episode ends after ten seconds (1,001 steps), which are part of the observation, or 3 m from the
-    middle.
+    The reward is 1 for each step with the pole high (cos angle > `height_threshold`), slow (less than
+    1 rad/s) and the cart near the middle (less than 1 m from it). A push to the left (0) or to the right
+    (2) costs `move_cost`; no push (1) costs nothing. An agent that does not explore keeps still, with a
+    return of 0. The episode ends after ten seconds (1,001 steps), or 3 m from the middle. The time is
+    part of the observation.
 
     Parameters
     ----------
@@ -265,9 +265,10 @@ class CartPoleSwingup(CompiledEnv):
 
     Notes
     -----
-    Observed are position and velocity (of 3 m), sine, cosine and velocity of the angle, the time (of ten
-    seconds), and 1 or -1 for being near the middle and for being slow. Cart 1 kg, pole 0.1 kg of half
-    length 0.5 m, force 10 N, steps of 0.01 s by Euler's method, without friction.
+    The observation consists of position and velocity (in units of 3 m), sine, cosine and velocity of the
+    angle, the time (in units of ten seconds), and 1 or -1 for being near the middle and for being slow.
+    Cart 1 kg, pole 0.1 kg of half length 0.5 m, force 10 N, steps of 0.01 s by Euler's method, without
+    friction.
 
     Examples
     --------
@@ -291,7 +292,7 @@ class CartPoleSwingup(CompiledEnv):
         self.action_space = spaces.Discrete(3)
 
     def get_parameters(self) -> list[float]:
-        """Gravity, masses, half length, force, step; then what is paid for, and where it ends."""
+        """Gravity, masses, half length, force, time step; then thresholds, cost of a push, limits."""
         physics = [9.8, 1.0, 0.1, 0.5, 10.0, 0.01]
         return [*physics, self.height_threshold, self.move_cost, 3.0, 1.0, 1.0, 10.0]
 

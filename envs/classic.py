@@ -1,6 +1,6 @@
 """Gymnasium's classic control tasks with compiled dynamics, and the cart-pole with friction.
 
-Each class is Gymnasium's own but for `step`: spaces, resets, options and drawing are inherited.
+Each class inherits spaces, resets, options and rendering from Gymnasium's class; only `step` differs.
 """
 
 from typing import Any, ClassVar
@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 from oda_rl.envs import kernels
 from oda_rl.envs.compiled import CompiledEnv
 
-# Exponent of a square that Gymnasium takes by a power function; see `kernels`.
+# Exponent of the squares that Gymnasium computes with a power function; see `kernels`.
 SQUARE = 2.0
 
 
 class _Classic(CompiledEnv):
-    """Keeps the state where Gymnasium's classes have it, and resets as they do.
+    """Stores the state in the attribute that Gymnasium's classes use, and resets as they do.
 
     `render_mode` of every subclass is "human", "rgb_array" or None, as in Gymnasium.
     """
 
     state: Any = None
-    # Attributes of Gymnasium's class in the order in which the kernel has them
+    # Attributes of Gymnasium's class, in the order of the kernel's `parameters`
     parameter_names: ClassVar[tuple[str, ...]]
 
     def get_parameters(self) -> list[Any]:
-        """Masses, lengths, limits and variants, in the order of the kernel."""
+        """Masses, lengths, limits and variants, in the order that the kernel expects."""
         return [getattr(self, name) for name in self.parameter_names]
 
     def reset(
@@ -40,12 +40,12 @@ class _Classic(CompiledEnv):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode; `options` are those of Gymnasium's environment."""
         self.refresh_parameters()
-        # Past CompiledEnv, whose reset would draw the start itself: Gymnasium's class comes after it.
+        # Skip CompiledEnv, whose reset would draw the start itself; Gymnasium's class comes next.
         observation, info = super(CompiledEnv, self).reset(seed=seed, options=options)
         return observation, info
 
     def get_state(self) -> NDArray[np.float64]:
-        """A copy of the state, of shape (state_size,), as the kernels have it."""
+        """A copy of the state in the form for the kernels, of shape (state_size,)."""
         return np.array(self.state, dtype=np.float64)
 
     def _keep_state(self, state: NDArray[np.float64]) -> None:
@@ -84,7 +84,7 @@ class CartPole(_Classic, CartPoleEnv):
         return self.kinematics_integrator != "euler"
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Push the cart to the left (0) or to the right (1). A fallen pole earns no more reward."""
+        """Push the cart left (0) or right (1). After the pole has fallen, rewards are at most 0."""
         observation, reward, terminated, truncated, info = super().step(action)
         if terminated:
             if self.steps_beyond_terminated is None:
@@ -100,8 +100,8 @@ class CartPole(_Classic, CartPoleEnv):
 class CartPoleFriction(CartPole):
     """The cart-pole with friction of Barto, Sutton and Anderson (1983).
 
-    Track and joint have friction. Everything else is as in CartPole-v1, also the order of the state (x,
-    x_dot, theta, theta_dot). The registered environment is truncated after 1,000 steps.
+    Track and joint have friction. Everything else is as in CartPole-v1, including the order of the state
+    (x, x_dot, theta, theta_dot). The registered environment is truncated after 1,000 steps.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class MountainCarContinuous(_Classic, Continuous_MountainCarEnv):
     )
 
     def get_state(self) -> NDArray[np.float64]:
-        """Position, velocity, and whether they are in double precision, as after a reset."""
+        """Position, velocity, and 1 if they are in double precision, as after a reset, else 0."""
         state = np.asarray(self.state)
         return np.array([state[0], state[1], state.dtype == np.float64], dtype=np.float64)
 
@@ -187,7 +187,7 @@ class Pendulum(_Classic, PendulumEnv):
     _square = SQUARE
 
     def encode_action(self, action: Any) -> NDArray[np.float64]:
-        """The torque as the kernels have it; the drawing shows the last one."""
+        """Convert the torque for the kernels, and store it for rendering."""
         torque = super().encode_action(action)
         self.last_u = float(np.clip(torque[0], -self.max_torque, self.max_torque))
         return torque
@@ -196,7 +196,7 @@ class Pendulum(_Classic, PendulumEnv):
 class Acrobot(_Classic, AcrobotEnv):
     """Acrobot-v1, compiled.
 
-    Noise on the torque (`torque_noise_max`) is refused: steps draw no random numbers.
+    Torque noise (`torque_noise_max`) raises a ValueError, as steps draw no random numbers.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Acrobot(_Classic, AcrobotEnv):
     )
 
     def get_parameters(self) -> list[Any]:
-        """Lengths, masses, limits, the variant and the torques, in the order of the kernel."""
+        """Lengths, masses, limits, the variant and the torques, in the order that the kernel expects."""
         if self.torque_noise_max > 0:
             raise ValueError(
                 f"torque_noise_max is {self.torque_noise_max}, but must be 0 where the dynamics are "
@@ -225,7 +225,7 @@ class Acrobot(_Classic, AcrobotEnv):
         return [*super().get_parameters(), variant, *self.AVAIL_TORQUE, SQUARE]
 
     def draw_starts(self, generator: np.random.Generator, n: int) -> NDArray[np.float64]:
-        """States of single precision, and with them the sines and cosines of their angles."""
+        """Draw states in single precision, with the cosines and sines of their angles appended."""
         states = super().draw_starts(generator, n).astype(np.float32)
         theta1, theta2 = states[:, 0], states[:, 1]
         angles = (np.cos(theta1), np.sin(theta1), np.cos(theta2), np.sin(theta2))

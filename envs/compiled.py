@@ -1,4 +1,4 @@
-"""The base of environments with compiled dynamics, and how to make one of your own."""
+"""The base class of environments with compiled dynamics."""
 
 from typing import Any, ClassVar, Self
 
@@ -13,27 +13,27 @@ from oda_rl.envs.dynamics import CompiledDynamics, CompiledFunction
 class CompiledEnv(gym.Env):
     """An environment whose dynamics are two compiled functions.
 
-    To Python it is an ordinary Gymnasium environment. An agent that finds such an environment runs it
-    inside its own compiled loop instead, thousands of steps at a time.
+    In Python it is an ordinary Gymnasium environment. An agent runs such an environment inside its own
+    compiled loop instead, thousands of steps at a time.
 
-    To make one, derive from this class, give it two static methods that numba can compile, and say how
-    large its arrays are:
+    To make one, derive from this class and define two static methods that numba can compile, and the
+    sizes of the arrays:
 
     - `step_kernel(parameters, state, action, observation)` replaces `state` and `observation` by the
       next ones and returns `(reward, terminated)`, a float and a bool;
     - `reset_kernel(parameters, state, start, observation)` fills both for a new episode.
 
-    All arguments are contiguous float64 arrays. A discrete action arrives as `action[0]`, counted from
-    0; a discrete observation leaves as `observation[0]`, the number that Python sees. The kernels must
-    not raise, and draw no random numbers: what is random at the start of an episode comes in `start`,
-    uniform between `start_low` and `start_high` unless `draw_starts` is overridden. A step that is
-    random has to carry a generator of its own in `state`. Observations must be numbers that the dtype
-    of the observation space can hold: round them with `np.float32(...)`. Functions that a kernel calls
-    must be compiled by numba too, and be in the same file, or the cache on disk does not notice that
-    they have changed.
+    All arguments are contiguous float64 arrays. A discrete action is passed as `action[0]`, counted from
+    0; a discrete observation is written to `observation[0]`, with the value that Python receives. The
+    kernels must not raise errors or draw random numbers. Random numbers for the start of an episode are
+    passed in `start`: uniform between `start_low` and `start_high` unless `draw_starts` is overridden. A
+    stochastic step needs its own generator, stored in `state`. Observations must be representable in the
+    dtype of the observation space: round them with `np.float32(...)`. Functions that a kernel calls must
+    be compiled by numba, too, and be in the same file; otherwise the cache on disk does not notice when
+    they change.
 
-    A subclass that overrides `step` or `reset` but not the kernels is stepped from Python, as its
-    kernels do not tell the whole truth any more.
+    A subclass that overrides `step` or `reset` but not the kernels is stepped from Python, because its
+    kernels no longer describe it completely.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class CompiledEnv(gym.Env):
     state_size : int
         Length of `state`.
     start_low, start_high : sequence of float
-        Bounds of the numbers in `start`. Its length is theirs.
+        Bounds of the numbers in `start`, which has the same length.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class CompiledEnv(gym.Env):
             cls._compiled_reset = CompiledFunction(cls.reset_kernel, "reset")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Refuse a class that leaves out what the loops need, by name."""
+        """Raise a TypeError that names the attributes that the class must define, but does not."""
         needed = ["step_kernel", "reset_kernel", "state_size"]
         if cls.draw_starts is CompiledEnv.draw_starts:
             needed += ["start_low", "start_high"]
@@ -147,20 +147,20 @@ class CompiledEnv(gym.Env):
         Parameters
         ----------
         action : int or ndarray
-            An element of the action space. Box actions are taken in the space's dtype; what is beyond
-            its bounds is for the dynamics to deal with.
+            An element of the action space. Box actions are converted to the space's dtype; the dynamics
+            must handle actions beyond the bounds.
 
         Returns
         -------
         observation, reward, terminated, truncated, info
-            As Gymnasium has them. `truncated` is False: time limits are the TimeLimit wrapper's.
+            As in Gymnasium. `truncated` is False, because time limits belong to the TimeLimit wrapper.
 
         Raises
         ------
         gymnasium.error.ResetNeeded
             Before the first `reset`.
         gymnasium.error.InvalidAction
-            If the action is not one of a discrete space's, or not of a Box space's shape.
+            If the action is not in a discrete space, or does not have the shape of a Box space.
         """
         if self._parameters is None:
             raise gym.error.ResetNeeded("Call reset() before step().")
@@ -175,11 +175,11 @@ class CompiledEnv(gym.Env):
             self.render()
         return observation.astype(space.dtype)[()], reward, terminated, False, {}
 
-    # -- what a compiled loop asks for -----------------------------------------------------------
+    # -- for compiled loops ----------------------------------------------------------------------
 
     @property
     def dynamics(self) -> CompiledDynamics:
-        """The environment as a compiled loop sees it, with the parameters of now and no time limit."""
+        """The environment in the form for a compiled loop: present parameters, and no time limit."""
         return CompiledDynamics(
             step=self._compiled_step,
             reset=self._compiled_reset,
@@ -193,10 +193,10 @@ class CompiledEnv(gym.Env):
         )
 
     def get_parameters(self) -> ArrayLike:
-        """What the kernels are given as `parameters`; nothing by default.
+        """The array that the kernels receive as `parameters`; empty by default.
 
-        Read at every reset from Python, and by every call of `dynamics`: during a compiled loop the
-        parameters stay as they are.
+        It is read at every reset from Python and at every access to `dynamics`. During a compiled loop
+        the parameters do not change.
         """
         return ()
 
@@ -207,19 +207,19 @@ class CompiledEnv(gym.Env):
         return parameters
 
     def draw_starts(self, generator: np.random.Generator, n: int) -> NDArray[np.float64]:
-        """Draw what the resets of the next `n` episodes depend on.
+        """Draw the random numbers for the resets of the next `n` episodes.
 
         Parameters
         ----------
         generator : numpy.random.Generator
-            The environment's `np_random`, unless it is only tried out.
+            The environment's `np_random`, or another one if only the shape is needed.
         n : int
             Episodes.
 
         Returns
         -------
         ndarray of shape (n, start_size)
-            Drawn row by row: `n` rows at once are the same as `n` times one row.
+            Drawn row by row: `n` rows at once equal `n` draws of one row.
         """
         low, high = np.atleast_1d(self.start_low), np.atleast_1d(self.start_high)
         return generator.uniform(low, high, (n, len(low)))
@@ -230,24 +230,24 @@ class CompiledEnv(gym.Env):
         return self._parameters is not None
 
     def get_state(self) -> NDArray[np.float64]:
-        """A copy of the state, of shape (state_size,), as the kernels have it."""
+        """A copy of the state in the form for the kernels, of shape (state_size,)."""
         if self._state is None:
             raise gym.error.ResetNeeded("Call reset() before get_state().")
         return self._state.copy()
 
     def set_state(self, state: ArrayLike) -> None:
-        """Go on from another state.
+        """Continue from another state.
 
         Parameters
         ----------
         state : array-like of shape (state_size,)
-            As the kernels have it. It may come from a file: a class whose kernels take numbers of it as
-            indices overrides this, to refuse what is out of range.
+            In the form for the kernels. It may come from a file, so a class whose kernels use its
+            numbers as indices must override this method to reject those out of range.
 
         Raises
         ------
         ValueError
-            If it has another shape, or a number is not finite.
+            If it has another shape, or an entry is not finite.
         """
         array = np.array(state, dtype=np.float64)
         if array.shape != (self.state_size,):
@@ -257,11 +257,11 @@ class CompiledEnv(gym.Env):
         self._keep_state(array)
 
     def _keep_state(self, state: NDArray[np.float64]) -> None:
-        """Store a state that nothing else writes to."""
+        """Store a state without copying it; the caller must not write to it any more."""
         self._state = state
 
     def encode_action(self, action: Any) -> NDArray[np.float64]:
-        """The action as the kernels have it.
+        """Convert an action for the kernels.
 
         Parameters
         ----------
@@ -271,10 +271,10 @@ class CompiledEnv(gym.Env):
         Returns
         -------
         ndarray of shape (action_size,)
-            Discrete actions counted from 0; the numbers of a Box, rounded to its dtype.
+            A discrete action counted from 0; the numbers of a Box, rounded to its dtype.
         """
         space: Any = self.action_space
-        # `contains` takes longer than the dynamics, so the usual case goes past it.
+        # `contains` takes longer than the dynamics, so the usual case avoids it.
         if isinstance(space, spaces.Discrete) and isinstance(action, int | np.integer):
             index = int(action) - int(space.start)
             if 0 <= index < int(space.n):
@@ -290,7 +290,7 @@ class CompiledEnv(gym.Env):
 
 
 def _action_size(space: spaces.Space[Any]) -> int:
-    """Numbers of an encoded action."""
+    """The length of an encoded action."""
     if isinstance(space, spaces.Discrete):
         return 1
     if isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):

@@ -1,8 +1,9 @@
-"""Where an environment stands, as plain values: what a model file keeps of it to go on exactly.
+"""The state of an environment as plain values, from which a saved training continues exactly.
 
-Gymnasium offers no such thing. Of any environment there is its generator `np_random`; the state is
-known of those with compiled dynamics, and of Gymnasium's classic control and toy text. Where it is not,
-or where a wrapper may have a state of its own, another episode begins, drawn from the same stream.
+Gymnasium has no interface for this. The generator `np_random` can be stored for any environment; the
+state is known for those with compiled dynamics, and for Gymnasium's classic control and toy text. If it
+is not known, or if a wrapper may have a state of its own, a new episode begins, drawn from the same
+random stream.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from oda_rl.envs.dynamics import get_elapsed_steps, tells_all
 from oda_rl.envs.wrapper_chain import find_monitor, go_on_counting, only_looked_at
 
-# All that the next steps of these depend on; older versions of Gymnasium lack some.
+# Attributes that the next steps of these classes depend on; older versions of Gymnasium lack some
 _CONTROL, _TOY = "gymnasium.envs.classic_control.", "gymnasium.envs.toy_text."
 STATES = {
     f"{_CONTROL}cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
@@ -29,7 +30,7 @@ STATES = {
 
 
 def capture(env: gym.Env) -> dict[str, Any]:
-    """Where an environment stands.
+    """Capture the state of an environment, its generator, and its counts of steps and rewards.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ def capture(env: gym.Env) -> dict[str, Any]:
     Returns
     -------
     dict
-        Plain values and arrays, for `restore`. `state` is None where it is not known.
+        Plain values and arrays, for `restore`. `state` is None if it is not known.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def capture(env: gym.Env) -> dict[str, Any]:
 
 
 def restore(env: gym.Env, stored: dict[str, Any]) -> bool:
-    """Let an environment go on where another one of its kind was captured.
+    """Continue in an environment from where another one of its class was captured.
 
     Parameters
     ----------
@@ -74,8 +75,8 @@ def restore(env: gym.Env, stored: dict[str, Any]) -> bool:
     Returns
     -------
     bool
-        Whether it goes on in the middle of the episode. If not, it has to be reset; if it is of the same
-        class its generator is the one that was captured.
+        Whether it continues in the middle of the episode. If not, it has to be reset; if it is of the
+        same class, its generator has been restored all the same.
     """
     inner: Any = env.unwrapped
     if stored["kind"] != kind_of(inner):
@@ -93,7 +94,7 @@ def restore(env: gym.Env, stored: dict[str, Any]) -> bool:
 
 
 def kind_of(env: gym.Env) -> str:
-    """The class of an environment without its wrappers, by name."""
+    """The name of the class of an environment without its wrappers."""
     inner = env.unwrapped
     return f"{type(inner).__module__}:{type(inner).__qualname__}"
 
@@ -103,7 +104,7 @@ def _get_generator(inner: gym.Env) -> dict[str, Any] | None:
     if not isinstance(generator, np.random.Generator):
         return None
     state = dict(generator.bit_generator.state)
-    return state if state["bit_generator"] == "PCG64" else None  # Gymnasium's own
+    return state if state["bit_generator"] == "PCG64" else None  # Gymnasium's default
 
 
 def _get_state(inner: Any) -> Any:
@@ -127,7 +128,7 @@ def _set_state(inner: Any, state: Any) -> None:
 
 
 def _check_numbers(inner: Any, state: dict[str, Any]) -> None:
-    """Refuse a number of a state, or of a card, that there is not."""
+    """Raise a ValueError if the index of a state, or the value of a card, does not exist."""
     if "s" in state and not inner.observation_space.contains(state["s"]):
         raise ValueError(f"s is {state['s']!r}; {inner.observation_space} is accepted")
     for hand in ("player", "dealer"):
@@ -137,7 +138,7 @@ def _check_numbers(inner: Any, state: dict[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A copy that a file can hold."""
+    """Copy a value, in a form that can be stored in a file."""
     if isinstance(value, np.integer):
         return int(value)
     return value.copy() if isinstance(value, np.ndarray | list) else value

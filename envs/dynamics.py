@@ -1,7 +1,7 @@
-"""What a compiled environment hands to a compiled loop, and how it is found behind wrappers.
+"""The dynamics of an environment for a compiled loop, and how they are found behind wrappers.
 
-Every environment's dynamics are two functions with the same two signatures, so that a loop which takes
-them as arguments is compiled once, for all environments, and found on disk by the next process.
+The dynamics of every environment are two functions with fixed signatures. A loop that takes them as
+arguments is therefore compiled once for all environments, and loaded from disk by the next process.
 """
 
 from collections.abc import Callable
@@ -32,18 +32,18 @@ _TYPES = {kind: types.FunctionType(signature) for kind, signature in SIGNATURES.
 
 
 class CompiledFunction(types.WrapperAddressProtocol):
-    """A function of one of the two signatures, compiled when it is first used and kept on disk.
+    """A function of one of the two signatures, compiled at its first use and cached on disk.
 
-    Compiled code receives it as a first-class function: by its signature and address, not by its
-    identity. A plain `njit` function would be part of the caller's type, and the caller's cache useless.
-    Each one handed to compiled code from Python costs some 20 microseconds a call, so hand it to loops;
-    `compiled` is what to call from Python.
+    Compiled code receives it as a first-class function, by its signature and address. A plain `njit`
+    function would instead become part of the type of its caller, which could then not be cached. Passing
+    one from Python to compiled code takes some 20 microseconds a call, so pass it to whole loops; from
+    Python call `compiled` instead.
 
     Parameters
     ----------
     function : callable
-        Python code that numba can compile. It works in place on contiguous float64 arrays and must not
-        raise: nothing would catch it.
+        Python code that numba can compile. It works in place on contiguous float64 arrays. It must not
+        raise an error, because nothing would catch it.
     kind : {"step", "reset"}
         Which signature: `step(parameters, state, action, observation) -> (reward, terminated)` or
         `reset(parameters, state, start, observation)`.
@@ -59,7 +59,7 @@ class CompiledFunction(types.WrapperAddressProtocol):
 
     @property
     def compiled(self) -> Callable[..., Any]:
-        """The numba function. The first look compiles it, or loads it from the cache on disk."""
+        """The numba function; the first access compiles it or loads it from the cache on disk."""
         if self._compiled is None:
             made: Any = kernel(self.function)
             made.compile(self.signature())
@@ -72,7 +72,7 @@ class CompiledFunction(types.WrapperAddressProtocol):
         return self.compiled(*arrays)
 
     def signature(self) -> Any:
-        """The signature, as numba asks for it."""
+        """The signature, a method that numba requires."""
         return SIGNATURES[self.kind]
 
     def __wrapper_address__(self) -> int:
@@ -88,13 +88,13 @@ class CompiledFunction(types.WrapperAddressProtocol):
 
 @typeof_impl.register(CompiledFunction)
 def _type_of(function: CompiledFunction, _: Any) -> Any:
-    """Numba's type, which numba itself would put together anew for every call."""
+    """The numba type, prepared in advance; numba itself would construct it again at every call."""
     return _TYPES[function.kind]
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledDynamics:
-    """An environment as a compiled loop sees it. `find_dynamics` makes one.
+    """An environment in the form for a compiled loop, as returned by `find_dynamics`.
 
     Attributes
     ----------
@@ -105,10 +105,10 @@ class CompiledDynamics:
         `reset(parameters, state, start, observation)`: fills `state` and `observation` for a new
         episode from `start`, one row of `StartBlock.rows`.
     parameters : ndarray of shape (n_parameters,)
-        Masses, lengths and the like, as they were when this object was made.
+        Masses, lengths and other constants, as they were when this object was made.
     state_size, start_size, action_size, observation_size : int
         Lengths of the arrays. All are float64 and contiguous. An observation is rounded to the precision
-        of the observation space; an action holds what `CompiledEnv.encode_action` returns.
+        of the observation space; an action is in the form that `CompiledEnv.encode_action` returns.
     time_limit : int or None
         Steps after which an episode is truncated, if it is wrapped in a TimeLimit.
     env : CompiledEnv
@@ -130,9 +130,9 @@ class StartBlock:
     """Starts of episodes, drawn ahead from the environment's generator.
 
     A compiled loop cannot call a Generator cheaply, so it is given a block of rows. The i-th row is what
-    the i-th `env.reset()` from here on would have drawn. `rewind_to` gives back those that are left:
-    the generator is then where the same number of resets would have left it, and environment and loop
-    can hand over to each other at any episode.
+    the i-th `env.reset()` from now on would have drawn. `rewind_to` returns the unused rows: it leaves
+    the generator in the state after the same number of resets. The environment and a loop can therefore
+    take over from each other at any episode.
 
     Parameters
     ----------
@@ -165,12 +165,12 @@ class StartBlock:
         self.rows = np.ascontiguousarray(env.draw_starts(self._generator, size), dtype=np.float64)
 
     def rewind_to(self, used: int) -> None:
-        """Leave the generator where `used` resets would have left it.
+        """Set the generator to the state after `used` resets.
 
         Parameters
         ----------
         used : int
-            Rows that began an episode, from 0 to `len(rows)`.
+            Number of rows that began an episode, from 0 to `len(rows)`.
         """
         if not 0 <= used <= len(self.rows):
             raise ValueError(f"used must be from 0 to {len(self.rows)}, not {used}")
@@ -182,10 +182,10 @@ class StartBlock:
 
 
 def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
-    """Find the compiled dynamics of an environment, if it has them and they tell all.
+    """Find the compiled dynamics of an environment, if it has them and they describe it completely.
 
-    Wrappers that only look on are passed: Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker,
-    and Stable-Baselines3's Monitor. Any other could change observations or rewards.
+    Passive wrappers are skipped: Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker, and
+    Stable-Baselines3's Monitor. Any other could change observations or rewards.
 
     Parameters
     ----------
@@ -195,9 +195,9 @@ def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
     Returns
     -------
     CompiledDynamics or None
-        None for other environments, other wrappers or subclasses of them, an environment whose class
-        overrides `step` or `reset` but not the kernels, and one that a person watches
-        (`render_mode="human"`).
+        None for environments without compiled dynamics, with other wrappers or subclasses of the passive
+        ones, whose class overrides `step` or `reset` but not the kernels, or that are shown on the
+        screen (`render_mode="human"`).
 
     Examples
     --------
@@ -222,7 +222,7 @@ def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
 
 
 def find_twin(env_id: str) -> str | None:
-    """The id of an environment with compiled dynamics that equals another in every number.
+    """Find the id of an environment with compiled dynamics that is numerically identical to another.
 
     Parameters
     ----------
@@ -232,8 +232,8 @@ def find_twin(env_id: str) -> str | None:
     Returns
     -------
     str or None
-        The compiled twin of one of Gymnasium's classic control tasks; the id itself if its environment
-        has compiled dynamics; None if there are none.
+        The id of the compiled twin for one of Gymnasium's classic control tasks; `env_id` itself if its
+        environment has compiled dynamics; otherwise None.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def find_twin(env_id: str) -> str | None:
     ('oda_rl/CartPole-v1', None)
     """
     spec, twin = find_env_spec(env_id), gym.registry.get(f"oda_rl/{env_id}")
-    # Registered anew, the same id may be another task.
+    # The id may have been registered again, for another task.
     original = str(spec.entry_point).startswith("gymnasium.envs.classic_control.") and not (
         spec.additional_wrappers
     )
@@ -255,7 +255,7 @@ def find_twin(env_id: str) -> str | None:
 
 
 def get_elapsed_steps(env: gym.Env) -> int:
-    """Steps of the running episode, as the TimeLimit wrapper counts them; 0 if there is none.
+    """Steps of the current episode, as the TimeLimit wrapper counts them; 0 without such a wrapper.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def get_elapsed_steps(env: gym.Env) -> int:
 
 
 def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int, total: float = 0.0) -> None:
-    """Let the environment go on where a compiled loop has stopped.
+    """Set an environment to the state in which a compiled loop has stopped.
 
     Parameters
     ----------
@@ -276,14 +276,14 @@ def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int, total: float =
     state : array-like of shape (state_size,)
         The state that the loop has reached.
     elapsed_steps : int
-        Steps of the running episode so far; the TimeLimit wrapper goes on counting from there.
+        Steps of the current episode so far; the TimeLimit wrapper continues counting from there.
     total : float, default=0
-        Its return so far; the Monitor of Stable-Baselines3 goes on adding to it.
+        Return of the current episode so far; the Monitor of Stable-Baselines3 continues adding to it.
 
     Raises
     ------
     ValueError
-        If the environment has no compiled dynamics, or the state not its shape.
+        If the environment has no compiled dynamics, or the state is not finite or of another shape.
     """
     inner = _compiled(env)
     if inner is None:
@@ -300,7 +300,7 @@ def _compiled(env: gym.Env) -> "CompiledEnv | None":
 
 
 def tells_all(env: "CompiledEnv") -> bool:
-    """Whether `step` and `reset` are those that the kernels were written for."""
+    """Whether `step` and `reset` are those that the kernels were written for, not overridden later."""
     if {"step", "reset"} & vars(env).keys():
         return False
     mro = type(env).__mro__

@@ -1,4 +1,4 @@
-"""What the wrappers of `oda_rl.envs.aggregation` show of a state: its number, or a vector."""
+"""Representations of a state in the wrappers of `oda_rl.envs.aggregation`: a number, or a vector."""
 
 from typing import Any, Literal, get_args
 
@@ -8,22 +8,22 @@ from numpy.typing import NDArray
 
 from oda_rl.envs.aggregator import Aggregator
 
-# Temperatures at which associations are found: wider ones are nearly linear in the observation, from
-# which a network learns more, if it can tell them apart
+# Default multiples of the temperature at which associations are computed. Those at a higher temperature
+# are nearly linear in the observation, from which a network learns better if it can tell them apart.
 SOFTNESS = {"association": 4.0, "features": 16.0}
 Encoding = Literal["number", "one_hot", "codevector", "association", "features"]
 
 
 def find_softness(encoding: Encoding, given: float | None) -> float:
-    """The softness of an encoding, its own if none is given; 0 where it shows no associations."""
+    """The softness of an encoding, by default its own; 0 if it does not use associations."""
     usual = SOFTNESS.get(encoding, 0.0)
     return usual if given is None or not usual else given
 
 
 class StateEncoder:
-    """Observations in, states out, as an `encoding` shows them; parameters as for `StateAggregation`.
+    """Converts observations to states in an `encoding`; parameters are as for `StateAggregation`.
 
-    `space` is that of one state.
+    `space` is the space of one state.
     """
 
     def __init__(self, aggregator: Aggregator, encoding: Encoding, softness: float | None) -> None:
@@ -41,17 +41,17 @@ class StateEncoder:
             self.space = spaces.Box(0.0, 1.0, (aggregator.max_states,), np.float32)
 
     def encode(self, observation: Any) -> Any:
-        """The state of one observation, which is learned from."""
+        """The state of one observation; learn from the observation if learning is on."""
         if self._encoding == "number":
             return self._aggregator.find(observation)
         return self.encode_many(np.asarray(observation)[None])[0]
 
     def encode_many(self, observations: Any, new: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-        """The states of several; only those that are `new` are learned from."""
+        """The states of several observations; learn from those that are `new`, by default all."""
         states = self._aggregator.find_many(observations, new)
         if self._encoding == "number":
             return states
-        ids, points = self._aggregator.cells()  # those that are left, if some have merged
+        ids, points = self._aggregator.cells()  # after learning, in which cells may have merged
         shares = self._aggregator.shares(observations, self._softness)
         found = np.zeros((len(states), *self.space.shape), dtype=np.float32)  # type: ignore[misc]
         if self._encoding == "codevector":

@@ -3,10 +3,11 @@
 """Dynamics of the classic control tasks, compiled through `CompiledFunction`.
 
 Every step has the signature (parameters, state, action, observation) -> (reward, terminated), every
-reset (parameters, state, start, observation). The arithmetic is Gymnasium's, operation by operation, so
-that the results are equal to the last bit; where it looks odd, that is why. Gymnasium squares some
-numbers by a power function, which now and then differs from x * x in the last bit: there the exponent is
-a parameter, because the compiler would turn a power with a known exponent of 2 into a product.
+reset (parameters, state, start, observation). The arithmetic follows Gymnasium's operation by operation,
+so that the results are equal bit for bit; this explains expressions that look odd. Gymnasium squares
+some numbers with a power function, whose result sometimes differs from x * x in the last bit. In these
+places the exponent is a parameter, because the compiler would turn a power with a known exponent of 2
+into a product.
 """
 
 import math
@@ -17,7 +18,7 @@ from oda_rl._jit import kernel
 
 
 def reset_plain(parameters, state, start, observation):
-    """Begin with the start as state, and the state as observation. Further states are 0."""
+    """Begin with `start` as state and observation; further entries of the state are 0."""
     for j in range(state.shape[0]):
         state[j] = start[j] if j < start.shape[0] else 0.0
     for j in range(observation.shape[0]):
@@ -28,10 +29,10 @@ def reset_plain(parameters, state, start, observation):
 
 
 def step_cart_pole(parameters, state, action, observation):
-    """Cart and pole, with friction of the cart on its track and of the pole in its joint.
+    """Step the cart-pole, with friction of the cart on its track and of the pole in its joint.
 
-    The state is x, x_dot, theta, theta_dot. Without friction the equations are Gymnasium's; the terms of
-    friction are those of Barto, Sutton and Anderson (1983), and 0 where Gymnasium has none.
+    The state is x, x_dot, theta, theta_dot. The equations are Gymnasium's, with the friction terms of
+    Barto, Sutton and Anderson (1983), which are 0 for Gymnasium's task.
     """
     gravity, mass_pole, mass, half_length = parameters[0], parameters[1], parameters[2], parameters[3]
     pole_moment, force_size, tau = parameters[4], parameters[5], parameters[6]
@@ -70,7 +71,7 @@ def step_cart_pole(parameters, state, action, observation):
 
 
 def step_mountain_car(parameters, state, action, observation):
-    """Car in a valley, pushed left, not at all, or right. The state is position and velocity."""
+    """Step the car in a valley, pushed left, not at all, or right. State: position and velocity."""
     force, gravity, max_speed = parameters[0], parameters[1], parameters[2]
     lowest, highest = parameters[3], parameters[4]
     position, velocity = state[0], state[1]
@@ -87,23 +88,23 @@ def step_mountain_car(parameters, state, action, observation):
 
 @kernel
 def narrow(value, single):
-    """`value`, rounded to single precision where Gymnasium computes in it."""
+    """Round `value` to single precision if `single`, as Gymnasium computes in it."""
     return np.float64(np.float32(value)) if single else value
 
 
 def reset_mountain_car_continuous(parameters, state, start, observation):
-    """Begin at rest. The third state tells that the others are not in single precision yet."""
+    """Begin at rest. `state[2]` is 1 while the others are not in single precision yet."""
     state[0], state[1], state[2] = start[0], 0.0, 1.0
     observation[0], observation[1] = np.float32(start[0]), 0.0
 
 
 def step_mountain_car_continuous(parameters, state, action, observation):
-    """Car in a valley, pushed by a force from -1 to 1.
+    """Step the car in a valley, pushed by a force from -1 to 1.
 
     Gymnasium computes the first step of an episode in double precision and the others in single, except
-    for the push, which is double where the action is beyond its limits. Sums and products of single
-    numbers may be taken in double and rounded once: that is the same. (`float` would not do here: numba
-    leaves a single number single.)
+    for the push, which is in double if the action is beyond its limits. Sums and products of single
+    numbers may be computed in double and rounded once, with the same result. (Converting with `float`
+    would not work: numba leaves a single number single.)
     """
     power, max_speed = parameters[0], parameters[1]
     lowest, highest = parameters[2], parameters[3]
@@ -134,7 +135,7 @@ def step_mountain_car_continuous(parameters, state, action, observation):
 
 
 def reset_pendulum(parameters, state, start, observation):
-    """Begin at the angle and the angular velocity of the start."""
+    """Begin with the angle and the angular velocity in `start`."""
     state[0], state[1] = start[0], start[1]
     observation[0] = np.float32(math.cos(state[0]))
     observation[1] = np.float32(math.sin(state[0]))
@@ -142,7 +143,7 @@ def reset_pendulum(parameters, state, start, observation):
 
 
 def step_pendulum(parameters, state, action, observation):
-    """Pendulum with a torque at its joint. The state is the angle from upright and its velocity."""
+    """Step the pendulum with a torque at its joint. State: the angle from upright and its velocity."""
     gravity, mass, length = parameters[0], parameters[1], parameters[2]
     dt, max_speed, max_torque = parameters[3], parameters[4], parameters[5]
     two = parameters[6]
@@ -166,10 +167,10 @@ def step_pendulum(parameters, state, action, observation):
 
 
 def reset_acrobot(parameters, state, start, observation):
-    """Begin with the first four numbers of the start; the others are the observation's angles.
+    """Begin with the first four numbers of `start`; the others are the cosines and sines observed.
 
-    Gymnasium takes these sines and cosines in single precision, and NumPy's differ there from those of
-    the C library, so that they come with the start.
+    Gymnasium computes these in single precision, in which NumPy's results differ from those of the C
+    library. They are therefore part of `start`.
     """
     for j in range(4):
         state[j] = start[j]
@@ -179,7 +180,7 @@ def reset_acrobot(parameters, state, start, observation):
 
 @kernel
 def acrobot_rates(parameters, theta1, theta2, dtheta1, dtheta2, torque):
-    """Rates of change of the four states, after Sutton's book or, by choice, his paper."""
+    """Rates of change of the four states, after Sutton's book or his NIPS paper (`parameters[9]`)."""
     l1, m1, m2 = parameters[0], parameters[1], parameters[2]
     lc1, lc2, moi = parameters[3], parameters[4], parameters[5]
     two = parameters[13]
@@ -205,7 +206,7 @@ def acrobot_rates(parameters, theta1, theta2, dtheta1, dtheta2, torque):
 
 @kernel
 def shifted(parameters, state, h, k, torque):
-    """Rates of change at a distance `h` along the rates `k`."""
+    """Rates of change at the state plus `h` times the rates `k`."""
     return acrobot_rates(
         parameters,
         state[0] + h * k[0],
@@ -218,7 +219,7 @@ def shifted(parameters, state, h, k, torque):
 
 @kernel
 def wrap_angle(x):
-    """The same angle between -pi and pi."""
+    """Wrap an angle to the range from -pi to pi."""
     while x > np.pi:
         x = x - 2.0 * np.pi
     while x < -np.pi:
@@ -227,7 +228,7 @@ def wrap_angle(x):
 
 
 def step_acrobot(parameters, state, action, observation):
-    """Two links, with a torque at the joint between them; one step of Runge-Kutta, order 4.
+    """Step two links with a torque at the joint between them, by one Runge-Kutta step of order 4.
 
     The state is the two angles and their velocities.
     """
@@ -255,6 +256,6 @@ def step_acrobot(parameters, state, action, observation):
 
 @kernel
 def step_many(step, parameters, states, actions, observations, rewards, terminated):
-    """Step several environments with the same parameters, one row of each array for each of them."""
+    """Step several environments with the same parameters; each array has one row per environment."""
     for i in range(states.shape[0]):
         rewards[i], terminated[i] = step(parameters, states[i], actions[i], observations[i])

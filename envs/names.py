@@ -1,4 +1,4 @@
-"""Names and units of what Gymnasium's environments observe and do, which they do not tell themselves."""
+"""Names and units of observations and actions, which Gymnasium's environments do not provide."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -45,19 +45,19 @@ _NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def observation_names(env_id: str | None, n_features: int) -> list[str]:
-    """Names of the coordinates of an observation, with units where they have some.
+    """Names of the coordinates of an observation, with units if they have any.
 
     Parameters
     ----------
     env_id : str or None
         Id of the environment, of any version and namespace.
     n_features : int
-        How many names are wanted.
+        Number of names.
 
     Returns
     -------
     list of str
-        `observation[0]` and so on for an environment that is not known here.
+        `observation[0]` and so on for an unknown environment.
 
     Examples
     --------
@@ -78,9 +78,9 @@ def action_names(
     env_id : str or None
         Id of the environment, of any version and namespace.
     n_actions : int
-        How many names are wanted.
+        Number of names.
     otherwise : sequence of str, optional
-        Those of an environment that is not known here; `action 0` and so on by default.
+        Names for an unknown environment; `action 0` and so on by default.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def action_names(
 
 
 def find_env_spec(env_id: str) -> EnvSpec:
-    """What Gymnasium knows of an environment, once the module that registers it has been imported.
+    """Find Gymnasium's specification of an environment, after importing the module that registers it.
 
     Parameters
     ----------

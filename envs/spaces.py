@@ -1,4 +1,4 @@
-"""Which spaces of actions the baselines accept, and the scale of observations."""
+"""The action spaces that the baselines accept, and the scale of observations."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-# Old environments write a large number where they mean infinity.
+# Bounds from here on count as infinite; old environments use a large number for infinity
 LARGEST = 1e30
 
 
 def check_discrete_action_space(space: spaces.Space) -> spaces.Discrete:
-    """Return a Discrete action space.
+    """Return the action space if it is Discrete.
 
-    For any other, raises a ValueError that names it, what is accepted, and the Gymnasium wrapper that
-    converts it.
+    For any other, raises a ValueError that names the space, what is accepted, and the Gymnasium wrapper
+    that converts it.
     """
     if isinstance(space, spaces.Discrete):
         return space
@@ -29,10 +29,11 @@ def check_discrete_action_space(space: spaces.Space) -> spaces.Discrete:
 
 
 def natural_scale(seen: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
-    """Half the range of each coordinate: of the space, or of what was seen where that has no bounds.
+    """Half the range of each coordinate: that of the space, or of the observations if it has no bounds.
 
-    From observations (n, n_features) and the bounds (n_features,) of their space. 0 for an unbounded
-    coordinate that never moved.
+    Takes observations (n, n_features) and the bounds (n_features,) of their space. Without bounds it is
+    the largest distance from the mean, or two standard deviations if these are larger; it is 0 if the
+    coordinate never changed.
 
     >>> natural_scale(np.array([[0.0, 1.0], [0.0, 5.0]]), np.array([-2, -np.inf]), np.array([2, np.inf]))
     array([2., 4.])

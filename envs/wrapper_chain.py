@@ -1,4 +1,4 @@
-"""The wrappers around an environment: which only look on, and which count steps and rewards."""
+"""The wrappers around an environment: which are passive, and which count steps and rewards."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-# Episodes, at least, that a Monitor of the package's own lists, and a checkpoint of a training
+# Latest episodes stored in a checkpoint, and at least listed by a Monitor that this package makes
 EPISODES = 10_000
 
 
@@ -18,7 +18,7 @@ def wrappers_of(env: gym.Env) -> Iterator[Any]:
 
 
 def only_looked_at(env: gym.Env) -> bool:
-    """Whether no wrapper of an environment could change what it does (see `find_dynamics`)."""
+    """Whether all wrappers of an environment are passive (see `find_dynamics`)."""
     return all(map(_only_looks_on, wrappers_of(env)))
 
 
@@ -28,7 +28,7 @@ def _only_looks_on(wrapper: gym.Wrapper) -> bool:
 
 def is_monitor(wrapper: gym.Wrapper) -> bool:
     """Whether a wrapper is the Monitor of Stable-Baselines3."""
-    # By its name, as this package does without Stable-Baselines3.
+    # Compared by name, because this package does not need Stable-Baselines3.
     kind = type(wrapper)
     return (kind.__module__, kind.__qualname__) == ("stable_baselines3.common.monitor", "Monitor")
 
@@ -39,7 +39,7 @@ def find_monitor(env: gym.Env) -> Any | None:
 
 
 class _Latest(list[float]):
-    """What a Monitor lists of episodes, without those of long ago, which add up to `before`."""
+    """A Monitor's list of one number per episode; old ones are dropped, their sum goes to `before`."""
 
     before = 0.0
 
@@ -51,16 +51,16 @@ class _Latest(list[float]):
 
 
 def latest_episodes(monitor: Any) -> Any:
-    """A new Monitor that will list the latest episodes alone: a training may make millions."""
+    """Make a new Monitor list only the latest episodes, as a training may have millions."""
     for name in ("episode_returns", "episode_lengths", "episode_times"):
         setattr(monitor, name, _Latest())
     return monitor
 
 
 class _Rewards(list[float]):
-    """Rewards of an episode that is gone on with: the first one stands for those of the steps before.
+    """Rewards of a continued episode: the first entry is the sum of those of the `n_steps` before.
 
-    However many these were, as a model file tells it, they take no memory.
+    The list takes no memory for these steps, however large the number in a model file.
     """
 
     def __init__(self, total: float, n_steps: int) -> None:
@@ -72,11 +72,11 @@ class _Rewards(list[float]):
 
 
 def go_on_counting(env: gym.Env, elapsed_steps: int, total: float) -> None:
-    """Let the wrappers that count steps and rewards go on in the middle of an episode."""
+    """Set the wrappers that count steps and rewards to the middle of an episode."""
     for wrapper in wrappers_of(env):
         counter: Any = wrapper
         if isinstance(wrapper, TimeLimit):
             counter._elapsed_steps = elapsed_steps
-        elif is_monitor(wrapper):  # only their sum and their number matter to it
+        elif is_monitor(wrapper):  # it uses only the sum and number of rewards
             counter.rewards = _Rewards(total, elapsed_steps) if elapsed_steps else []
             counter.needs_reset = False

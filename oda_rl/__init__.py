@@ -1,6 +1,6 @@
 """Small, fast, readable learning with codebooks that grow by online deterministic annealing.
 
-The core partitions a data space and knows nothing of reinforcement learning; the agents are in
+The core partitions a data space and does not depend on reinforcement learning; the agents are in
 `oda_rl.agents`, the environments in `oda_rl.envs`. Names are imported when they are first used.
 """
 

@@ -1,4 +1,4 @@
-"""The zip archive of a model file: its entries written, checked and read (see `oda_rl.storage`)."""
+"""Write, check and read the entries of the zip archive of a model file (see `oda_rl.storage`)."""
 
 import math
 import sys
@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from oda_rl._schema_texts import Told
 
 HEADER = "header.json"
-# Header and arrays of one file together, as numbers in memory.
+# Bytes in memory of the header and all arrays of one file, at most.
 MAX_BYTES = 2**30
-# The header alone: JSON takes a multiple of its length to read, and of its packed length by this ratio.
+# Bytes of the header, at most, and their ratio to the compressed bytes: parsed JSON takes several times
+# the memory of its text.
 MAX_HEADER, MAX_HEADER_RATIO = 2**26, 100
-# Deflate cannot compress better; an entry that claims more is forged.
+# Deflate cannot compress by a larger ratio; an entry that claims more is forged.
 MAX_RATIO = 1032
 CHUNK = 2**20
 
 Array = NDArray[Any]
-# The arrays of a file by their places: dtype and shape.
+# Dtype and shape of the arrays of a file, by their places.
 Declared = dict[str, Told]
 
 
@@ -42,11 +43,11 @@ def write(file: Any, header: bytes, arrays: Mapping[str, Array]) -> None:
 
 
 class DamagedError(Exception):
-    """What is wrong with an archive."""
+    """An archive is damaged or forged; the message describes how."""
 
 
 def read_plain(archive: zipfile.ZipFile, name: str) -> bytes:
-    """One entry as it is."""
+    """The bytes of one entry."""
     entry = archive.getinfo(name)
     check_size(entry)
     most = min(MAX_HEADER, MAX_HEADER_RATIO * entry.compress_size + CHUNK)
@@ -57,7 +58,7 @@ def read_plain(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def check_size(*entries: zipfile.ZipInfo) -> None:
-    """Refuse entries that claim more than they can or may hold, before anything is allocated."""
+    """Refuse entries that claim more bytes than is possible or allowed, before anything is allocated."""
     for entry in entries:
         if entry.file_size > MAX_RATIO * entry.compress_size + CHUNK:
             raise DamagedError(f"its entry {entry.filename} claims {entry.file_size} bytes")
@@ -82,7 +83,7 @@ def check_entries(archive: zipfile.ZipFile, declared: Declared) -> None:
 
 
 def read_array(archive: zipfile.ZipFile, place: str, told: Told) -> Array:
-    """One array, read to the end of its entry, where zipfile compares the checksum."""
+    """Read one array to the end of its entry, where zipfile compares the checksum."""
     name = place + ".npy"
     with _named(name), archive.open(name) as entry:
         version = npy.read_magic(entry)
@@ -107,10 +108,10 @@ def read_array(archive: zipfile.ZipFile, place: str, told: Told) -> Array:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Tell which entry it is that zipfile, zlib or NumPy cannot read."""
+    """Name the entry in the error if zipfile, zlib or NumPy cannot read it."""
     try:
         yield
     except DamagedError:
         raise
-    except Exception as error:  # each of them has many for the same
+    except Exception as error:  # each library raises many types
         raise DamagedError(f"its entry {name} cannot be read ({type(error).__name__})") from error

@@ -1,4 +1,4 @@
-"""What outputs do along each feature alone: features beside features, for levels, codes and bends."""
+"""Effects of single features on outputs, as additional features: for levels, codes and bends."""
 
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -12,22 +12,24 @@ from oda_rl._types import Array
 from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION
 from oda_rl._weighted import quantiles, standardised, variances
 
-# A feature with no more values than LEVELS has an effect for each, others at so many quantiles.
+# A feature with at most LEVELS values has a knot at each of them; any other has knots at up to QUANTILES
+# quantiles. An effect has at least FEWEST knots.
 LEVELS, QUANTILES, FEWEST = 24, 10, 3
-# All effects together have no more numbers than this, nor than a part of the samples.
+# All effects together have at most MOST_NUMBERS knots, and at most PART times the number of samples.
 MOST_NUMBERS, PART = 500, 0.5
-# A sum of effects must have so much less error on samples left out than a linear model has, and an
-# effect must bend by so much of the variance of the outputs. No more of them are offered.
+# The squared error of a sum of effects on samples left out must be below CLEARLY times that of a linear
+# model. An effect must deviate from a line by more than LEAST_BEND of the variance of the outputs. At
+# most MOST_EFFECTS are returned.
 CLEARLY, LEAST_BEND, MOST_EFFECTS = 0.97, 0.003, 24
-# The largest ridge tried, in samples, over that of ridges of columns of variance 1.
+# Factor of the ridges tried, relative to those for columns of variance 1.
 UNIT = 10.0
 
 
 class Effects(NamedTuple):
-    """Functions of one feature each, linear between knots: further features of samples.
+    """Piecewise linear functions of one feature each: further features of samples.
 
-    `feature` (n_effects,) are the features, `knots` and `values` (n_knots, n_effects) where they are
-    known; a function with fewer knots has its last one several times.
+    `feature` (n_effects,) are the indices of the features; `knots` and `values` (n_knots, n_effects)
+    define the functions. A function with fewer knots repeats its last one.
     """
 
     feature: NDArray[np.int64]
@@ -38,14 +40,14 @@ class Effects(NamedTuple):
         return len(self.feature)
 
     def __call__(self, samples: Array) -> Array:
-        """Samples (n_samples, n_features) with their effects as further columns."""
+        """Append the effects of samples (n_samples, n_features) as further columns."""
         found = [samples]
         for j, knots, values in zip(self.feature, self.knots.T, self.values.T, strict=True):
             found.append(np.interp(samples[:, j], knots, values)[:, None])
         return np.hstack(found)
 
     def slopes(self, samples: Array) -> Array:
-        """How fast effects change with their features there, (n_samples, n_effects); 0 beyond knots."""
+        """Derivatives (n_samples, n_effects) of the effects by their features; 0 outside the knots."""
         out = np.zeros((len(samples), len(self)))
         for k, (j, knots, values) in enumerate(
             zip(self.feature, self.knots.T, self.values.T, strict=True)
@@ -56,7 +58,10 @@ class Effects(NamedTuple):
         return out
 
     def along_features(self, slopes: Array, samples: Array) -> Array:
-        """Slopes (n_samples, n_outputs, n_features) of what `slopes` has along features and effects."""
+        """Total derivatives (n_samples, n_outputs, n_features) by the features, by the chain rule.
+
+        `slopes` (n_samples, n_outputs, n_features + n_effects) are those by features and effects.
+        """
         d = slopes.shape[2] - len(self)
         found = slopes[:, :, :d].copy()
         for k, (j, own) in enumerate(zip(self.feature, self.slopes(samples).T, strict=True)):
@@ -65,10 +70,11 @@ class Effects(NamedTuple):
 
     @classmethod
     def of(cls, samples: Array, outputs: Array, weight: Array) -> tuple[Self, Array] | None:
-        """The effects of features on `outputs` (n_samples, n_outputs), in a sum of all of them.
+        """Fit the effects of features on `outputs` (n_samples, n_outputs), as a sum of all of them.
 
-        Returns those that bend, and the leverages of the samples that ridges were tried on; None where
-        a sum of effects errs no less than a linear model on samples left out one by one.
+        Returns the effects that are not close to linear, and the leverages of the samples on which
+        ridges were tried; None if there are no such effects, or if the sum of effects is not clearly
+        better than a linear model on samples left out one by one.
         (Hastie and Tibshirani, "Generalized Additive Models", 1990; a ridge draws towards the mean.)
         """
         found = FeatureSums.of(samples, standardised(outputs, weight), weight)
@@ -92,8 +98,9 @@ class Effects(NamedTuple):
 class FeatureSums(NamedTuple):
     """Sums of functions of one feature each, one for each of several targets, by ridge regression.
 
-    Of each feature `knots`, and the `values` (n_knots, n_targets) there; of one with too few values for
-    a bend, those of a line at its ends. `score_of_lines` is the score of a `ridge` of lines alone.
+    For each feature, `knots` are its knots and `values` (n_knots, n_targets) the values of the functions
+    there. A feature with too few values for a bend has a line, given at its two ends. `score_of_lines`
+    is the score of a ridge regression with lines only.
     """
 
     knots: list[Array]
@@ -103,9 +110,9 @@ class FeatureSums(NamedTuple):
 
     @classmethod
     def of(cls, samples: Array, target: Array, weight: Array) -> Self | None:
-        """Those nearest to a standardised `target` (n_samples, n_targets).
+        """Fit the sums to a standardised `target` (n_samples, n_targets).
 
-        None where features have too few values, or are too many for so few samples.
+        Returns None if no feature has enough values, or if there are too many features for the samples.
         """
         own = knots_of(samples, weight)
         if own is None:
@@ -132,7 +139,10 @@ class FeatureSums(NamedTuple):
 
 
 def knots_of(samples: Array, weight: Array) -> list[Array] | None:
-    """Where the effects of features are known, nowhere of those that hardly vary; or None at all."""
+    """The knots of each feature: none if it hardly varies or has too few values.
+
+    Returns None if no feature has knots, or if there would be too many for the number of samples.
+    """
     n = len(samples)
     most = min(MOST_NUMBERS, int(PART * n))
     values = [np.unique(x) for x in samples.T]
@@ -151,7 +161,7 @@ def knots_of(samples: Array, weight: Array) -> list[Array] | None:
 
 
 def _hats(x: Array, knots: Array) -> Array:
-    """The shares (n_samples, n_knots) of knots in a function that is linear between them."""
+    """Weights (n_samples, n_knots) of the values at the knots in linear interpolation."""
     out = np.zeros((len(x), len(knots)))
     if len(knots) == 0:
         return out
@@ -164,7 +174,7 @@ def _hats(x: Array, knots: Array) -> Array:
 
 
 def _solved(columns: Array, target: Array, weight: Array) -> Ridge:
-    """Ridge regression on centred columns."""
+    """Fit a ridge regression on centred columns."""
     rows, root = tried(len(target)), np.sqrt(weight)[:, None]
     columns, target = root * columns, root * target
     before = weight[rows] / weight.sum()
@@ -173,7 +183,7 @@ def _solved(columns: Array, target: Array, weight: Array) -> Ridge:
 
 
 def _bend(effect: Array, feature: Array, weight: Array) -> float:
-    """The variance of an effect about the line that is nearest to it."""
+    """The variance of an effect about its least-squares line."""
     total = weight.sum()
     effect, linear = effect - weight @ effect / total, feature - weight @ feature / total
     slope = (weight * linear) @ effect / max(float((weight * linear) @ linear), 1e-300)
@@ -181,17 +191,17 @@ def _bend(effect: Array, feature: Array, weight: Array) -> float:
 
 
 def _padded(columns: list[Array], chosen: list[int]) -> Array:
-    """Columns of unlike lengths side by side, filled up with their last number."""
+    """Stack columns of different lengths side by side, padded with their last number."""
     most = max(len(columns[k]) for k in chosen)
     return np.ascontiguousarray(np.stack([filled_up(columns[k], most) for k in chosen], axis=1))
 
 
 def filled_up(column: Array, n: int) -> Array:
-    """A column (n_rows, ...) with its last row again and again, up to n rows."""
+    """Repeat the last row of a column (n_rows, ...) until there are n rows."""
     return np.concatenate([column, np.repeat(column[-1:], n - len(column), axis=0)])
 
 
-# -- storing: effects are an entry of what they belong to, which has none where there are no effects --
+# -- storing: effects are an entry in the state of their owner, absent if there are none --------------
 
 
 def stored(effects: Effects | None) -> dict[str, Any]:
@@ -200,24 +210,24 @@ def stored(effects: Effects | None) -> dict[str, Any]:
 
 
 def restored(state: dict[str, Any]) -> Effects | None:
-    """Effects from what they are stored in."""
+    """Effects from the state of their owner."""
     return Effects(**state["effects"]) if "effects" in state else None
 
 
 def count_stored(state: Any) -> int:
-    """How many effects there are in what may come from a file."""
+    """The number of effects in a state that may come from a file."""
     return int(state["effects"]["feature"].shape[0]) if "effects" in state else 0
 
 
 def effects_schema(n_effects: str) -> Schema:
-    """What is stored of effects of d features."""
+    """The schema of stored effects of d features."""
     table = f"float[bends, {n_effects}] in {OF_DATA}"
     entries = {"feature": f"int[{n_effects}]", "knots": table, "values": table}
     return Rules(entries, _are_effects)
 
 
 def _are_effects(effects: Any, sizes: Sizes) -> None:
-    """A rule for effects from a file: of features that there are, with knots in their order."""
+    """A rule for effects from a file: their features exist, and their knots are sorted."""
     right = np.all((effects["feature"] >= 0) & (effects["feature"] < sizes["d"]))
     expect(right, "feature", "is none of the features", f"numbers below {sizes['d']}")
     rising = bool((np.diff(effects["knots"], axis=0) >= 0.0).all())

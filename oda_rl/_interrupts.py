@@ -1,6 +1,6 @@
-"""What an interrupt, or another error, leaves of a model that was about to learn: nothing by halves."""
+"""Keep models consistent when learning is interrupted by Ctrl-C or another error."""
 
-# What the functions of `signal` call: these take as long as all else that a single sample does.
+# The wrappers in `signal` would take as long as everything else that is done for a single sample.
 import _signal
 import threading
 from collections.abc import Callable
@@ -13,9 +13,9 @@ R = TypeVar("R")
 
 
 def all_or_nothing(learn: Callable[P, R]) -> Callable[P, R]:
-    """Have a model that learns anew as it was before if the method does not come to its end.
+    """Decorate a method that learns from scratch: if it raises, the model is as it was before.
 
-    What the method learns must be in new objects: only the model's attributes are put back.
+    The method must put what it learns into new objects: only the model's attributes are restored.
     """
 
     @wraps(learn)
@@ -33,9 +33,9 @@ def all_or_nothing(learn: Callable[P, R]) -> Callable[P, R]:
 
 
 def interrupts_wait(learn: Callable[P, R]) -> Callable[P, R]:
-    """Have Ctrl-C wait for the end of a method that changes a model in place; a second one breaks off.
+    """Decorate a method that changes a model in place: Ctrl-C waits for its end, a second one does not.
 
-    In other threads than the main one, which gets no signals, nothing is done.
+    This has no effect in threads other than the main one, which do not receive signals.
     """
 
     @wraps(learn)
@@ -68,6 +68,7 @@ def interrupts_wait(learn: Callable[P, R]) -> Callable[P, R]:
 def call_compiled(kernel: Callable[..., R], *what: Any) -> R:
     """Call compiled code that takes functions, with arguments `what`; Ctrl-C waits for its end.
 
-    Numba asks Python where the functions are, and an error of its own replaces what is raised meanwhile.
+    Numba looks the functions up through Python, and replaces an exception that is raised meanwhile by
+    an error of its own.
     """
     return kernel(*what)

@@ -1,8 +1,8 @@
-"""The one decorator for compiled code, and arrays that lie well for its loops.
+"""The decorators for compiled code, and arrays that are aligned for its loops.
 
 Numba notices a change in the file of a cached function, but not in the files of the functions that it
 calls. `kernel` therefore puts a digest of those files into the cache key, so that a kernel is compiled
-anew when one that it may call changes.
+again when one that it may call changes.
 """
 
 import gc
@@ -27,41 +27,41 @@ from numpy.typing import NDArray
 
 from oda_rl._interrupts import interrupts_wait
 
-# Division by zero gives infinity, as in NumPy: loops with a test in them would not become vector code.
-# What an option says nothing of is taken from the kernel that a function is first compiled for.
+# Division by zero gives infinity, as in NumPy: loops that test for it would not be vectorised.
+# An option that is not given is inherited from the kernel for which a function is first compiled.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": False, "forceinline": False}
 LEAN: Any = {**OPTIONS, "_nrt": False}
 WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
-# Bytes of a line of the processor's cache, and of its longest vectors
+# Bytes of a cache line of the processor, and of its longest vectors
 CACHE_LINE = 64
-# What decides of all machine code: the options here, and how groups of arrays are read
+# Files on which all machine code depends: the options here, and how groups of arrays are read
 COMPILING = (__file__, str(Path(__file__).with_name("_structs.py")))
-OPTIONS_HASH = hash(Flags())  # numba takes that of their names
-# Where compiled code was found broken: one warning in a process is enough
+OPTIONS_HASH = hash(Flags())  # numba hashes only the names of the options
+# Folder in which compiled code was found broken: there is one warning per process
 BROKEN: list[str] = []
 
 
 class _OwnCode(JITCodeLibrary):
-    """Machine code that calls its own copies of other kernels, never those of another's code.
+    """Machine code that calls its own copies of other kernels, never the copies in another kernel.
 
-    A kernel contains the kernels that it calls, as parts of it. Where sums may be taken in any order, a
-    copy then differs from other copies in the last bit, and the loader takes whichever came first: the
-    results of a process that compiles would not be those of one that reads from the disk.
+    A kernel contains copies of the kernels that it calls. If sums may be taken in any order, the results
+    of two copies can differ in the last bit, and the loader would use whichever copy was loaded first: a
+    process that compiles would then get other results than one that reads from the disk.
     """
 
     def _finalize_final_module(self) -> None:
         _relink(self._final_module, "linkonce_odr", "internal")
         super()._finalize_final_module()
 
-    # LLVM calls back from here: an error that is raised there, as by Ctrl-C, is printed and lost.
+    # LLVM calls back into Python here: an exception raised there, as by Ctrl-C, is printed and lost.
     @interrupts_wait
     def _finalize_specific(self) -> None:
         super()._finalize_specific()
 
 
 class _SimpleCode(_OwnCode):
-    """Such code without references: the first of numba's two passes has their counts stand together."""
+    """`_OwnCode` without reference counts, for which alone numba has the first of its two passes."""
 
     def _optimize_final_module(self) -> None:
         passes, builder = self._codegen._module_pass_manager()
@@ -75,7 +75,7 @@ def _relink(module: Any, old: str, new: str) -> None:
 
 
 class _Flags(Flags):
-    """Options of a compilation, which numba compares ten thousand times for a kernel: quickly."""
+    """Compiler options with a fast comparison: numba compares them ten thousand times for a kernel."""
 
     def __eq__(self, other: object) -> bool:
         return self._values == other._values if isinstance(other, _Flags) else super().__eq__(other)
@@ -85,7 +85,7 @@ class _Flags(Flags):
 
 
 def _is_simple(flags: Flags) -> bool:
-    """Whether no references are counted, and sums are taken in their order."""
+    """Whether no references are counted, and sums are taken in the order of the source."""
     return not (flags.nrt or flags.fastmath)
 
 
@@ -104,10 +104,10 @@ class _KernelCompiler(Compiler):
 
 
 class _OptimisedPartCode(JITCodeLibrary):
-    """Code that is never run by itself: what contains it makes machine code of it.
+    """Code that is never run by itself: it becomes machine code as a part of the kernels that call it.
 
-    It is optimised by itself all the same: where sums may be taken in any order, that order is then the
-    same wherever it stands.
+    It is optimised by itself all the same: if sums may be taken in any order, that order is then the
+    same in all kernels that contain it.
     """
 
     def _finalize_final_module(self) -> None:
@@ -117,7 +117,7 @@ class _OptimisedPartCode(JITCodeLibrary):
 
 
 class _PartCode(_OptimisedPartCode):
-    """Such code that what contains it optimises, too."""
+    """Code of this kind that is optimised only as a part of the kernels that contain it."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
@@ -128,7 +128,7 @@ class _PartCode(_OptimisedPartCode):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):
-    """Numba's last pass, without machine code and without what Python calls."""
+    """Numba's last pass, without machine code and without a wrapper for calls from Python."""
 
     _name = "part_lowering"
 
@@ -157,7 +157,7 @@ class _PartCompiler(_KernelCompiler):
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without Python's search for garbage: next to torch it takes a tenth of the time of compiling."""
+    """Turn off garbage collection, which takes a tenth of the compile time if torch is imported."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -173,9 +173,9 @@ def _digest(path: str) -> bytes:
 
 
 def _files(function: Callable[..., Any], found: set[str]) -> set[str]:
-    """The files of the kernels and groups of arrays that a function can name, or one of those can.
+    """The files of the kernels and groups of arrays among the globals of a function, recursively.
 
-    And of the modules of this package that it names: their constants become part of machine code, too.
+    The modules of this package among them count, too: their constants become part of machine code.
     """
     for other in function.__globals__.values():
         if isinstance(other, ModuleType) and other.__name__.startswith("oda_rl.") and other.__file__:
@@ -200,16 +200,16 @@ class _KernelCache(FunctionCache):
 
     @interrupts_wait  # as above
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Machine code from the disk, or None. What cannot be read there is compiled anew."""
+        """Machine code from the disk, or None. What cannot be read is compiled again."""
         try:
             return super().load_overload(sig, target_context)
-        except Exception as error:  # whatever damaged bytes, or modules that have moved, end in
+        except Exception as error:  # damaged bytes, or modules that have moved, can raise any type
             _warn_of_broken_cache(self.cache_path, repr(error))
             self.flush()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Write machine code to the disk; where that is full, it is compiled again the next time."""
+        """Write machine code to the disk; if that is full, it is compiled again the next time."""
         try:
             super().save_overload(sig, data)
         except OSError as error:
@@ -240,25 +240,25 @@ def _warn_of_full_disk(folder: str, reason: str) -> None:
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function over arrays and numbers on its first call, and keep the machine code on disk.
 
-    Where no folder for the cache can be written, it is compiled anew in every process instead.
+    If no folder for the cache is writable, the function is compiled again in every process.
     """
     return _compile(function)
 
 
 def lean_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A `kernel` that makes no arrays, and does not count references to those that it is given.
+    """A `kernel` that allocates no arrays and does not count references to its arguments.
 
     A loop that runs a million times a second over a dozen arrays would spend most of its time counting.
-    Where another lean kernel calls it, it is optimised with that one alone.
+    If another lean kernel calls it, it is optimised only as a part of that one.
     """
     return _compile(function, **LEAN)
 
 
 def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A `lean_kernel` that is a part of the kernels that call it.
+    """A `lean_kernel` that is always inlined into the kernels that call it.
 
-    For the pieces of a step: they have no machine code but that of their callers. Called from Python
-    each runs as Python.
+    For the pieces of a step: they have no machine code of their own. Called from Python, such a function
+    runs as plain Python.
     """
     compiled = _compile(function, **{**LEAN, "forceinline": True})
     compiled._compile_for_args = lambda *_, **__: function
@@ -268,26 +268,26 @@ def inline_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 def pasted_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `lean_kernel` whose source becomes part of the kernels that call it, with their options.
 
-    For what a `vector_kernel` calls, and for what returns an array that it was not given. Every place
-    where it is called costs the compiling once more, and half as much for copies of the source.
+    For functions that a `vector_kernel` calls, and for functions that return an array they were not
+    given. Every call in the source compiles it once more, and copying it takes half as long again.
     """
     return _compile(function, **LEAN, inline="always")
 
 
 def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A `lean_kernel` whose sums may be taken in any order, and whose numbers are all finite.
+    """A `lean_kernel` whose sums may be taken in any order, and which never meets NaN.
 
-    Loops with sums or minima become vector code only if the order is free. It must not take powers:
-    theirs is one piece of code for all kernels of a process, with the order of whoever came first.
+    Loops with sums or minima are vectorised only if the order is free. The function must not use powers:
+    all kernels of a process share their code, with the options of the kernel that was first compiled.
     """
     return _compile(function, **{**LEAN, "fastmath": FREE_ORDER})
 
 
 def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
-    """Zeros that begin at a line of the processor's cache, as all rows whose length is a multiple of 8.
+    """Zeros aligned to a cache line; so is every row if the length of rows is a multiple of 8.
 
-    NumPy's own begin at any multiple of 16 bytes. Then, by chance, the vectors that a compiled loop
-    reads lie across two lines, and a step takes up to a fifth longer in one process than in another.
+    NumPy aligns arrays to 16 bytes only. By chance, the vectors that a compiled loop reads can then
+    cross cache lines, and a step takes up to a fifth longer in one process than in another.
     """
     n_bytes = 8 * int(np.prod(shape))
     buffer = np.zeros(n_bytes + CACHE_LINE, dtype=np.uint8)
@@ -297,7 +297,7 @@ def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
     compiled = numba.njit(pipeline_class=_KernelCompiler, **{**OPTIONS, **options})(function)
-    with suppress(RuntimeError):  # raised where numba finds no place to write to
+    with suppress(RuntimeError):  # raised if numba finds no writable folder
         compiled._cache = _KernelCache(function)
     part = _make_part(function, **options)
     compiled.get_call_template, compiled.get_overload = part.get_call_template, part.get_overload
@@ -305,7 +305,7 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def _make_part(function: Callable[..., Any], **options: Any) -> Any:
-    """What other kernels find in place of a kernel, typed once in a process."""
+    """The version of a kernel that other kernels call, typed once per process."""
     part = numba.njit(pipeline_class=_PartCompiler, **{**OPTIONS, **options, **WITHIN})(function)
     part.add_overload = lambda made: part.overloads.update({made.signature.args: made})
     part.get_call_template = _without_literals(part.get_call_template)
@@ -313,7 +313,7 @@ def _make_part(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def _without_literals(resolve: Callable[..., Any]) -> Callable[..., Any]:
-    # A kernel that hands on the number 0 would have the other compiled for that 0, and then once more.
+    # If a kernel passes the constant 0, numba would compile the callee for that 0, and then once more.
     def resolve_plain(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
         plain = {name: numba.types.unliteral(kind) for name, kind in kws.items()}
         return resolve(tuple(numba.types.unliteral(kind) for kind in args), plain)

@@ -1,4 +1,4 @@
-"""Arrays in pickles, as few bytes as they can be without a loss."""
+"""Lossless compression of arrays in pickles."""
 
 import zlib
 from typing import Any
@@ -10,11 +10,11 @@ Packed = tuple[str, tuple[int, ...], bytes]
 
 
 def packed(array: NDArray[Any]) -> Packed:
-    """The kind, shape and compressed content of an array of numbers."""
+    """The dtype, shape and compressed content of an array of numbers."""
     return array.dtype.str, array.shape, zlib.compress(array.tobytes(), 1)
 
 
 def unpacked(found: Packed) -> NDArray[Any]:
-    """The array that `packed` was given, as one that may be changed."""
+    """The array that `packed` was given, as a writable copy."""
     kind, shape, content = found
     return np.frombuffer(zlib.decompress(content), kind).reshape(shape).copy()

@@ -1,4 +1,4 @@
-"""Ridge regression whose ridge is chosen by samples left out one by one."""
+"""Ridge regression whose ridge is chosen by leave-one-out cross-validation."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,19 +11,19 @@ from oda_rl.codebook.divergences import SMALLEST_SQUARE
 
 # Ridges tried by cross-validation.
 RIDGES = np.geomspace(1e-8, 1e3, 34)
-# No less is left of a sample that is predicted without itself.
+# Lower bound of 1 - leverage, by which residuals are divided for leave-one-out errors.
 LEAST_OF_ONE = 1e-6
-# Columns, or samples where there are more columns, of the largest system that is solved.
+# Order of the largest system that is solved: columns, or samples if there are more columns.
 LARGEST = 2500
 
 
 def tried(n: int) -> slice:
-    """Which of n samples ridges are tried on: some of very many, which may be in some order."""
+    """Which of n samples ridges are tried on: at most LARGEST, spread evenly as they may be sorted."""
     return slice(None, None, -(-n // LARGEST))
 
 
 class Ridge(NamedTuple):
-    """A ridge regression: its solution, its leverages of the samples tried, its cross-validation."""
+    """A ridge regression: its solution, leverages of the samples tried, and leave-one-out error."""
 
     solution: Array  # (n_columns, n_outputs)
     leverage: Array  # (n_tried,)
@@ -40,10 +40,11 @@ def solve_primal(
     free: Array | float,
     unit: float = 1.0,
 ) -> Ridge:
-    """Ridge regression from products of columns, of which some samples' are at hand to try ridges on.
+    """Ridge regression from `gram` and `moments`, the products of all columns.
 
-    Ridges that are tried are in a `unit`; `before` (n_tried,) are leverages of what was fitted before,
-    which leave a part `free` of each sample to be told.
+    `columns` and `target` are rows of the samples on which ridges are tried. The ridges tried are
+    multiplied by `unit`. `before` (n_tried,) are the leverages of an earlier fit, to which those of this
+    fit are added, times `free`.
     """
     with one_thread():
         values, vectors = np.linalg.eigh(gram)
@@ -61,9 +62,9 @@ def solve_in_blocks(
     ridge: float | None,
     before: Array,
 ) -> tuple[Ridge, Array]:
-    """The same of columns that are made for a `block` of samples at a time: all may not fit in memory.
+    """`solve_primal` with columns made for a `block` of samples at a time, to save memory.
 
-    Returns the columns of the samples tried, too.
+    Returns the ridge regression, and the columns of the samples on which ridges were tried.
     """
     n = len(target)
     gram, moments = np.zeros((n_columns, n_columns)), np.zeros((n_columns, target.shape[1]))
@@ -85,7 +86,7 @@ def solve_dual(
     free: Array | float,
     unit: float = 1.0,
 ) -> Ridge:
-    """The same where there are more columns than samples, all of which are tried."""
+    """Ridge regression with more columns than samples; ridges are tried on all samples."""
     with one_thread():
         values, vectors = np.linalg.eigh(columns @ columns.T)
     told = values > 1e-10 * max(float(values[-1]), SMALLEST_SQUARE)
@@ -106,10 +107,10 @@ def _choose_ridge(
     free: Array | float,
     unit: float,
 ) -> tuple[float, Array, float]:
-    """The ridge with the least squared errors of samples left out one by one, leverages, that error.
+    """The ridge with the least leave-one-out error, the leverages, and that error.
 
     `mapped` (n_tried, n_values) are columns along the eigenvectors. Generalised cross-validation, which
-    has the mean of the leverages in place of each, knows nothing of samples that a cell bends to.
+    replaces each leverage by their mean, would miss single samples that a cell fits too closely.
     (Allen, "The relationship between variable selection and data augmentation", 1974.)
     """
     ridges = RIDGES * unit if ridge is None else np.array([max(ridge, RIDGES[0])])
@@ -117,14 +118,14 @@ def _choose_ridge(
     leverage = before[:, None] + np.reshape(free, (-1, 1)) * (mapped**2 @ (1.0 / shrunk))
     residuals = target[:, :, None] - np.tensordot(mapped, projected[:, :, None] / shrunk[:, None], 1)
     scores = left_out(residuals, leverage)
-    # Towards interpolation both a residual and what is left vanish, and rounding has their ratio.
+    # Near interpolation both a residual and 1 - leverage vanish, and rounding dominates their ratio.
     vanish = leverage.max(axis=0) > 1.0 - LEAST_OF_ONE
     best = np.lexsort((scores, vanish))[0]
     return float(ridges[best]), leverage[:, best], float(scores[best])
 
 
 def left_out(residuals: Array, leverage: Array) -> Array:
-    """Mean squared errors (n_ridges,) of samples left out one by one, summed over outputs.
+    """Mean squared leave-one-out errors (n_ridges,), summed over outputs.
 
     `residuals` are (n_tried, n_outputs, n_ridges), leverages (n_tried, n_ridges).
     """
@@ -133,5 +134,5 @@ def left_out(residuals: Array, leverage: Array) -> Array:
 
 
 def errors_left_out(residuals: Array, leverage: Array) -> Array:
-    """What residuals (n_tried, n_outputs, ...) would be of samples that were left out one by one."""
+    """Leave-one-out errors from residuals (n_tried, n_outputs, ...)."""
     return np.asarray(residuals / np.maximum(1.0 - leverage, LEAST_OF_ONE)[:, None])

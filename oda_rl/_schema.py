@@ -1,15 +1,15 @@
-"""What a model file may hold: how a part declares it, and the one check of all (see `oda_rl.storage`).
+"""Schemas that declare what a model file may hold, and the check against them (see `oda_rl.storage`).
 
-A schema mirrors what it describes:
+A schema mirrors the value that it describes:
 
 - a dictionary: exactly these entries, checked in this order; one called `"name?"` may be missing;
-- `[schema]`: a list of any length; a tuple of schemas: a list of exactly these; either may be a tuple;
+- `[schema]`: a list or tuple of any length; a tuple of schemas: a list or tuple of exactly these;
 - a text: a number, a text or an array (see below); None: None; a set: one of its values;
-- `Either(schema, ...)`: one of them; `Rules(schema, ...)`: besides, these rules must hold;
-- `Sized(schema, n="d+1")`: with sizes that follow from others;
-- a function of the entries around it and the sizes: returns the schema to go by.
+- `Either(schema, ...)`: one of these; `Rules(schema, rule, ...)`: the schema, and the rules must hold;
+- `Sized(schema, n="d+1")`: the schema, with sizes that follow from others;
+- a function of the dictionary around the value and the sizes: it returns the schema to use.
 
-A text is such as `"float[d, K] in [0, 1]"`; `oda_rl._schema_texts` has all that it can say.
+An example of a text is `"float[d, K] in [0, 1]"`; `oda_rl._schema_texts` describes the notation.
 A rule is a function of the value and the sizes that calls `expect`.
 """
 
@@ -37,14 +37,14 @@ class Either:
 
 
 class Rules:
-    """A schema, and rules between its entries: functions of the value and the sizes."""
+    """A schema, and rules for its value: functions of the value and the sizes."""
 
     def __init__(self, schema: Schema, *rules: Callable[[Any, Sizes], None]) -> None:
         self.schema, self.rules = schema, rules
 
 
 class Sized:
-    """A schema with sizes that are numbers, or follow from those that are known."""
+    """A schema with additional sizes: numbers, or sums and products of known sizes."""
 
     def __init__(self, schema: Schema, **sizes: int | str) -> None:
         self.schema, self.sizes = schema, sizes
@@ -56,12 +56,12 @@ def maybe(schema: Schema) -> Either:
 
 
 def anything(around: Any, sizes: Sizes) -> Schema:
-    """A schema that accepts whatever there is."""
+    """A schema that accepts any value."""
     return anything
 
 
 def some(value: Any, sizes: Sizes) -> None:
-    """A rule: there is something in it."""
+    """A rule: the value is not empty."""
     expect(len(value) > 0, "", "is empty", "at least one")
 
 
@@ -76,13 +76,13 @@ def check(schema: Schema, value: Any, sizes: Sizes, whole: bool = True) -> None:
     Parameters
     ----------
     schema : schema
-        See above.
+        As described in the docstring of this module.
     value : object
         From a file.
     sizes : dict of str to int
-        Those that are known; takes those that are found.
+        The known sizes; those that are found are added.
     whole : bool, default=True
-        Whether there are arrays, and not `Told` in their places; rules are checked only then.
+        Whether the value has arrays, not `Told` in their places; rules are checked only then.
 
     Raises
     ------
@@ -92,16 +92,16 @@ def check(schema: Schema, value: Any, sizes: Sizes, whole: bool = True) -> None:
 
 
 class _Check:
-    """One walk through a schema and a value: every method takes a part of both.
+    """One walk through a schema and a value: each method checks a part of both.
 
-    `place` is where the value is in the file, `around` the dictionary that it is in.
+    `place` is where the value is in the file, `around` the dictionary that contains it.
     """
 
     def __init__(self, whole: bool) -> None:
         self.whole = whole
 
     def entry(self, schema: Schema, value: Any, sizes: Sizes, place: str, around: Any) -> None:
-        """Any value."""
+        """Check a value of any kind."""
         if schema is anything:
             return
         if isinstance(schema, str):
@@ -127,7 +127,7 @@ class _Check:
                 refuse(place, value, " or ".join(sorted(map(repr, values))))
 
     def either(self, schema: Either, value: Any, sizes: Sizes, place: str, around: Any) -> None:
-        """The first alternative that fits; else what is wrong innermost."""
+        """Accept the first alternative that fits; else report the most deeply nested error."""
         errors = []
         for one in schema.schemas:
             try:
@@ -142,7 +142,7 @@ class _Check:
         raise RefusedError(deepest.place, deepest.found, accepted)
 
     def entries(self, schema: Mapping[str, Schema], value: Any, sizes: Sizes, place: str) -> None:
-        """A dictionary."""
+        """Check a dictionary."""
         if not isinstance(value, dict):
             refuse(place, value, "a dictionary")
         names = {name.removesuffix("?") for name in schema}
@@ -158,7 +158,7 @@ class _Check:
                 raise RefusedError(inside(place, key), "is missing", "a file that has it")
 
     def list(self, schema: Any, value: Any, sizes: Sizes, place: str, around: Any) -> None:
-        """A list of one schema, or of as many as there are."""
+        """Check a list, with one schema for all items or one for each."""
         if not isinstance(value, list | tuple):
             refuse(place, value, "a list")
         if isinstance(schema, tuple) and len(schema) != len(value):
@@ -169,7 +169,7 @@ class _Check:
 
 
 def _own(place: str, function: Callable[[Any, Sizes], Any], value: Any, sizes: Sizes) -> Any:
-    """A function of a part, which may stumble over what it is given."""
+    """Call a rule or a schema function; whatever it raises becomes a RefusedError."""
     try:
         return function(value, sizes)
     except RefusedError as error:

@@ -1,15 +1,15 @@
 """Texts of a schema: numbers, texts and arrays as a model file may hold them (see `oda_rl._schema`).
 
-A text is `kind[sizes] in interval, property as name`, of which all but the kind may be left out:
+A text is `kind[sizes] in interval, property as name`. Everything but the kind is optional:
 
-- kind: `int` and `float` (64 bits), `count` (an int of 0 to `MOST`), `bool`, `text`; with sizes an array
-  of these, without a single one; `label`, always an array, is of any of them;
-- sizes: numbers, names, and what they add up to, such as `d, K+1` or `q*q+m`. A name that is not known
-  yet stands, from then on, for what is found; inside of a list, until the end of its entry;
-- interval: `[0, 1)`, `[0, K)`. Without, and at an open end `inf`, numbers are finite and no larger than
-  `LARGEST`; a closed end `inf` lets infinity in, and all below it. `any` in place of it lets NaN in;
+- kind: `int` and `float` (64 bits), `count` (an int of 0 to `MOST`), `bool`, `text`: an array if there
+  are sizes, else a single value; `label`: always an array, of any of these;
+- sizes: numbers, names, and sums of products of these, such as `d, K+1` or `q*q+m`. A name that is not
+  yet known is set to the size found; inside a list, it is valid until the end of the item;
+- interval: `[0, 1)`, `[0, K)`. Without one, or at an open end `inf`, numbers are finite and no larger
+  than `LARGEST`; a closed end `inf` includes infinity. `any` instead of an interval also accepts NaN;
 - property: `rising`, `unique` or `sums to 1`, along the last axis;
-- name: of a size that the number is from then on.
+- name: of a size that is set to the number.
 """
 
 import re
@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 Sizes = dict[str, int]
-# The square of a larger number, times a dimension, may not be a number any more.
+# The square of a larger number, times a dimension, may overflow.
 LARGEST = 1e150
-# Counters, and what is reckoned from them, stay far from 2^63.
+# Upper bound of counters, so that they and what is computed from them stay far from 2^63.
 MOST = 2**48
 SUM_TOLERANCE = 1e-6
 DTYPES: dict[str, Any] = {"float": "<f8", "int": "<i8", "count": "<i8", "bool": "|b1", "text": "<U"}
@@ -42,9 +42,9 @@ class RefusedError(Exception):
     Parameters
     ----------
     place : str
-        The entry.
+        The place of the entry.
     found, accepted : str
-        What it is, and what it may be.
+        What was found there, and what would be accepted.
     """
 
     def __init__(self, place: str, found: str, accepted: str) -> None:
@@ -53,25 +53,25 @@ class RefusedError(Exception):
 
 
 class Told(NamedTuple):
-    """What is told of an array that has not been read."""
+    """Dtype and shape of an array that has not been read."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 def expect(holds: Any, place: str, found: str, accepted: str) -> None:
-    """Refuse a file unless a rule holds; `place` is relative to where the rule stands."""
+    """Refuse a file unless a rule holds; `place` is relative to the value that the rule belongs to."""
     if not holds:
         raise RefusedError(place, found, accepted)
 
 
 def refuse(place: str, value: Any, accepted: str) -> NoReturn:
-    """Say what was found in place of what is accepted."""
+    """Raise a RefusedError that shows the value found and what is accepted."""
     raise RefusedError(place, f"is {_shown(value)}", accepted)
 
 
 class _Form(NamedTuple):
-    """A text, taken apart."""
+    """A parsed text."""
 
     kind: str
     shape: tuple[str, ...] | None
@@ -100,7 +100,7 @@ def check_text(text: str, value: Any, sizes: Sizes, place: str) -> None:
     elif type(value) not in TYPES[form.kind]:
         refuse(place, value, text)
     elif form.kind == "float" and type(value) is int and abs(value) > 2**63:
-        refuse(place, value, text)  # compiled code has no such whole numbers
+        refuse(place, value, text)  # too large an integer for compiled code
     if form.kind in NUMBERS and not isinstance(value, Told):
         _check_numbers(text, form, value, sizes, place)
     if form.name is not None:
@@ -108,7 +108,7 @@ def check_text(text: str, value: Any, sizes: Sizes, place: str) -> None:
 
 
 def _check_form(text: str, form: _Form, value: Any, sizes: Sizes, place: str) -> None:
-    """Dtype and shape of an array."""
+    """Check the dtype and shape of an array."""
     assert form.shape is not None
     dtype = value.dtype.str if isinstance(value, np.ndarray) else getattr(value, "dtype", "")
     right = dtype.startswith(DTYPES[form.kind]) and len(value.shape) == len(form.shape)
@@ -120,7 +120,7 @@ def _check_form(text: str, form: _Form, value: Any, sizes: Sizes, place: str) ->
 
 
 def _check_numbers(text: str, form: _Form, numbers: Any, sizes: Sizes, place: str) -> None:
-    """The interval and the property of numbers, or of one."""
+    """Check the interval and the property of an array of numbers, or of a single one."""
     if form.within != ("any",):
         opening, low, high, closing = form.within
         lower, upper, largest = size_of(low, sizes), size_of(high, sizes), NUMBERS[form.kind]
@@ -135,7 +135,7 @@ def _check_numbers(text: str, form: _Form, numbers: Any, sizes: Sizes, place: st
 
 
 def _refuse_one(text: str, numbers: Any, right: Any, sizes: Sizes, place: str) -> NoReturn:
-    """Name the first of the numbers that is not right."""
+    """Refuse numbers, with the first wrong one and its index in the message."""
     if not isinstance(numbers, np.ndarray):
         refuse(place, numbers, _accepted(text, sizes))
     at = np.unravel_index(int(np.argmin(right)), numbers.shape)
@@ -158,7 +158,7 @@ def size_of(text: str, sizes: Sizes) -> float:
 
 @lru_cache(maxsize=1000)
 def _terms(text: str) -> tuple[float, list[tuple[int, list[str]]]]:
-    """The number in a sum, and the products of sizes with their factors."""
+    """Parse a sum: its constant, and for each product of sizes a factor and the names."""
     try:
         return (int(text) if text.lstrip("-").isdigit() else float(text)), []
     except ValueError:
@@ -176,7 +176,7 @@ def _terms(text: str) -> tuple[float, list[tuple[int, list[str]]]]:
 
 
 def _accepted(text: str, sizes: Sizes) -> str:
-    """A declaration, with the sizes that it names."""
+    """A text for messages, with the values of the sizes that it names."""
     form = _read(text)
     names = re.findall(r"[A-Za-z_]\w*", " ".join((*(form.shape or ()), *form.within)))
     known = [f"{name} = {sizes[name]}" for name in dict.fromkeys(names) if name in sizes]
@@ -184,7 +184,7 @@ def _accepted(text: str, sizes: Sizes) -> str:
 
 
 def _shown(value: Any) -> str:
-    """What was found, in a few words."""
+    """A short description of a value for messages."""
     if isinstance(value, Told | np.ndarray):
         dtype = value.dtype if isinstance(value, Told) else value.dtype.str
         return f"an array {np.dtype(dtype).name} of the shape {tuple(value.shape)}"
@@ -192,6 +192,6 @@ def _shown(value: Any) -> str:
         value = value.item()
     try:
         text = repr(value)
-    except ValueError:  # of a number with thousands of digits
+    except ValueError:  # an integer with thousands of digits
         text = "a number of very many digits"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,7 +1,7 @@
-"""The state of a model as JSON knows it, its arrays apart, and back (see `oda_rl.storage`).
+"""Convert the state of a model to JSON values and separate arrays, and back (see `oda_rl.storage`).
 
-What JSON doesn't know is a dictionary with one of the keys below: a tuple, a slice, a dictionary whose
-keys are not all texts, an array of texts or other objects that are plain, and the place of an array.
+A value that JSON does not have becomes a dictionary with one of the keys below: a tuple, a slice, a
+dictionary whose keys are not all texts, an object array of plain values, and the place of an array.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,16 +19,17 @@ State = dict[str, Any]
 ARRAY, TUPLE, SLICE, PAIRS, OBJECTS = "__array__", "__tuple__", "__slice__", "__pairs__", "__objects__"
 # Booleans, integers, floats, complex numbers and texts.
 DTYPES = "biufcU"
-# Dictionaries and lists within one another, at most.
+# The largest depth of nested dictionaries and lists.
 DEEPEST = 64
-# Keys of a dictionary that have their hash in common with others, at most
+# The largest number of keys of a dictionary whose hash collides with that of another
 MOST_ALIKE = 8
 
 
 def pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
-    """A value as JSON knows it; its arrays go into `arrays` by their places, such as "book/weight".
+    """Convert a value for JSON; its arrays are added to `arrays` by their places, such as "book/weight".
 
-    Raises a TypeError that names the place of what cannot be stored; for what can, see `storage.save`.
+    Raises a TypeError that names the place of a value that cannot be stored; `storage.save` lists those
+    that can.
     """
     if _is_plain(value):
         return value.item() if isinstance(value, np.generic) else value
@@ -54,10 +55,10 @@ def pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
 
 
 def unpack(value: Any, place: str, array_at: Callable[[str, Any], Any], depth: int = 0) -> Any:
-    """What `pack` was given, from what it gave, or from a file that may be damaged, `depth` levels down.
+    """Invert `pack`, for a value `depth` levels down in a file that may be damaged.
 
-    `array_at` gives the array of a place, with what the header tells of it. Raises a RefusedError for
-    what is not from `pack`.
+    `array_at(place, [dtype, shape])` returns the array of a place. Raises a RefusedError for a value
+    that `pack` does not produce.
     """
     expect(depth <= DEEPEST, place, "is nested deeper", f"a depth of {DEEPEST}")
     if isinstance(value, list):
@@ -89,7 +90,7 @@ _MAKERS: dict[str, Callable[[list[Any]], Any]] = {
 
 def _dictionary(parts: list[Any]) -> dict[Any, Any]:
     found = {hash(key) for key, _ in parts}
-    if len(found) + MOST_ALIKE < len(parts):  # keys that were chosen to make a dictionary slow
+    if len(found) + MOST_ALIKE < len(parts):  # keys chosen to collide would make a dictionary slow
         raise ValueError
     return dict(parts)
 

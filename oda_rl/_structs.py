@@ -3,21 +3,20 @@
 """Dozens of arrays as one argument of compiled code.
 
 A call from Python costs some 60 nanoseconds for each array, and counts its references: 40 arrays take
-3.0 microseconds, as long as the step of an agent that they are for. A structref takes 0.9, and makes
-every kernel that it is handed to count references. What stands here takes 0.2, counts none, and can be
-handed on from kernel to kernel. So the arrays of an agent are declared in named tuples, whose fields say
-what they are::
+3.0 microseconds, as long as the agent's step that uses them. A structref takes 0.9 microseconds, and
+every kernel that gets it counts references. The tables of this module take 0.2, count none, and can be
+passed on from kernel to kernel. The arrays of an agent are declared in named tuples, with their types::
 
     class Memory(NamedTuple):
         z: Float2
         action: Int1
 
-Their addresses and shapes stand in one array of integers, the table, which `slots` makes; a function
-from `make_opener` gives compiled code the named tuple back.
+`slots` writes their addresses and shapes to one array of integers, the table. A function made by
+`make_opener` turns it back into the named tuple in compiled code.
 
-A table is worth as much as the arrays behind it. Whoever makes one must keep the arrays, and make it
-anew when one of them is replaced. It must never be copied along with them, pickled, or written to a
-file: an object that holds one leaves it out of `__getstate__`, and makes it again.
+A table is valid only as long as its arrays exist. Its owner must keep the arrays, and make a new table
+when one of them is replaced. It must never be copied along with them, pickled, or written to a file: an
+object that holds one leaves it out of `__getstate__`, and makes it again.
 """
 
 from functools import cache
@@ -46,20 +45,20 @@ Int2: TypeAlias = Annotated[NDArray[np.int64], (types.int64, 2)]
 Bool1: TypeAlias = Annotated[NDArray[np.bool_], (types.boolean, 1)]
 Bool2: TypeAlias = Annotated[NDArray[np.bool_], (types.boolean, 2)]
 
-# Numbers of the table for each array: its address, and its shape
+# Numbers in the table for each array: its address, and its shape padded to three dimensions
 WIDTH = 4
 TABLE = types.Array(types.int64, 1, "C")
 
 
 def count_slots(*groups: type[NamedTuple]) -> int:
-    """Numbers of the table for all arrays of these named tuples."""
+    """The length of a table with all arrays of these named tuples."""
     return WIDTH * sum(len(group._fields) for group in groups)
 
 
 def slots(group: Any) -> NDArray[np.int64]:
     """The addresses and shapes (4 * n_fields,) of the arrays of a named tuple, declared as above.
 
-    Raises a TypeError if an array is not what its field says, or not C-contiguous.
+    Raises a TypeError if an array is not of the declared type, or not C-contiguous.
     """
     numbers: list[int] = []
     own: Any = type(group)
@@ -76,7 +75,7 @@ def slots(group: Any) -> NDArray[np.int64]:
 
 
 class _Group(types.Type):
-    """A named tuple of a table, as numba knows it: a pointer to its slots."""
+    """The numba type of a named tuple in a table: a pointer to its slots."""
 
     def __init__(self, group: Any) -> None:
         self.arrays = dict(zip(group._fields, _array_types(group), strict=True))
@@ -99,7 +98,7 @@ class _GroupAttributes(AttributeTemplate):
 
 @lower_getattr_generic(_Group)
 def _get_array(context, builder, kind, pointer, name):
-    """The array of a field, without a count of references."""
+    """The array of a field, without reference counting."""
     array_type, place = kind.arrays[name], WIDTH * list(kind.arrays).index(name)
     item = context.get_constant(
         types.intp, context.get_abi_sizeof(context.get_data_type(array_type.dtype))
@@ -116,16 +115,16 @@ def _get_array(context, builder, kind, pointer, name):
 
 
 def _load(builder, pointer, place):
-    """A number of a table. It does not change during a call, so that loops need not read it again."""
+    """Load a number of a table, marked as constant during a call, so that loops need not reload it."""
     number = builder.load(cgutils.gep(builder, pointer, place))
     number.set_metadata("invariant.load", builder.module.add_metadata([]))
     return number
 
 
 def make_opener(group: type[Any], first: int) -> Any:
-    """A function `open(table) -> group` for kernels: the named tuple `group` of a table.
+    """Make a function `open(table) -> group` for kernels, which returns the named tuple `group`.
 
-    Its slots begin at `first` in the table.
+    Its slots begin at index `first` of the table.
     """
     made = _Group(group)
 
@@ -137,7 +136,7 @@ def make_opener(group: type[Any], first: int) -> Any:
     def open_group(_, table):
         return made(TABLE), generate
 
-    # A kernel that opens a group must be compiled anew when the group changes.
+    # A kernel that opens a group must be compiled again when the group changes.
     opener: Any = open_group
     opener.declared_in = group.__module__
     return opener
@@ -155,5 +154,5 @@ def _array_types(group: Any) -> list[Any]:
 
 @cache
 def _dtypes(group: Any) -> list[Any]:
-    """What NumPy calls the kinds of numbers in the arrays of a named tuple."""
+    """The NumPy dtypes of the arrays of a named tuple."""
     return [np.dtype(str(kind.dtype).replace("boolean", "bool")) for kind in _array_types(group)]

@@ -8,14 +8,14 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all that is loaded, which takes milliseconds
+    return ThreadpoolController()  # searches all loaded libraries, which takes milliseconds
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Where systems of a few hundred unknowns are solved: they are not worth the threads.
+    """Limit BLAS to one thread, for systems of a few hundred unknowns, which are too small for more.
 
-    BLAS has one for each core, which wait for one another without pause: where other programs use the
-    cores, too, a fit of 0.1 s took 5 to 14.
+    BLAS starts a thread for each core, and these wait for one another in busy loops: when other programs
+    used the cores, too, a fit of 0.1 s took 5 to 14 s.
     """
     found: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
     return found

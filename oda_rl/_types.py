@@ -1,4 +1,4 @@
-"""Arrays as annotations name them."""
+"""Type aliases of arrays."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Checks of parameters, with messages that name them."""
+"""Checks of parameters and data, with messages that name them."""
 
 import warnings
 from collections.abc import Mapping
@@ -9,22 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Where deviations of features differ by more, those of the smaller ones count for nothing.
+# If standard deviations of features differ by a larger ratio, the smaller ones have no influence.
+# The deviations are those of the first N_COMPARED samples.
 UNLIKE, N_COMPARED = 1e6, 1000
 RESCALE = "rescale the features, as with sklearn.preprocessing.StandardScaler"
-# No number of the data may be larger: products of variances are still finite.
+# The largest absolute value of data, so that products of variances are still finite.
 LARGEST = 1e75
-OF_DATA = f"[{-LARGEST}, {LARGEST}]"  # as a schema has it
-# A feature that varies by less counts as constant: others, counted in it, would become too large.
+OF_DATA = f"[{-LARGEST}, {LARGEST}]"  # the interval for schemas
+# A feature with a smaller standard deviation counts as constant: dividing by it could overflow.
 SMALLEST_DEVIATION = 1e-60
-# The same for one that varies by no more than this part of its size.
+# So does a feature that varies by no more than this part of its magnitude.
 CONSTANT = 1e-12
-# Weights are within these; lighter samples count as absent.
+# Bounds of sample weights; lighter samples are ignored.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e30
 
 
 def check_at_least(lower: int, **values: int) -> None:
-    """Raise a ValueError if a value is no whole number, or below `lower`."""
+    """Raise a ValueError if a value is not an integer, or below `lower`."""
     for name, value in values.items():
         if not isinstance(value, Integral) or isinstance(value, bool):
             raise ValueError(f"{name} must be a whole number, got {value!r}.")
@@ -33,7 +34,7 @@ def check_at_least(lower: int, **values: int) -> None:
 
 
 def whole_number(name: str, value: object, lower: int) -> int:
-    """A whole number of any type; raises a ValueError that names it if it isn't one from `lower` on."""
+    """Convert a whole number of any type to int; raises a ValueError if it is none, or below `lower`."""
     number: Any = value
     try:
         wrong = isinstance(value, str | bool | bytes) or number != int(number) or number < lower
@@ -61,7 +62,7 @@ def check_positive(**values: float) -> None:
 def check_size(values: NDArray[np.float64], name: str) -> None:
     """Raise a ValueError that names the first value that is NaN, infinite or beyond `LARGEST`.
 
-    `values` are a column, or rows of several.
+    `values` are of shape (n,) or (n, n_columns).
     """
     right = np.abs(values) <= LARGEST
     if not right.all():
@@ -76,7 +77,7 @@ def check_size(values: NDArray[np.float64], name: str) -> None:
 
 
 def check_weights(weight: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which samples (n,) have a weight; raises a ValueError if one has too much, or none has any."""
+    """Which samples (n,) are used; raises a ValueError if a weight is too large, or none is used."""
     if not (weight <= MOST_WEIGHT).all():
         raise ValueError(f"sample_weight must be at most {MOST_WEIGHT:g}, got {weight.max()}.")
     used = weight >= LEAST_WEIGHT
@@ -86,7 +87,7 @@ def check_weights(weight: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def check_class_weight(class_weight: Any) -> None:
-    """Refuse weights that are no weights, or those of samples that had better be left out."""
+    """Raise a ValueError if the weight of a class is not a number in the range of sample weights."""
     for name, weight in class_weight.items() if isinstance(class_weight, Mapping) else ():
         is_number = isinstance(weight, Real) and not isinstance(weight, bool | np.bool_)
         if not is_number or not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
@@ -97,7 +98,7 @@ def check_class_weight(class_weight: Any) -> None:
 
 
 def warn_of_scales(samples: NDArray[np.float64], remedy: str) -> None:
-    """Warn where features of samples (n, n_features) differ too much in scale for a common distance."""
+    """Warn if features of samples (n, n_features) differ too much in scale for a common distance."""
     deviation = samples[:N_COMPARED].std(axis=0)
     varying = np.flatnonzero(deviation > 0.0)
     if len(varying) < 2:
@@ -113,7 +114,7 @@ def warn_of_scales(samples: NDArray[np.float64], remedy: str) -> None:
 
 
 def numbers_of(value: ArrayLike, name: str) -> NDArray[np.float64]:
-    """An array of numbers, a copy; raises a ValueError with the name for anything else."""
+    """Copy an array of numbers; raises a ValueError with the name for anything else."""
     try:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Moments and quantiles of samples with weights; of equal ones to the last bit as without any."""
+"""Moments and quantiles of weighted samples; with equal weights, quantiles equal NumPy's bit for bit."""
 
 from typing import Literal
 
@@ -17,11 +17,11 @@ def variances(values: Array, weight: Array) -> Array:
 
 
 def quantiles(values: Array, at: ArrayLike, weight: Array, method: Method = "linear") -> Array:
-    """Quantiles `at` parts of values (n_samples, ...) along the first axis.
+    """Quantiles of values (n_samples, ...) along the first axis, at the probabilities `at`.
 
-    The `method`, as of NumPy, is for equal weights; of others they are values below which there is that
-    part of the weight. The first and the last are then no further out than those of equal weights were,
-    each with half of its part beyond it: any outlier that weighs next to nothing would be outermost.
+    `method` is that of NumPy, and used for equal weights only; for others it is "inverted_cdf". Then
+    probabilities are clipped to 0.5 / n_samples from 0 and 1: else an outlier of hardly any weight would
+    be the first or last quantile.
     """
     parts: Array = np.asarray(at, dtype=np.float64)
     if (weight == weight[0]).all():
@@ -32,6 +32,6 @@ def quantiles(values: Array, at: ArrayLike, weight: Array, method: Method = "lin
 
 
 def standardised(samples: Array, weight: Array) -> Array:
-    """Samples (n_samples, n_features) in standard deviations from their mean; zeros of constants."""
+    """Standardise samples (n_samples, n_features); constant features become zeros."""
     mean, deviation = weight @ samples / weight.sum(), np.sqrt(variances(samples, weight))
     return np.asarray((samples - mean) / np.where(deviation > 0.0, deviation, 1.0))

@@ -1,4 +1,4 @@
-"""The public path of the annealer."""
+"""Public import path of the annealer."""
 
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.schedule import Level

@@ -10,7 +10,7 @@ from oda_rl._types import Array, Labels
 from oda_rl._validation import check_at_least, check_non_negative
 
 NAMES = ("gaussians", "wbcd", "pima", "adult", "digits")
-# Name in OpenML, version, and the value of the target that becomes label 1.
+# The name in OpenML, the version, and the target value that becomes label 1.
 OPENML = {"pima": ("diabetes", 1, "tested_positive"), "adult": ("adult", 2, ">50K")}
 
 
@@ -22,13 +22,13 @@ def make_gaussians(
     Parameters
     ----------
     n_samples : int, default=1500
-        Samples, shared equally among the components.
+        Number of samples, shared equally among the components.
     n_components : int, default=10
-        Components, with means uniform in the square from -1 to 1.
+        Number of components; their means are uniform in the square from -1 to 1.
     scale : float, default=0.1
-        Their standard deviation.
+        Standard deviation of the components.
     seed : int, default=0
-        Of the generator.
+        Seed of the generator.
 
     Returns
     -------
@@ -59,15 +59,15 @@ def make_gaussian_classes(
     Parameters
     ----------
     n_samples : int, default=600
-        Samples, shared equally among the components: 480 to learn from and 120 for a test.
+        Number of samples, shared equally among the components; 480 are for training, 120 for a test.
     n_components : int, default=10
-        Components, with means uniform in the square from -1 to 1.
+        Number of components; their means are uniform in the square from -1 to 1.
     n_classes : int, default=2
-        Classes, no more than components, which are dealt out to them in turn.
+        Number of classes, at most `n_components`; components are assigned to them in turn.
     scale : float, default=0.07
         Standard deviation of the components.
     seed : int, default=0
-        Of the generator.
+        Seed of the generator.
 
     Returns
     -------
@@ -101,17 +101,17 @@ def make_multidist(
     The data set `multidist` of Koppel, Bedi and Krishnamurthy, "A Dynamical Systems Perspective on
     Online Bayesian Nonparametric Estimators with Adaptive Hyperparameters", section 5, after Zhu and
     Hastie (2005). The means of a class are drawn around a point on the unit circle with variance 1; a
-    mode has variance 0.2 in each coordinate, a standard deviation of 0.45. The classes overlap, more or
-    less with the seed.
+    mode has variance 0.2 in each coordinate, a standard deviation of 0.45. The classes overlap; by how
+    much depends on the seed.
 
     Parameters
     ----------
     n_samples, n_test : int, default=5000 and 2500
-        Samples to train on, and to test with.
+        Numbers of samples for training and for a test.
     n_classes : int, default=5
-        Classes, all equally likely.
+        Number of classes, all equally likely.
     seed : int, default=0
-        Of the generator, of modes and samples.
+        Seed of the generator of modes and samples.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def make_multidist(
     Raises
     ------
     ValueError
-        If there is not at least one sample and one class; `n_test` may be 0.
+        If `n_samples` or `n_classes` is below 1, or `n_test` below 0.
 
     Examples
     --------
@@ -146,17 +146,16 @@ def make_multidist(
 
 
 def make_curve(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
-    """A function of one input, x sin(2 x): waves that grow.
+    """A function of one input, x sin(2 x): waves of growing amplitude.
 
-    The papers show the functions of their regression problems in pictures only; this is one of that
-    kind.
+    The papers show the functions of their regression problems in pictures only; this one is similar.
 
     Parameters
     ----------
     n_samples : int, default=1500
-        Inputs, uniform between 0 and 9.5.
+        Number of inputs, uniform between 0 and 9.5.
     seed : int, default=0
-        Of the generator.
+        Seed of the generator.
 
     Returns
     -------
@@ -182,9 +181,9 @@ def make_surface(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
     Parameters
     ----------
     n_samples : int, default=1500
-        Inputs, uniform in the unit square.
+        Number of inputs, uniform in the unit square.
     seed : int, default=0
-        Of the generator.
+        Seed of the generator.
 
     Returns
     -------
@@ -207,20 +206,20 @@ def make_surface(n_samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
 def make_translated_digits(
     shape: int | tuple[int, int] = 12, n_copies: int = 1, seed: int = 0
 ) -> tuple[Array, Labels]:
-    """Handwritten digits, each somewhere else in a larger, otherwise empty image.
+    """Handwritten digits at random places of larger, otherwise empty images.
 
     scikit-learn's digits fill their 8 x 8 pixels; here each is put at a random place of a larger frame,
-    all places equally likely. What tells them apart is the same, but pixels no longer show it.
+    all places equally likely. The shapes of the digits are the same, but single pixels say little.
 
     Parameters
     ----------
     shape : int or (height, width), default=12
-        Of the frame, in pixels, at least 8; a number is the length of both sides.
+        Size of the frame in pixels, at least 8; a number is the length of both sides.
     n_copies : int, default=1
-        How often every digit is there, at places of its own. The copies of a digit are `n_digits` = 1797
-        rows apart: keep them on one side when dividing the data for a test.
+        Number of copies of every digit, each at a random place of its own. Copies of a digit are 1797
+        rows apart (the number of digits): keep them together when splitting the data for a test.
     seed : int, default=0
-        Of the generator of the places.
+        Seed of the generator of the places.
 
     Returns
     -------
@@ -276,8 +275,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Arr
         The mixture of Gaussians, Wisconsin breast cancer, Pima diabetes, Adult (numeric columns) or the
         handwritten digits.
     data_dir : path, optional
-        Folder of `pima*.csv` and `adult*.csv`: a header, commas, the last column `label`.
-        Without a file there, the set is fetched from OpenML through scikit-learn.
+        Folder of `pima*.csv` and `adult*.csv`: comma-separated, with a header, the last column `label`.
+        If there is no such file, the set is fetched from OpenML through scikit-learn.
 
     Returns
     -------
@@ -310,7 +309,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Arr
 
 
 def read_csv(path: str | os.PathLike[str], label: str = "label") -> tuple[Array, Labels]:
-    """Read a CSV file of numbers with one header line whose last column is the `label`.
+    """Read a CSV file of numbers with one header line; its last column is the `label`.
 
     Raises
     ------

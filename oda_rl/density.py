@@ -10,7 +10,7 @@ from oda_rl._validation import check_at_least, numbers_of
 
 Array = NDArray[np.float64]
 
-# A cell narrower along one feature than this part of the data's width is taken to be that wide.
+# The least standard deviation of a cell along a feature, relative to the root of the mean variance.
 RELATIVE_WIDTH = 1e-6
 
 
@@ -19,7 +19,7 @@ def log_volumes(spreads: Array, weights: Array) -> Array:
 
     A cell is taken to be the axis-parallel ellipsoid that has the cell's variances when it is filled
     uniformly: its half axes are sqrt((d + 2) variance). In one dimension this is the interval itself.
-    Volumes of Voronoi cells are not to be had in many dimensions, and those at the border have none.
+    Exact volumes of Voronoi cells are intractable in many dimensions, and infinite at the border.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def log_volumes(spreads: Array, weights: Array) -> Array:
     Returns
     -------
     ndarray of shape (n_codevectors,)
-        In the units of the features, multiplied.
+        For volumes in the product of the units of the features.
     """
     d = spreads.shape[1]
     unit_ball = 0.5 * d * log(pi) - lgamma(0.5 * d + 1.0)
@@ -39,7 +39,7 @@ def log_volumes(spreads: Array, weights: Array) -> Array:
 
 
 def box_around(codevectors: Array, spreads: Array) -> Array:
-    """The box of the data, of shape (2, n_features): lower and upper ends.
+    """The bounding box of the data, of shape (2, n_features): lower and upper ends.
 
     Cells that are filled uniformly reach sqrt(3) standard deviations to either side.
     """
@@ -57,19 +57,19 @@ def cell_volumes(
     box : ndarray of shape (2, n_features)
         Its lower and upper ends.
     n_codevectors : int
-        K.
+        The number K of cells.
     assign : callable
-        Gives the cells of points of shape (n, n_features).
+        Returns the cells (n,) of points of shape (n, n_features).
     n_draws : int
-        Points drawn uniformly in the box.
+        The number of points drawn uniformly in the box.
     seed : int
-        Draws them.
+        Seed of these draws.
 
     Returns
     -------
     tuple of two ndarrays of shape (n_codevectors,)
         The volumes, none below that of a single draw, and their relative standard errors
-        sqrt((1 - q) / (q n)), q the part of the draws.
+        sqrt((1 - q) / (q n)), with q the fraction of the n draws in the cell.
     """
     lower, upper = box
     points = np.random.default_rng(seed).uniform(lower, upper, (n_draws, len(lower)))
@@ -91,7 +91,7 @@ def histogram(
     Parameters
     ----------
     samples : ndarray of shape (n_samples, n_features)
-        Where.
+        Where to evaluate the density.
     box, assign, n_draws, seed
         As for `cell_volumes`.
     shares : ndarray of shape (n_codevectors,) or (n_codevectors, n_classes)
@@ -100,12 +100,12 @@ def histogram(
     Returns
     -------
     tuple of ndarrays of shape (n_samples,) or (n_samples, n_classes), and (n_samples,)
-        Densities, each with an integral of one, and their relative standard errors of the draws.
+        Densities, each with an integral of one, and their relative standard errors due to the draws.
 
     Raises
     ------
     ValueError
-        If the box is not one, or there are no draws.
+        If the box is not two rows with lower < upper, or `n_draws` is below 1.
     """
     ends = numbers_of(box, "box")
     if ends.shape != (2, samples.shape[1]) or not np.all(ends[0] < ends[1]):
@@ -119,7 +119,7 @@ def histogram(
 
 
 def floored(spreads: Array, weights: Array) -> Array:
-    """The variances, none of them below a tiny part of the mean variance along its feature."""
+    """The variances, bounded below by a tiny part of the mean variance along the feature."""
     typical = np.average(spreads, axis=0, weights=weights)
     typical[typical <= 0.0] = 1.0
     return np.maximum(spreads, RELATIVE_WIDTH**2 * typical)
@@ -130,14 +130,14 @@ def log_density(
 ) -> Array:
     """Logarithm of the density at every sample: log(p(mu_i) / Vol(S_i)) for the cell it is in.
 
-    A histogram ends where its cells end. So that samples beyond can be told apart, the density falls
-    like a Gaussian outside the cell's ellipsoid: by half of what the squared distance from the
-    codevector, in variances, exceeds d + 2.
+    A histogram is constant within a cell and zero outside of all. To rank samples outside, the density
+    falls off like a Gaussian outside the cell's ellipsoid: its logarithm falls by half of the amount by
+    which the squared distance from the codevector, in variances, exceeds d + 2.
 
     Parameters
     ----------
     samples : ndarray of shape (n_samples, n_features)
-        Where.
+        Where to evaluate the density.
     nearest : ndarray of shape (n_samples,)
         Their cells.
     codevectors, spreads : ndarray of shape (n_codevectors, n_features)

@@ -1,4 +1,4 @@
-"""The public path of the Bregman divergences."""
+"""Public import path of the Bregman divergences."""
 
 from oda_rl.codebook.divergences import Divergence, get_divergence
 

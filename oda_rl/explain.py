@@ -1,4 +1,4 @@
-"""The public path of reading models: text, rules, tables, explanations and pictures."""
+"""Public import path of model inspection: text, rules, tables, explanations and pictures."""
 
 import os
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def table(model: Any, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Table:
-    """The cells of a fitted estimator, column by column: its own `cells`.
+    """The cells of a fitted estimator, column by column, as its method `cells` returns them.
 
     Examples
     --------

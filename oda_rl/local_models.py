@@ -1,4 +1,4 @@
-"""The public path of local models of a user"s own."""
+"""Public import path for user-defined local models."""
 
 from oda_rl.estimators.regression.local_models import LocalModel, Quadratic
 

@@ -1,4 +1,4 @@
-"""The public path of trees of cells."""
+"""Public import path of trees of cells."""
 
 from oda_rl.estimators.tree import Cell, GrowthPoint, Layer, MultiResolutionODA, Tree
 

@@ -1,4 +1,4 @@
-"""The papers' algorithms for classes and functions as they are printed, to compare with and to check."""
+"""The papers' algorithms for classification and regression exactly as printed, for comparison."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -25,8 +25,8 @@ __all__ = ["LiteralClassifier", "LiteralPoint", "LiteralRegressor"]
 class LiteralPoint(NamedTuple):
     """The codebook at the end of a temperature: a record of `history_`.
 
-    `labels` are the classes of the codevectors, or the parameters of their models, a column each;
-    `n_samples_seen` samples have been presented so far.
+    `labels` are the classes of the codevectors, or the parameters of their models, one column for each
+    codevector; `n_samples_seen` is the number of samples presented so far.
     """
 
     temperature: float
@@ -37,10 +37,10 @@ class LiteralPoint(NamedTuple):
 
 
 class LiteralAnnealer(Annealer):
-    """Algorithm 1 with literal perturbations, the updates those that are printed.
+    """Algorithm 1 with literal perturbations and the updates as printed.
 
     `over_all`, `rate` and `power` are as for `oda_rl.codebook.literal.learn_as_printed`; the payload of
-    the codebook has the field `"theta"`.
+    the codebook must have the field `"theta"`.
     """
 
     over_all: bool = True
@@ -71,7 +71,7 @@ class LiteralAnnealer(Annealer):
 
 @dataclass(eq=False, repr=False)
 class _Literal(Checked):
-    """What both have in common: parameters, and the passes over the samples."""
+    """Base class of both estimators: their common parameters, and the passes over the samples."""
 
     max_codevectors: int = 64
     _: KW_ONLY
@@ -93,7 +93,7 @@ class _Literal(Checked):
     def _anneal(
         self, samples: Array, labels: Labels, outputs: Array | None, n_parameters: int, **options: Any
     ) -> None:
-        """Pass after pass, from one codevector for each label, its first sample (Algorithm 4)."""
+        """Anneal in passes over the samples, from the first sample of each label (Algorithm 4)."""
         divergence = self._settings(begin=True)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         rng = np.random.default_rng(seed)
@@ -128,7 +128,7 @@ class _Literal(Checked):
         self.n_samples_seen_ = annealer.n_samples_seen
 
     def _remember(self, annealer: Annealer) -> bool:
-        """Keep the codebook of a temperature; annealing goes on."""
+        """Record the codebook of a temperature; returns False, so that annealing continues."""
         book = annealer.codebook
         weights, theta = book.weights / book.weights.sum(), book["theta"].copy()
         place = annealer.temperature, annealer.n_samples_seen, book.codevectors
@@ -144,23 +144,24 @@ class _Literal(Checked):
 class LiteralClassifier(ClassifierMixin, _Literal):
     """Algorithm 4 of "Multi-Resolution Online Deterministic Annealing", as it is printed.
 
-    Each class begins with one codevector, its first sample; all are perturbed at each temperature, move
-    by samples of their class (eq. 33), and merge if they come within `tol_merge`. `ODAClassifier` is
-    what has become of it: it measures better.
+    Each class begins with one codevector, its first sample. All codevectors are perturbed at each
+    temperature, move by samples of their class (eq. 33), and merge if they are closer than `tol_merge`.
+    `ODAClassifier` is the improved version, with better results.
 
     Parameters
     ----------
     max_codevectors : int, default=64
-        K_max, of all classes together.
+        K_max, for all classes together.
     association : {"all", "class"}, default="all"
-        Over which codevectors eq. 13 is normalised. `"all"` is what is printed: classes compete, and
+        The codevectors over which eq. 13 is normalised. `"all"`, as printed: classes compete, and
         codevectors of a rare class lose their weight amid a common one, where their share of their own
         samples is small; at high temperatures they may lose all of it and be pruned. `"class"`: those of
         the sample's class, so that each codebook estimates the density of its class (Theorem 7).
     t_max, t_min, cooling, divergence, stepsize, samples_per_cell
-        As for `ODAPartition`. Features are taken as they are.
+        As for `ODAPartition`. Features are not scaled.
     tol_converge, tol_merge, min_weight, perturbation : float
-        eps_c, eps_n, eps_r and delta; the first two and the square of the last in temperatures.
+        eps_c, eps_n, eps_r and delta. The first two are in units of the temperature, the last in those
+        of its square root.
     random_state : int, RandomState instance or None, default=None
         Orders the samples and draws the perturbations.
 
@@ -169,7 +170,7 @@ class LiteralClassifier(ClassifierMixin, _Literal):
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     codevectors_ : ndarray of shape (n_codevectors, n_features)
-        Where the annealing ended.
+        The codevectors at the end of the annealing.
     codevector_labels_ : ndarray of shape (n_codevectors,)
         Their classes.
     weights_ : ndarray of shape (n_codevectors,)
@@ -191,7 +192,7 @@ class LiteralClassifier(ClassifierMixin, _Literal):
     _own_constraints: ClassVar[dict[str, Any]] = {"association": [choice("all", "class")]}
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from samples (n_samples, n_features) of the classes y (n_samples,), again and again."""
+        """Learn from samples (n_samples, n_features) of the classes y (n_samples,), in many passes."""
         samples, given = validate_data(self, X, y, dtype=np.float64, order="C")
         check_classification_targets(given)
         self.classes_, labels = np.unique(given, return_inverse=True)
@@ -210,30 +211,31 @@ class LiteralClassifier(ClassifierMixin, _Literal):
 class LiteralRegressor(RegressorMixin, _Literal):
     """Algorithms 2 and 3 of "Multi-Resolution Online Deterministic Annealing", as they are printed.
 
-    The codebook follows the inputs alone, and with it each cell learns a model; predictions are those of
-    the nearest cell's. `ODARegressor` is what has become of it: it measures better.
+    The codebook follows the inputs alone, while each cell learns a model; the model of the nearest cell
+    predicts. `ODARegressor` is the improved version, with better results.
 
     Parameters
     ----------
     max_codevectors : int, default=64
         K_max.
     local_model : {"constant", "linear"}, default="constant"
-        `"constant"`: Algorithm 3, averages of f(x) p by the stepsizes of the codebook (eq. 28).
+        `"constant"`: Algorithm 3, averages of f(x) p with the stepsizes of the codebook (eq. 28).
         `"linear"`: Algorithm 2, gradient steps of the nearest cell's model on the squared error (eq. 27)
-        by stepsizes beta of their own, falling as n^-`power`, n the samples at this temperature. As
+        with separate stepsizes beta, falling as n^-`power`, n the samples at this temperature. As
         alpha = 1 / (a + b n), alpha / beta tends to 0 for a power below 1 (Theorem 6: and above 0.5).
     rate : float, default=0.4
-        Times the parameters of a model: beta at the first sample, for standardised inputs and outputs.
+        beta at the first sample, times the number of parameters of a model; for standardised inputs and
+        outputs.
     power : float, default=0.6
         See `local_model`.
     t_max, t_min, cooling, divergence, stepsize, samples_per_cell, tol_converge, tol_merge, min_weight,
     perturbation, random_state
-        As for `LiteralClassifier`; inputs are standardised, and T is in these units.
+        As for `LiteralClassifier`; inputs are standardised, and temperatures are in these units.
 
     Attributes
     ----------
     codevectors_ : ndarray of shape (n_codevectors, n_features)
-        Where the annealing ended.
+        The codevectors at the end of the annealing.
     weights_ : ndarray of shape (n_codevectors,)
         Their probabilities; they sum to one.
     values_ : ndarray of shape (n_codevectors,)
@@ -262,7 +264,7 @@ class LiteralRegressor(RegressorMixin, _Literal):
     }
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from inputs (n_samples, n_features) and outputs y (n_samples,), again and again."""
+        """Learn from inputs (n_samples, n_features) and outputs y (n_samples,), in many passes."""
         given, y = validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
         self._inputs, self._outputs = StandardScaler().fit(given), StandardScaler()
         outputs = self._outputs.fit_transform(np.reshape(y, (-1, 1)).astype(np.float64))
@@ -280,11 +282,11 @@ class LiteralRegressor(RegressorMixin, _Literal):
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """What the model of the nearest cell says of each sample (n_samples, n_features)."""
+        """Predict outputs of samples (n_samples, n_features) by the model of the nearest cell."""
         return self.staged_predict(X, -1)
 
     def staged_predict(self, X: ArrayLike, level: int) -> Array:
-        """The same at the end of temperature number `level` of `history_`."""
+        """Predict with the codebook at the end of a temperature: record `level` of `history_`."""
         samples, point = self._inputs.transform(self._checked(X)), self.history_[level]
         cells = self._inputs.transform(point.codevectors)
         theta = point.labels[:, self._settings(False)(samples, cells).argmin(axis=1)]

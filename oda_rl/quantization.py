@@ -25,7 +25,7 @@ __all__ = ["LVQ", "DeterministicAnnealing", "Pass", "StochasticVQ"]
 
 
 class Pass(NamedTuple):
-    """One pass of `StochasticVQ`: distortion as the samples came, samples and seconds so far."""
+    """One pass of `StochasticVQ`: the distortion measured during it, samples and seconds so far."""
 
     distortion: float
     n_samples_seen: int
@@ -34,23 +34,24 @@ class Pass(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class StochasticVQ(CodebookEstimator, StreamEstimator):
-    """Stochastic vector quantization: online learning at temperature zero, K given.
+    """Stochastic vector quantization: online learning at temperature zero, with a given K.
 
-    The nearest codevector moves to the sample, with a stepsize of its own that falls with the number of
-    its samples. The result depends on where the codevectors start.
+    The nearest codevector moves towards the sample. Each codevector has its own stepsize, which falls
+    with the number of its samples. The result depends on where the codevectors start.
 
     Parameters
     ----------
     n_codevectors : int, default=8
-        K. There are fewer if there are fewer samples.
+        The number K of codevectors. There are fewer if there are fewer samples.
     stepsize : tuple of two floats, default=(1.0, 1.0)
-        (a, b) of the stepsizes 1 / (a + b v), v the number of times the codevector has moved.
+        (a, b) of the stepsizes 1 / (a + b v), v the total weight of the codevector's samples so far.
     init : "random" or array-like of shape (n_codevectors, n_features), default="random"
-        First codevectors: samples chosen at random by `fit`, the first ones by `partial_fit`; or given.
+        First codevectors, given or "random": samples chosen at random by `fit`, the first samples by
+        `partial_fit`.
     max_passes : int, default=20
-        Passes of `fit` over the data, at most.
+        The largest number of passes of `fit` over the data.
     tol : float, default=1e-4
-        `fit` ends when a pass lowers the distortion by no more than this part of it.
+        `fit` ends when a pass lowers the distortion by at most this fraction.
     divergence : str or Divergence, default="squared_euclidean"
         As for `ODAPartition`.
     random_state : int, RandomState instance or None, default=None
@@ -63,18 +64,18 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
     weights_, spreads_ : ndarray of shape (n_codevectors,) and (n_codevectors, n_features)
         Probabilities of the cells, and variances of their samples.
     labels_ : ndarray of shape (n_samples,)
-        Cells of the samples of `fit`. Not there after `partial_fit`.
+        Cells of the samples of `fit`. Absent after `partial_fit`.
     inertia_ : float
-        The sum of their divergences from the codevectors.
+        The sum of the divergences of these samples from their codevectors.
     n_codevectors_, n_samples_seen_ : int
-        K, and the samples presented.
+        K, and the number of samples presented.
     history_ : list of Pass
         One record per pass of `fit`.
 
     Notes
     -----
-    The gradient of a Bregman divergence is phi''(mu) (mu - x). The step here is mu - x alone: it has the
-    same direction and rest point, and keeps mu inside the domain.
+    The gradient of a Bregman divergence is phi''(mu) (mu - x). The step here is along mu - x alone: it
+    has the same direction and equilibrium, and keeps mu inside the domain.
 
     References
     ----------
@@ -161,7 +162,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         return isinstance(self.init, str)
 
     def _start(self, chosen: Array) -> None:
-        """Begin with the chosen samples or with those given as `init`."""
+        """Begin with the chosen samples, or with the codevectors given as `init`."""
         codevectors = chosen
         if not self._is_random():
             codevectors = np.atleast_2d(numbers_of(self.init, "init"))
@@ -199,26 +200,27 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
 class DeterministicAnnealing(CodebookEstimator):
     """Deterministic annealing in batches (Rose 1998), with mass constraints.
 
-    All samples at every step: at each temperature associations and means in turn until they stand still,
-    and a cell splits when the temperature falls below the critical one of its covariance. Once there are
-    `max_codevectors`, the temperature goes on falling to `t_min` with K fixed.
+    Every iteration uses all samples. At each temperature, associations and means are updated in turn
+    until they converge; a cell splits when the temperature falls below the critical temperature of its
+    covariance. Once there are `max_codevectors`, the temperature falls on to `t_min` with K fixed.
 
     Parameters
     ----------
     max_codevectors : int, default=8
-        K_max; there are never more.
+        K_max, the largest number of codevectors.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, in the units of the divergence; as for `ODAPartition`.
     cooling : float, default=0.9
-        What the schedule multiplies by at each step.
+        The factor of the schedule at each step.
     schedule : {"temperature", "lambda"}, default="temperature"
-        What falls geometrically, as for `ODAPartition`.
+        The parameter that falls geometrically, as for `ODAPartition`.
     tol_converge, tol_merge : float, default=1e-4 and 1e-3
-        In temperatures: codevectors that move less have converged, those closer are one.
+        In units of the temperature: the largest divergence by which converged codevectors may move in an
+        iteration, and the divergence below which two codevectors are merged.
     perturbation : float, default=0.1
         Least offset of the children of a split, in standard deviations of the cell.
     max_iter : int, default=100
-        Turns at one temperature, at most.
+        The largest number of iterations at one temperature.
     divergence : str or Divergence, default="squared_euclidean"
         As for `ODAPartition`.
 
@@ -231,9 +233,9 @@ class DeterministicAnnealing(CodebookEstimator):
     labels_ : ndarray of shape (n_samples,)
         Cells of the samples.
     n_codevectors_, n_samples_seen_ : int
-        K, and the samples presented: their number times the turns.
+        K, and the number of samples presented: the number of samples times that of iterations.
     n_iter_ : int
-        Turns, at all temperatures together.
+        The number of iterations at all temperatures together.
     temperature_ : float
         The last temperature.
     history_ : list of PathPoint

@@ -1,4 +1,4 @@
-"""The public path of temperatures and stepsizes."""
+"""Public import path of temperatures and stepsizes."""
 
 from oda_rl.codebook.schedule import Cooling, Stepsize
 

@@ -1,13 +1,13 @@
 """Model files: nested dictionaries of plain values and arrays, in a `.npz` that cannot run code.
 
-A file is a zip archive. `header.json` tells the format, its version, what the file holds and the
-plain values; where an array belongs it has `{"__array__": [dtype, shape]}`. The array itself is an
-entry in NumPy's format named by its place, such as `codebook/location.npy`: `numpy.load` reads it too.
+A file is a zip archive. `header.json` has the format, its version, the kind of model and the plain
+values, with `{"__array__": [dtype, shape]}` in place of each array. The array itself is an entry in
+NumPy's format named by its place, such as `codebook/location.npy`: `numpy.load` reads it too.
 
-A file is checked before anything of it is used: the entries are exactly those of the header, their sizes
-are those that it tells and within `MAX_BYTES` together, every entry is read to its end, so that its
-checksum counts, and all of it is as the schema of the model says (`oda_rl._schema`): what is missing, is
-not known, or beyond its bounds is refused by name. Compiled code can then trust every index and shape.
+A file is checked before any of it is used. Its entries must be exactly those of the header, of the sizes
+given there and with at most `MAX_BYTES` in total. Every entry is read to its end, so that its checksum
+is verified. The content must conform to the schema of the model (`oda_rl._schema`): missing or unknown
+entries and values out of bounds are refused by name. Compiled code can then trust indices and shapes.
 """
 
 import io
@@ -39,7 +39,7 @@ from oda_rl._state import DTYPES, Array, State, pack, unpack
 
 FORMAT = "oda_rl"
 VERSION = 6
-# What other files begin with, or have among their entries.
+# The first bytes of files of other formats.
 STARTS = {b"\x80": "a pickle", b"\x93N": "a single array (.npy)", b"\x1f\x8b": "a gzip archive"}
 MAX_DIMENSIONS = 32
 SB3 = "_stable_baselines3_version"
@@ -52,17 +52,17 @@ PathOrFile = str | os.PathLike[str] | io.BufferedIOBase
 
 
 def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
-    """Write a model file under a temporary name, then rename it: there is never half a file.
+    """Write a model file under a temporary name, then rename it: there is never a partial file.
 
     Parameters
     ----------
     path : str, path or binary file
-        Where to. `.npz` is appended to a name without a suffix; missing folders are made.
+        The file. `.npz` is appended to a name without a suffix; missing folders are made.
     kind : str
-        What the file holds, the name of a class.
+        The kind of model, the name of a class.
     state : mapping
-        Numbers, texts, booleans, None and arrays of these, in dictionaries, lists, tuples and slices, as
-        deep as need be. Numbers of NumPy become plain ones.
+        Numbers, texts, booleans, None and arrays of these, in nested dictionaries, lists, tuples and
+        slices. Numbers of NumPy become plain ones.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
     Raises
     ------
     TypeError
-        If the state holds something else, the message names its place, or `path` is none.
+        If the state holds something else (the message names its place), or `path` is not a path.
     ValueError
         If the arrays take more than `MAX_BYTES`, or `path` has no name.
     """
@@ -93,7 +93,7 @@ def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write a file under a temporary name, which is then renamed: there is never half of it.
+    """Write a file under a temporary name, which is then renamed: there is never a partial file.
 
     Parameters
     ----------
@@ -118,13 +118,13 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> [found.name for found in (folder / "new").iterdir()]
     ['notes.md']
     """
-    suffix, target = Path(path).suffix, Path(path).resolve()  # a link stays one
+    suffix, target = Path(path).suffix, Path(path).resolve()  # replaces the target of a link
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.is_file():  # /dev/null, say, which root can replace
         raise FileExistsError(EEXIST, "it is no file, and cannot be replaced by one", str(path))
     try:
         handle, temporary = tempfile.mkstemp(suffix, f".{target.stem}.", target.parent)
-    except OSError as error:  # it would name the temporary file
+    except OSError as error:  # its message would name the temporary file
         raise type(error)(error.errno, error.strerror, str(path)) from None
     os.close(handle)
     try:
@@ -137,9 +137,9 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def with_suffix(path: str | os.PathLike[str]) -> Path:
-    """The path with `.npz` appended where its name has no suffix.
+    """Append `.npz` to a path without a suffix.
 
-    Raises a TypeError if it is no path, and a ValueError if it has no name.
+    Raises a TypeError if it is not a path, and a ValueError if it has no name.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be a str, a path or a binary file, got {path!r}.")
@@ -159,7 +159,7 @@ def _umask() -> int:
 
 
 class ModelFileError(ValueError):
-    """A file is damaged, foreign, of another version, or no such model; the message says which."""
+    """A file is damaged, foreign, of another version, or another kind of model; see the message."""
 
 
 def load(path: PathOrFile, kind: str, schema: Schema) -> State:
@@ -168,24 +168,24 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
     Parameters
     ----------
     path : str, path or binary file
-        The file, or its name without `.npz` or `.zip`, or with the other one of these.
+        The file; the suffix `.npz` or `.zip` may be missing, or the other one of the two.
     kind : str
-        What it should hold, the name of a class.
+        The expected kind of model, the name of a class.
     schema : schema
-        What is accepted, as `oda_rl._schema` has it.
+        What is accepted; see `oda_rl._schema`.
 
     Returns
     -------
     State
-        As given to `save`.
+        The state that was given to `save`.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ModelFileError
-        If the file is damaged, not one of this package, written by another version of it, holds
-        something else than `kind`, or anything that the schema does not accept.
+        If the file is damaged, not from this package, written by another version of it, holds another
+        kind of model, or anything that the schema does not accept.
     """
     with _opened(path) as (archive, name):
         header = _read_header(archive)
@@ -203,7 +203,7 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
 
 @contextmanager
 def restoring(path: PathOrFile) -> Iterator[None]:
-    """Name the file in whatever goes wrong while a model is made of its state."""
+    """Turn any error while a model is restored from its state into one that names the file."""
     try:
         yield
     except ModelFileError:
@@ -215,12 +215,12 @@ def restoring(path: PathOrFile) -> Iterator[None]:
 
 
 def kind_of(path: PathOrFile) -> str:
-    """What a model file holds, the name of a class. Only the header is read.
+    """The kind of model in a file, the name of a class. Only the header is read.
 
     Parameters
     ----------
     path : str, path or binary file
-        As for `load`; a binary file is left at its beginning.
+        As for `load`; a binary file is rewound to its beginning.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def _name(path: PathOrFile) -> str:
 
 @contextmanager
 def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
-    """The archive and what messages call it; whatever is wrong with it becomes a ModelFileError."""
+    """Open the archive, with its name for messages; errors in it become a ModelFileError."""
     if isinstance(path, io.BufferedIOBase):
         with _explained(path, _name(path)) as archive:
             yield archive, _name(path)
@@ -259,14 +259,14 @@ def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
 
 
 def _find(path: Path) -> Path:
-    """The file of a name, or of its other name: SB3's callbacks append .zip, and users leave it out."""
+    """Find a file whose suffix may be missing or wrong: SB3's callbacks append .zip."""
     name = path.name.removesuffix(".npz").removesuffix(".zip")
     others = [path.with_name(name + suffix) for suffix in (".npz", ".zip")]
     return next((found for found in (path, *others) if found.is_file()), with_suffix(path))
 
 
 class _ForeignError(Exception):
-    """Why a file is none of ours."""
+    """A file is not a model file of this package; the message gives the reason."""
 
 
 @contextmanager
@@ -286,7 +286,7 @@ def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
         raise ModelFileError(f"{name} is damaged or was edited: {error}.") from error
     except DamagedError as error:
         raise ModelFileError(f"{name} is damaged, perhaps truncated: {error}.") from error
-    except Exception as error:  # zipfile has many for the same
+    except Exception as error:  # zipfile raises many types
         what = f"its directory cannot be read ({type(error).__name__})"
         raise ModelFileError(f"{name} is damaged, perhaps truncated: {what}.") from error
 
@@ -333,7 +333,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _tell(place: str, told: Any, declared: Declared) -> Told:
-    """Note the dtype and shape that a header tells of an array."""
+    """Add the dtype and shape of an array, from the header, to `declared`, and return them."""
     found: Any = told if isinstance(told, list) and len(told) == 2 else (None, None)
     dtype, shape = found
     sizes = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)

@@ -1,4 +1,4 @@
-"""One sample at a time, as dictionaries of features: the interface of river's estimators."""
+"""Learn from one sample at a time, given as a dictionary of features: river's interface."""
 
 import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -18,38 +18,37 @@ Target = Any
 
 
 class Stream:
-    """Wraps an estimator of the package for samples that are dictionaries.
+    """Wrap an estimator of the package for samples that are dictionaries.
 
     Parameters
     ----------
     estimator : ODARegressor, ODAClassifier or ODAPartition
-        Anything with `partial_fit` and `predict`. It is cloned: the given one is left alone.
+        An estimator with `partial_fit` and `predict`. It is cloned; the original is not changed.
     classes : sequence, optional
-        All classes there will be; a classifier whose `partial_fit` wants them gets them at the first
-        sample.
+        All classes that will occur, if known; passed to the first `partial_fit` of a classifier.
     block : int, default=16
-        Samples that are learned from together, at most, in a fraction of the time, where none is
-        predicted meanwhile: a prediction knows all samples before it. 1 never waits.
+        The largest number of samples that are buffered and learned from together, in a fraction of the
+        time. A prediction first learns from the samples in the buffer. With 1 there is no buffering.
 
     Attributes
     ----------
     estimator : estimator
-        The clone that learns; samples that wait are learned from when it is asked for.
+        The clone that learns; reading it first learns from the samples in the buffer.
     features : list of str or None
         Names of the features in the order of the columns: those of the first sample, sorted. A feature
-        that is missing later counts as its mean so far, one that is new is ignored.
+        that is missing later is replaced by its mean so far; a new one is ignored.
 
     Notes
     -----
-    river itself is not needed. Where it has been imported before, its pipelines, metrics and progressive
-    validation take a `Stream` for an estimator of theirs: `Stream(...)` makes a `StreamRegressor`,
-    `StreamClassifier` or `StreamClusterer`, which are registered as such, and get from river's classes
-    what they do not have themselves. Before the first sample has been learned from, a regressor predicts
-    0.0, a classifier None and a clusterer 0, as river's do.
+    river itself is not needed. If it was imported before, its pipelines, metrics and progressive
+    validation accept a `Stream` as an estimator: `Stream(...)` makes a `StreamRegressor`,
+    `StreamClassifier` or `StreamClusterer`, which is registered with river's class of that kind and
+    takes missing attributes from it. Before the first sample has been learned from, a regressor predicts
+    0.0, a classifier None and a clusterer 0, like river's own.
 
     river's own `river.compat.convert_sklearn_to_river` (version 0.26) gives the same predictions for
-    regressors and classifiers of complete samples. It does not take clusterers, missing features or NaN,
-    weights, several outputs, or classes that are not known beforehand, which this does.
+    regressors and classifiers of complete samples. Unlike this class, it does not support clusterers,
+    missing features or NaN, weights, several outputs, or classes that are not known beforehand.
 
     Examples
     --------
@@ -64,12 +63,12 @@ class Stream:
 
     _kind, _target = "", "number"
     _nothing: float | None = None  # what is predicted before the first sample
-    # What river reads of its estimators.
+    # Attributes that river reads.
     _supervised = True
     _multiclass = True
 
     def __new__(cls, estimator: Any = None, classes: Any = None, block: int = 16) -> "Stream":
-        """The subclass for the kind of the estimator."""
+        """Make an object of the subclass for the kind of estimator."""
         if cls is Stream and hasattr(estimator, "partial_fit"):
             if is_regressor(estimator):
                 cls = StreamRegressor
@@ -99,7 +98,7 @@ class Stream:
             getattr(base, self._kind).register(type(self))
 
     def __getattr__(self, name: str) -> Any:
-        """What river asks of its estimators and is not here, as river's own class of the kind has it."""
+        """Take attributes that are missing here, but used by river, from its class of this kind."""
         if not name.startswith("__") and self._kind and "river" in sys.modules:
             from river import base
 
@@ -110,7 +109,7 @@ class Stream:
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        """Arguments with which river may try the class."""
+        """Arguments with which river's checks make an estimator."""
         from oda_rl import ODAClassifier, ODAPartition, ODARegressor
 
         kinds = {"Regressor": ODARegressor, "Classifier": ODAClassifier}
@@ -133,17 +132,17 @@ class Stream:
         x : mapping of feature to number
             The sample; never changed.
         y : number, class, or mapping of output to number, optional
-            What it should give; nothing for a clusterer.
+            The target; None for a clusterer.
         w : float, default=1
             Its weight; samples of weight 0 are left out.
 
         Raises
         ------
         TypeError
-            If x is no mapping.
+            If x is not a mapping.
         ValueError
-            If this sample, or one that waited for it, has no features or cannot be learned from; the
-            others are learned.
+            If this sample, or one in the buffer, has no features or cannot be learned from; the others
+            are learned from.
         """
         if w != 1.0:
             check_non_negative(w=w)
@@ -174,7 +173,7 @@ class Stream:
         Raises
         ------
         ValueError
-            If the sample has infinite numbers, or one that waited cannot be learned from.
+            If the sample has infinite numbers, or a sample in the buffer cannot be learned from.
         """
         if self._waiting:
             self._learn_waiting()
@@ -216,7 +215,7 @@ class Stream:
     def clone(
         self, new_params: Mapping[str, Any] | None = None, include_attributes: bool = False
     ) -> Self:
-        """The same with other arguments `new_params`, and with what it has learned if that is wanted."""
+        """A copy with arguments changed by `new_params`, fitted if `include_attributes` is true."""
         own = {"estimator": self._estimator, "classes": self.classes, "block": self.block}
         found = type(self)(**(own | dict(new_params or {})))
         if include_attributes and "estimator" not in (new_params or {}):
@@ -224,7 +223,7 @@ class Stream:
         return found
 
     def _begin(self, x: Mapping[Any, float], y: Target) -> None:
-        """Note the features and the outputs of the first sample, once it is known to be one."""
+        """Store the features and outputs of the first sample, after checking it."""
         features = sorted(x, key=str) if isinstance(x, Mapping) else []
         _numbers_or_nan(x, features)
         if not features:
@@ -236,9 +235,9 @@ class Stream:
         self.features, (self._sum, self._count) = features, np.zeros((2, len(x)))
 
     def _row(self, x: Mapping[Any, float]) -> tuple[tuple[Any, ...], bool]:
-        """A sample's numbers in the order of the features, NaN for missing ones, and if it has all."""
+        """A sample's numbers in the order of the features, NaN if missing, and whether none is."""
         assert self.features is not None
-        if hasattr(type(x), "__missing__"):  # a dictionary that may take in what it is asked for
+        if hasattr(type(x), "__missing__"):  # reading a missing key may change the dictionary
             x = copy(x)
         try:
             row = itemgetter(*self.features)(x) if len(self.features) > 1 else (x[self.features[0]],)
@@ -250,7 +249,7 @@ class Stream:
         return row, not np.isnan(row).any()
 
     def _filled(self, x: Mapping[Any, float]) -> NDArray[np.float64]:
-        """A sample (1, n_features) with means of those before for what is missing."""
+        """A sample (1, n_features), with missing features replaced by their means so far."""
         row, complete = self._row(x)
         found = np.array((row,), dtype=np.float64)
         return found if complete else self._with_means(found)
@@ -259,7 +258,7 @@ class Stream:
         return np.where(np.isnan(rows), self._sum / np.maximum(self._count, 1.0), rows)
 
     def _learn_waiting(self) -> None:
-        """Learn from the samples that wait, if need be one by one; raises the first error in the end."""
+        """Learn from the samples in the buffer, one by one if that fails; then raise the first error."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return

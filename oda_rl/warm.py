@@ -1,8 +1,8 @@
-"""Compile all that is usually needed, ahead of its first use: `python -m oda_rl.warm`.
+"""Compile everything that is usually needed before its first use: `python -m oda_rl.warm`.
 
-For images and continuous integration: machine code is kept beside the package, or in the folder that
-NUMBA_CACHE_DIR names, and every later process reads it from there. Where Stable-Baselines3 is not
-installed, the estimators alone are compiled.
+For container images and continuous integration: machine code is stored next to the package, or in the
+folder NUMBA_CACHE_DIR, and every later process reads it from there. Without Stable-Baselines3, only the
+estimators and environments are compiled.
 """
 
 import argparse
@@ -18,8 +18,9 @@ from multiprocessing import get_context
 
 import numpy as np
 
+# Steps of each training.
 STEPS = 4000
-# An agent, and a task that needs another part of its code than the others.
+# Agents, each with environments that need different parts of its code.
 TRAININGS = (
     ("TwoTimescaleAC", "oda_rl/CartPole-v1"),
     ("TwoTimescaleAC", "oda_rl/Pendulum-v1"),
@@ -35,7 +36,7 @@ ESTIMATORS = ("ODAPartition", "ODAClassifier", "ODARegressor")
 
 
 def fit(estimator: str) -> None:
-    """Compile what an estimator needs: fitted at once, and from a stream."""
+    """Compile the code of an estimator for `fit`, `partial_fit` and `predict`."""
     kind = getattr(import_module("oda_rl"), estimator)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
@@ -46,7 +47,7 @@ def fit(estimator: str) -> None:
 
 
 def train(agent: str, env_id: str) -> None:
-    """Compile what an agent needs in an environment: to learn, and to act."""
+    """Compile the code of an agent for learning and acting in an environment."""
     import_module("oda_rl.envs")
     model = getattr(import_module("oda_rl.agents"), agent)(env=env_id, seed=0)
     model.learn(STEPS)
@@ -54,7 +55,7 @@ def train(agent: str, env_id: str) -> None:
 
 
 def compile_environments() -> None:
-    """Compile the dynamics of all environments that have them."""
+    """Compile the dynamics of all environments of the package that have compiled ones."""
     envs = import_module("oda_rl.envs")
     gym = import_module("gymnasium")
     for env_id in [one for one in gym.registry if one.startswith("oda_rl/")]:
@@ -66,7 +67,7 @@ def compile_environments() -> None:
 
 
 def find_work() -> dict[str, tuple[Callable[..., None], tuple[str, ...]]]:
-    """All that is to be done, by what to call it; what takes longest comes first."""
+    """All parts to compile, by name: a function and its arguments. The slowest come first."""
     work: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {}
     if find_spec("stable_baselines3"):
         work |= {f"{agent} on {env_id}": (train, (agent, env_id)) for agent, env_id in TRAININGS}
@@ -75,16 +76,16 @@ def find_work() -> dict[str, tuple[Callable[..., None], tuple[str, ...]]]:
 
 
 def timed(function: Callable[..., None], arguments: tuple[str, ...]) -> float:
-    """Call a function; returns the seconds of the processor."""
+    """Call a function and return the processor time in seconds."""
     begun = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of trainings too short for what they are asked
+        warnings.simplefilter("ignore", UserWarning)  # trainings are too short for their settings
         function(*arguments)
     return time.process_time() - begun
 
 
 def main(typed: Sequence[str] | None = None) -> int:
-    """Compile, with a line for each part."""
+    """Compile the chosen parts and print a line for each."""
     parser = argparse.ArgumentParser(prog="python -m oda_rl.warm", description=__doc__)
     work = find_work()
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")

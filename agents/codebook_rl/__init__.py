@@ -1,1 +1,1 @@
-"""The agent on a codebook: two timescales in one compiled step."""
+"""Agents that learn over the cells of a codebook: two timescales in one compiled step."""

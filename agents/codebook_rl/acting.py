@@ -1,4 +1,4 @@
-"""What the codebook agents know, and how they act by it."""
+"""The part of a codebook learner that acts: access to what was learned, and choosing actions by it."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ from oda_rl.codebook.book import Codebook
 
 
 class ActingLearner(RecordingLearner):
-    """What is known of the cells of a codebook, and acting by it; `TwoTimescaleLearner` learns it.
+    """The learned cells of a codebook, and acting by them; `TwoTimescaleLearner` adds the learning.
 
-    `slow` has the codebook; `numbers` are settings, counters and running figures; `memory` is what is
-    remembered of each environment.
+    `slow` has the codebook; `numbers` are settings, counters and running figures; `memory` holds the
+    last observation and action of each environment.
     """
 
     slow: SlowTimescale
@@ -35,13 +35,13 @@ class ActingLearner(RecordingLearner):
     _storage: BranchStorage | None = None
     _monitor: TDErrorMonitor | None = None
 
-    # -- what it knows ---------------------------------------------------------------------------
+    # -- what was learned ------------------------------------------------------------------------
 
     @property
     def codebook(self) -> Codebook:
         """The cells, in scaled units; on a tree in the order of their branches.
 
-        On a tree it is brought up to date when it is asked for; changes of it come to nothing.
+        On a tree this is a copy, updated at every access; changes of it have no effect.
         """
         if self._storage:
             self._storage.unload(self.slow.codebook)
@@ -49,7 +49,7 @@ class ActingLearner(RecordingLearner):
 
     @property
     def annealer(self) -> Annealer | None:
-        """What moves the cells and lets them split; None during the warm-up."""
+        """The annealer, which moves and splits the cells; None during the warm-up."""
         return self.slow.annealer
 
     @property
@@ -66,7 +66,7 @@ class ActingLearner(RecordingLearner):
     def n_parameters(self) -> int:
         """Numbers stored to act: locations, Q values, the scale, a temperature, planes of a tree.
 
-        In a table of states, Q values.
+        For a table of states: the Q values alone.
         """
         if self.sizes.is_table:
             return self.n_cells * self.sizes.n_actions
@@ -82,9 +82,9 @@ class ActingLearner(RecordingLearner):
 
     @property
     def n_distances(self) -> float:
-        """Distances to cells, and comparisons with planes, that an observation has cost.
+        """Mean number of distances to cells and comparisons with planes per observation.
 
-        The mean since the cells changed last; before there was any observation, the number of cells.
+        It is taken since the cells last changed; without an observation it is the number of cells.
         """
         tally = self._tally
         if tally[names.SEARCHES] == 0:
@@ -112,7 +112,7 @@ class ActingLearner(RecordingLearner):
     def q_values(self) -> Array:
         """The Q values at the codevectors, of shape (n_cells, n_actions).
 
-        With continuous actions a cell has one: that of its own action.
+        With continuous actions a cell has a single value, that of its own action.
         """
         sizes, book = self.sizes, self.codebook
         found = book.codevectors.T
@@ -125,7 +125,7 @@ class ActingLearner(RecordingLearner):
         return self.of_actions(values.T)
 
     def active_cells(self, observation: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which cells are asked for the value of an observation: all, or those of the nearest branches.
+        """Which cells the value of an observation uses: all, or those of the nearest branches.
 
         Parameters
         ----------
@@ -147,20 +147,21 @@ class ActingLearner(RecordingLearner):
 
     @property
     def temperature(self) -> float:
-        """The annealer's temperature, in squared scaled units; NaN before there is one, 0 in a table."""
+        """The annealing temperature, in squared scaled units; NaN during the warm-up, 0 in a table."""
         if self.sizes.is_table:
             return 0.0
         return self.annealer.temperature if self.annealer else float("nan")
 
     @property
     def is_exploring(self) -> bool:
-        """Whether all actions are random: until values are learned."""
+        """Whether all actions are random, as they are until learning begins."""
         return bool(self.numbers.counters[names.PHASE] != names.LEARNING)
 
     @property
     def exploration_rate(self) -> float:
-        """The share of random actions at present; in a table the probability of following novelty, the
-        mean over visits.
+        """The current share of random actions.
+
+        In a table: the probability that the behaviour follows the novelty, averaged over visits.
         """
         if not self.sizes.n_recent:
             return super().exploration_rate
@@ -175,11 +176,11 @@ class ActingLearner(RecordingLearner):
 
     @property
     def average_reward(self) -> float:
-        """The average reward that values are compared with; 0 unless the average is the criterion."""
+        """The estimated average reward; 0 unless the average is the criterion."""
         return float(self.numbers.figures[names.AVERAGE_REWARD])
 
     def figures(self) -> dict[str, float]:
-        """What an SB3 algorithm logs of its learner."""
+        """Figures of the learner that an SB3 algorithm logs."""
         found = {
             "rollout/exploration_rate": self.exploration_rate,
             "train/td_error": float(self.numbers.figures[names.TD_ERROR]),
@@ -192,9 +193,9 @@ class ActingLearner(RecordingLearner):
 
     @property
     def td_errors(self) -> Array | None:
-        """Running means of the size of every cell's TD error, of shape (n_cells,).
+        """Running mean of the absolute TD error in every cell, of shape (n_cells,).
 
-        NaN where nothing was noted of a cell; None if `watch_errors` has not been called.
+        NaN for a cell without a recorded error; None if errors are not monitored (`watch_errors`).
         """
         return self._monitor.means(self.n_cells) if self._monitor else None
 
@@ -212,7 +213,7 @@ class ActingLearner(RecordingLearner):
         Returns
         -------
         ndarray of shape (n,) or (n, n_joint)
-            Numbers from 0, or points in the environment's own units.
+            Discrete actions from 0, or continuous actions in the environment's own units.
 
         Raises
         ------
@@ -228,7 +229,7 @@ class ActingLearner(RecordingLearner):
         Returns
         -------
         ndarray of shape (n, n_actions)
-            With continuous actions (n, 1): the value of the greedy one.
+            With continuous actions (n, 1): the value of the greedy action.
 
         Raises
         ------
@@ -238,14 +239,15 @@ class ActingLearner(RecordingLearner):
         return self.of_actions(self._evaluate(observations)[1][:, : self.sizes.n_actions])
 
     def of_actions(self, values: Array) -> Array:
-        """What numbered actions are worth, (n, n_actions), by the values of a cell's rows (n, rows).
+        """Convert values by row (n, rows) to values by discrete action (n, n_actions).
 
-        They are the same, but for the actor's preferences for actions of several parts, which add up.
+        Both are the same, unless an actor prefers actions of several parts: the preferences of an
+        action's parts are added up.
         """
         return self.actions.add_parts(values) if len(self.sizes.options) > 1 else values
 
     def explore(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Replace a share of the actions by random ones: the exploration rate of the present."""
+        """Replace a share of the actions, the current exploration rate, by random ones."""
         if not self.actions.is_continuous:
             return super().explore(actions)
         rng = self._acting_rng
@@ -254,15 +256,15 @@ class ActingLearner(RecordingLearner):
         return np.where(random[:, None], points, actions)
 
     def _evaluate(self, observations: NDArray[Any]) -> tuple[Array, Array]:
-        """The greedy actions and the values; nothing that is learned from is touched."""
+        """The greedy actions and the values; changes nothing that is learned."""
         n, joint, sizes = len(observations), self.sizes.n_joint, self.sizes
         actions = np.zeros((n, joint or 1))
         values = np.zeros((n, sizes.n_rows // sizes.n_basis))
-        if self._storage is None:  # nothing has been learned: one action is as good as another
+        if self._storage is None:  # nothing has been learned: all values are 0
             return actions + self.actions.centre if joint else actions, values
         evaluate = kernels.evaluate_joint if joint else kernels.evaluate_numbered
         points = np.ascontiguousarray(observations, dtype=np.float64)
-        table = self._table  # kept alive: the learning may take another one meanwhile
+        table = self._table  # kept alive: a learning thread may replace it during the call
         if not evaluate(table.for_reading()[0], points, actions, values):
             raise ValueError("observation contains NaN or infinity.")
         return actions, values

@@ -1,4 +1,4 @@
-"""The learner with an actor: actor-critic over aggregate states that an annealer makes finer."""
+"""The actor-critic learner: an actor and a critic over aggregate states that an annealer refines."""
 
 from typing import Any, ClassVar
 
@@ -19,45 +19,47 @@ from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
 
 OBSERVE_NUMBERS = ObserveFunction(actor_step.observe_numbers)
 OBSERVE_POINTS = ObserveFunction(actor_step.observe_points)
-# Times that a warm-up goes on in which nothing happened
+# Most extensions of a warm-up in which there was nothing to learn from
 MOST_EXTENSIONS = 3
-# One of so many observations is remembered, and counts as often.
+# One of this many observations is kept for later, and counts this many times.
 REMEMBERED = 4
 
 
 class ActorCriticLearner(TwoTimescaleLearner):
-    """A `TwoTimescaleLearner` whose actions are drawn from the probabilities that an actor learned.
+    """A `TwoTimescaleLearner` whose actions are drawn from the probabilities of a learned actor.
 
-    It lives through two phases. *Scaling*: random actions, held for a few steps, tell the scale of the
-    observations. The codebook then grows by these observations, seen again and again. *Learning*: as
-    with Q values, but without random actions. In place of its Q values a cell has the preferences of
-    the actor, in `codebook["q"]`, and a value, in `codebook["v"]`.
+    It has two phases. *Scaling*: the scale of the observations is estimated under random actions, each
+    held for a few steps; then the codebook grows by repeated passes over these observations.
+    *Learning*: as with Q values, but without random actions. In place of Q values a cell has the
+    preferences of the actor, in `codebook["q"]`, and a state value, in `codebook["v"]`.
 
-    Where all rewards of the first phase were the same, and no episode came to its end, there is nothing
-    to learn from: random actions are then held twice as long, until another half of the observations is
-    replaced, and so on, up to `MOST_EXTENSIONS` times. So a car in a valley gets out of it.
+    If all rewards of the first phase were the same and no episode terminated, there is nothing to learn
+    from. Every other observation is then dropped, and as many new ones are collected with random actions
+    that are held twice as long; this is repeated up to `MOST_EXTENSIONS` times. It gets the car out of
+    the valley in MountainCar, for example.
 
-    Where actions are points of a Box, the preferences are those of `oda_rl.agents.beta_policy`, two for
-    each coordinate. Rewards that differ tell little there, as actions have their costs: the warm-up goes
-    on where no episode came to its end.
+    With continuous actions, the preferences are those of `oda_rl.agents.beta_policy`, two for each
+    coordinate. Actions often have costs there, so rewards that differ show little: the warm-up is
+    extended whenever no episode terminated.
 
-    A policy may keep to a small part of what random actions reach, or go far beyond. So whenever the
-    steps have doubled, the observations of the last half tell the scale anew; where it is another one,
-    the codebook grows once more, by these and by its cells of before, which hand on what they have
-    learned. Where actions are numbered, some observations of the warm-up and of all times since are
-    remembered, and count as much as those of late: a policy may have to go back there. And the scale
-    stays after eight warm-ups: what a policy visits that hardly changes gets ever less.
+    A policy may stay in a small part of what random actions reach, or go far beyond it. So each time the
+    number of steps has doubled, the scale is estimated again from observations of the last half of all
+    steps. If it has changed, the codebook grows again, from these observations and its previous cells,
+    and takes over what the previous cells had learned. With discrete actions, samples of observations
+    from the warm-up and from all later periods are kept, and count as much as recent ones, because a
+    policy may have to return there. The scale then also stays fixed after eight times the steps of the
+    warm-up, as a policy that hardly changes visits ever less.
     """
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
     rule: ClassVar[Any] = actor_critic
     table_rule: ClassVar[Any] = actor_critic
     scale_class: ClassVar[type[ObservationScale]] = BlendedScale
-    _known: Known | None = None  # while the codebook grows anew
+    _known: Known | None = None  # the previous codebook, while a new one grows
     _remembered: NDArray[np.float64] = np.empty((0, 0))
 
     def probabilities(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """The actor's probabilities of numbered actions.
+        """The actor's probabilities of discrete actions.
 
         Parameters
         ----------
@@ -71,7 +73,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         Raises
         ------
         ValueError
-            If an observation is not finite, or actions are points.
+            If an observation is not finite, or actions are continuous.
         """
         if self.actions.is_continuous:
             raise ValueError("points of a Box have no probabilities; ask for distributions().")
@@ -81,7 +83,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return found
 
     def distributions(self, observations: NDArray[Any]) -> tuple[NDArray[np.float64], ...]:
-        """Where the actor's points of a Box lie, and how far they scatter.
+        """Greedy actions and standard deviations of the actor's continuous actions.
 
         Parameters
         ----------
@@ -91,13 +93,13 @@ class ActorCriticLearner(TwoTimescaleLearner):
         Returns
         -------
         middles, deviations : ndarray of shape (n, n_coordinates)
-            The greedy points, between mean and mode, and the standard deviations of each coordinate, in
+            The greedy actions, between mean and mode, and the standard deviation of each coordinate, in
             the environment's own units.
 
         Raises
         ------
         ValueError
-            If an observation is not finite, or actions are numbered.
+            If an observation is not finite, or actions are discrete.
         """
         if not self.actions.is_continuous:
             raise ValueError("numbered actions have no deviations; ask for probabilities().")
@@ -116,7 +118,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
     def action_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """The actor's preferences h(x, a), of shape (n, n_actions); probabilities are their softmax.
 
-        Where actions are points, of shape (n, 2 n_coordinates).
+        With continuous actions they are of shape (n, 2 n_coordinates), as `beta_policy` uses them.
 
         Raises
         ------
@@ -126,13 +128,13 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return super().action_values(observations)
 
     def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
-        """The most probable numbers, or the middles of `distributions`."""
+        """The most probable discrete actions, or the `middles` of `distributions`."""
         if self.actions.is_continuous:
             return self.distributions(observations)[0]
         return self.action_values(observations).argmax(axis=1)
 
     def act(self, observations: NDArray[Any], deterministic: bool) -> NDArray[Any]:
-        """The greedy actions, or actions drawn from the actor of the present."""
+        """The greedy actions if `deterministic`, else actions drawn from the current policy."""
         if deterministic:
             return self.greedy(observations)
         if self.actions.is_continuous:
@@ -143,26 +145,26 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return (drawn >= bounds[:, :-1]).sum(axis=1)
 
     def figures(self) -> dict[str, float]:
-        """As `Learner.figures`, with the share of episodes of late that told nothing."""
+        """As `Learner.figures`, with the share of recent episodes that were blank."""
         share = float(self.numbers.figures[names.BLANK_SHARE])
         return {**super().figures(), "rollout/blank_episodes": share}
 
     def describe(self, preferences: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        """Greedy points and standard deviations, in the environment's units, of preferences (n, 2 m)."""
+        """Convert preferences (n, 2 m) to greedy actions and deviations, in the environment's units."""
         middles = beta_policy.middles(preferences)
         found = beta_policy.scale_points(middles, self.actions.centre, self.actions.scale)
         return found, 2.0 * self.actions.scale * beta_policy.deviations(preferences)
 
     def _largest_value(self) -> float:
-        """What values begin at: what all rewards had in common for ever, or an end that was seen.
+        """Initial state value: the common part of all rewards for ever, or else the best ending seen.
 
-        Where every reward of the warm-up was a gain, and no episode came to its end, there is no state
-        that is worth less; where every one was a loss, none that is worth more. As long as values rise
-        or fall to that, what was visited often seems better, or worse, than the rest, and all errors are
-        alike.
+        If every reward of the warm-up was a gain, and no episode terminated, no state is worth less than
+        this common value; if every reward was a loss, none is worth more. Starting elsewhere, all values
+        would first have to rise or fall to it: meanwhile often visited states would seem better, or
+        worse, than the rest, and all errors would be alike.
 
-        What an episode may end with tells that there is something to look for. It is of no use where a
-        reward is for going on, and there is little of it at the end; numbered actions do without.
+        The best reward that terminated an episode makes the agent look for such an end. This does not
+        help if rewards are for going on, with little at the end; it is not used with discrete actions.
         """
         if self.config.criterion == "average":
             return 0.0
@@ -170,12 +172,12 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return float(self.numbers.figures[names.COMMON_VALUE]) or min(ending, LARGEST)
 
     def _common_value(self) -> float:
-        """What all rewards of the warm-up had in common, a gain or a loss, for ever; else 0."""
+        """The value of receiving for ever what all rewards of the warm-up had in common; else 0."""
         if self.config.criterion != "discounted":
             return 0.0
         common = float(self.numbers.figures[names.LOWEST_REWARD])
         if self.actions.is_continuous and self.numbers.counters[names.TOLD]:
-            common = 0.0  # an episode ended, be it later than the record goes
+            common = 0.0  # an episode terminated, possibly after the end of the record
         elif not 0.0 < common < np.inf:
             sign = self.numbers.settings[names.SIGN]
             common = self.record.find_common_loss(sign, self.actions)
@@ -206,11 +208,11 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return True
 
     def _follow_extensions(self) -> None:
-        """Hold random actions of the warm-up for as long as it takes by now."""
+        """Set how long random actions of the warm-up are held, by the number of extensions."""
         self.warm_up_hold = self.config.growth_hold << int(self.numbers.counters[names.EXTENSIONS])
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
-        """As `Learner.get_state`; what was visited of late belongs to the episodes `under_way`."""
+        """As `Learner.get_state`; with recently visited observations if episodes are `under_way`."""
         state = super().get_state(under_way)
         if under_way and self.is_scaled and self._follows:
             kept = [self._visited, self._remembered] if len(self._remembered) else [self._visited]
@@ -219,7 +221,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     @property
     def _follows(self) -> bool:
-        """Whether the scale may yet change."""
+        """Whether the scale may still change."""
         is_point = self.actions.is_continuous
         often = actor_step.POINTS_FOLLOWED if is_point else actor_step.NUMBERS_FOLLOWED
         return int(self.numbers.counters[names.LEARNING_STEPS]) < often * len(self._visited)
@@ -231,7 +233,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         is_whole = self.is_scaled and len(seen) >= n
         self._visited[:] = seen[:n] if is_whole else np.inf
         if self.is_scaled and n:
-            self._remember(self.codebook.codevectors)  # all there is where the file has no more
+            self._remember(self.codebook.codevectors)  # fallback if the file does not have them
             if len(seen) == n + len(self._remembered):
                 self._remembered = seen[n:].copy()
         self._follow_extensions()
@@ -255,9 +257,10 @@ class ActorCriticLearner(TwoTimescaleLearner):
             super()._finish_level()
 
     def _renew(self) -> None:
-        """Where observations have another scale by now, take it, and let the codebook grow anew.
+        """Estimate the scale again; if it has changed, grow the codebook again in the new units.
 
-        What an actor has visited that has lost its way tells nothing of what a policy needs.
+        Nothing is done while the actor is lost in an environment (`blank_episodes`): what it visits then
+        does not show what a policy needs.
         """
         assert self._storage is not None
         assert self.annealer is not None
@@ -278,7 +281,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         temperature = self.config.softness * self.annealer.temperature
         monitor, payload = self._monitor, book.payload[:, : len(book)].copy()
         self._known = Known(book.codevectors.copy(), payload, temperature, centre, width, reach)
-        self._monitor = None  # it follows all at once
+        self._monitor = None  # it follows the whole change at the end
         memory.z[:] = (memory.z * width + centre - scale.centre) / scale.scale
         memory.trace_scale[:] = 1.0
         steps = int(numbers.counters[names.STEPS])
@@ -293,7 +296,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
             monitor.follow(scale.scaled(cells), book.codevectors)
 
     def _grow(self, points: NDArray[np.float64]) -> None:
-        """Let the codebook grow by the observations of the warm-up, in another order each time."""
+        """Let the codebook grow by passes over the `points`, in a new random order each time."""
         if self._known is None:
             self._remember(points)
         counters, order = self.numbers.counters, np.empty(0, dtype=np.int64)
@@ -305,7 +308,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
                 self._finish_level()
 
     def _remember(self, points: NDArray[np.float64]) -> None:
-        """Remember some of the `points` (n, n_observed), in scaled units, where the scale follows."""
+        """Keep some of the `points` (n, n_observed), in scaled units; none for continuous actions."""
         n = 0 if self.actions.is_continuous else len(self._visited) // REMEMBERED
         self._remembered = self.scale.restore(points)[np.arange(n) * len(points) // max(n, 1)]
 

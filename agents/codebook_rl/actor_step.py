@@ -1,8 +1,9 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The compiled steps of agents with an actor; arguments and parts are those of `step`.
+"""Compiled steps of actor-critic agents, with the arguments of `step.observe`.
 
-There is one for numbered actions and one for points, so that nobody waits for code of the other kind.
+Discrete and continuous actions have separate entry points, so that only the code that is needed gets
+compiled.
 """
 
 import numpy as np
@@ -26,10 +27,11 @@ from oda_rl.agents.codebook_rl.state import (
 from oda_rl.agents.codebook_rl.step import look, observe, remember
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED
 
-# No probability of an option that was drawn is less.
+# Lower bound of the probability of an option that was drawn, for a division
 TINY = 1e-300
-# The scale of numbered actions follows up to so many times the steps of a warm-up, that of points for
-# ever: with a policy that hardly changes, what it visits gets ever less.
+# The scale of observations is adapted during this many times the steps of a warm-up, with discrete and
+# with continuous actions. A policy over discrete actions that hardly changes visits ever less, and the
+# scale would narrow with it; with continuous actions it is adapted for ever.
 NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
 
 
@@ -37,8 +39,9 @@ NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
 def draw_option(preferences, draw, direction):
     """Draw one of the options with these `preferences` (n,) by `draw`, uniform in [0, 1).
 
-    `direction` (n,) becomes the gradient of its log-probability. Returns the option, and where between
-    the bounds of its part of [0, 1) the draw lay: uniform again, for the next part of the action.
+    `direction` (n,) becomes the gradient of its log-probability. Returns the option and the relative
+    position of `draw` in the interval of that option, which is uniform again and serves as the draw for
+    the next part of the action.
     """
     find_probabilities(preferences, direction)
     taken, part = 0, direction[0]
@@ -53,7 +56,7 @@ def draw_option(preferences, draw, direction):
 
 @inline_kernel
 def choose_number(state, env, n_found, n_near, value, event, draws):
-    """Draw a numbered action from the actor, unless it is recalled."""
+    """Draw a discrete action from the actor, unless the event is RECALL."""
     if event > BEGIN:
         return
     units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
@@ -72,7 +75,7 @@ def choose_number(state, env, n_found, n_near, value, event, draws):
 
 @inline_kernel
 def choose_point(state, env, n_found, n_near, value, event, draws):
-    """The same for an action that is a point of a Box."""
+    """Draw a continuous action from the actor, unless the event is RECALL."""
     if event > BEGIN:
         return
     units, memory, scratch = open_units(state), open_memory(state), open_scratch(state)
@@ -87,9 +90,10 @@ def choose_point(state, env, n_found, n_near, value, event, draws):
 
 @inline_kernel
 def keep_visited(state, followed):
-    """Keep every so many of the observations since the steps last doubled; True where they do so again.
+    """Store evenly spaced observations; returns True if `units.visited` has just been filled.
 
-    So `units.visited` (n, n_observed) is filled by the steps up to n, 2 n, 4 n, ..., `followed` n.
+    `units.visited` (n, n_observed) is filled during the first n steps of learning, and again during the
+    steps from n to 2 n, from 2 n to 4 n and so on, until `followed` n.
     """
     units, counters, scratch = open_units(state), open_numbers(state).counters, open_scratch(state)
     n, t, every = units.visited.shape[0], counters[LEARNING_STEPS], 1
@@ -106,7 +110,7 @@ def keep_visited(state, followed):
 
 @inline_kernel
 def follow_step(state, env, reward, terminated, ended, event, code, followed):
-    """Note a step that has been made, with this `code`; returns PAUSED where the scale is to follow."""
+    """Finish a step that returned `code`; returns PAUSED if the scale is to be adapted, else `code`."""
     if event < BEGIN and (code >= 0 or code == PAUSED):
         follow_episode(state, env, reward, terminated, ended)
         if keep_visited(state, followed):
@@ -117,7 +121,7 @@ def follow_step(state, env, reward, terminated, ended, event, code, followed):
 
 @lean_kernel
 def observe_numbers(state, env, observation, reward, terminated, ended, event, draws):
-    """The step of an actor that draws numbered actions."""
+    """The step of an actor with discrete actions."""
     told = observation, reward, terminated, ended, event, draws
     code = observe(look, learn, choose_number, remember, state, env, *told)
     return follow_step(state, env, reward, terminated, ended, event, code, NUMBERS_FOLLOWED)
@@ -125,7 +129,7 @@ def observe_numbers(state, env, observation, reward, terminated, ended, event, d
 
 @lean_kernel
 def observe_points(state, env, observation, reward, terminated, ended, event, draws):
-    """The step of an actor that draws points of a Box."""
+    """The step of an actor with continuous actions."""
     told = observation, reward, terminated, ended, event, draws
     code = observe(look, learn, choose_point, remember, state, env, *told)
     return follow_step(state, env, reward, terminated, ended, event, code, POINTS_FOLLOWED)

@@ -1,4 +1,4 @@
-"""The arrays of a learner: how large they are, and where they are made."""
+"""The arrays of a learner: their sizes, and functions that create them."""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.rules import actor_critic, q_lambda, table_q
 from oda_rl.agents.config import ACTOR_RATE, CONTINUOUS_ACTOR_RATE, CodebookConfig
 
-# Values of a table at most, each of which takes some 100 bytes
+# Maximum number of values in a table; each takes some 100 bytes.
 MOST_PAIRS = 10_000_000
 
 
@@ -29,30 +29,31 @@ class Sizes:
     n_observed : int
         Coordinates of an observation.
     n_joint : int
-        Coordinates of an action that is part of a codevector's location; 0 if actions are numbered.
+        Coordinates of a continuous action that is part of a codevector's location; 0 for discrete
+        actions and with an actor.
     n_actions : int
-        Numbered actions; 1 if there are none. An actor on a Box has two preferences a coordinate, and
-        one for each option of each part of an action of several parts.
+        Discrete actions; 1 if actions are continuous. With an actor, its preferences: one for each
+        option of each part of a discrete action, or two for each coordinate of a continuous action.
     n_command : int
         Numbers that a compiled environment takes as an action.
     n_envs : int
         Environments that take turns.
     max_cells : int
-        Cells at most.
+        Maximum number of cells.
     linear : bool
-        Whether the value of a cell is a linear function, or a number.
+        Whether the value of a cell is a linear function; otherwise it is constant.
     per_action : bool
         Whether there is a codebook for each action.
     near_branches : int, default=0
-        Branches that an observation asks, on a tree; 0 without one.
+        Branches of a tree that an observation uses at most; 1 for a table, 0 for a flat codebook.
     has_critic : bool, default=False
-        Whether a cell has a value of its own beside the preferences of an actor.
+        Whether a cell has a state value in addition to the preferences of an actor.
     n_coordinates : int, default=0
-        Coordinates of an action that is a point.
+        Coordinates of a continuous action.
     is_table : bool, default=False
-        Whether the cells are states, given by number.
+        Whether the cells are numbered states.
     options : tuple of int, default=()
-        The options of each part of a numbered action, as an actor prefers them.
+        Number of options of each part of a discrete action; empty unless an actor draws them.
     """
 
     n_observed: int
@@ -78,7 +79,7 @@ class Sizes:
         config: CodebookConfig,
         n_states: int = 0,
     ) -> "Sizes":
-        """The sizes for these observations, actions and hyperparameters; in a table of `n_states`.
+        """Derive the sizes from the arguments; those of a table if `n_states` is above 0.
 
         Raises a ValueError if the table would be too large.
         """
@@ -113,53 +114,53 @@ class Sizes:
 
     @property
     def n_products(self) -> int:
-        """Products of an observation's and an action's coordinates that the value of a cell knows."""
+        """Products of observation and action coordinates that a cell's value depends on."""
         return self.n_observed * self.n_joint if self.linear else 0
 
     @property
     def n_basis(self) -> int:
-        """Numbers that give the value of an action in a cell."""
+        """Coefficients of the value of one action in a cell."""
         return 1 + self.n_features + self.n_products if self.linear else 1
 
     @property
     def n_rows(self) -> int:
-        """Numbers that give the values, or preferences, of all actions in a cell, and its own value."""
+        """Coefficients of all values in a cell: of actions, or of preferences and the state value."""
         return (self.n_actions + self.has_critic) * self.n_basis
 
     @property
     def n_labels(self) -> int:
-        """In a codebook for each action the action is the label."""
+        """Number of labels: with a codebook for each action the label is the action."""
         return self.n_actions if self.per_action else 1
 
     @property
     def n_draws(self) -> int:
-        """Uniform numbers that one choice of an action uses."""
+        """Uniform random numbers for one choice of an action."""
         return names.N_DRAWS + self.n_coordinates
 
     @property
     def capacity(self) -> int:
-        """Cells that the codebook has room for: splits may double them before some merge."""
+        """Cells that fit in the codebook: splits may double their number before some merge."""
         return self.max_cells if self.is_table else -(-2 * self.max_cells // 8) * 8
 
     @property
     def n_places(self) -> int:
-        """Places of the branches that an observation asks."""
+        """Places for cells in all branches that an observation uses."""
         return self.near_branches * names.BRANCH_WIDTH or self.capacity
 
     @property
     def n_recent(self) -> int:
-        """Pairs that are remembered to be gone through again."""
+        """State-action pairs that are stored to be replayed."""
         return table_q.N_RECENT if self.is_table and not self.has_critic else 0
 
     @property
     def payload(self) -> dict[str, tuple[int, str]]:
-        """The payload of a cell: that of the learning rule, and the frequency of visits."""
+        """Fields of a cell's payload: those of the learning rule, and the frequency of visits."""
         rule: Any = actor_critic if self.has_critic else table_q if self.is_table else q_lambda
         return {**rule.fields(self), "density": (1, "count")}
 
     @property
     def trace_rows(self) -> slice:
-        """Where the traces stand in the payload."""
+        """Rows of the payload that hold the traces."""
         start = self.n_rows + 2 * self.n_actions
         return slice(start, start + self.n_rows * self.n_envs)
 
@@ -169,7 +170,7 @@ def _count_preferences(actions: ActionCodec) -> int:
 
 
 def make_numbers() -> names.Numbers:
-    """Settings, counters and figures, all 0 but for a minimum."""
+    """Create settings, counters and figures: all 0, but for the lowest reward, which is infinite."""
     figures = np.zeros(names.N_FIGURES)
     figures[names.LOWEST_REWARD] = np.inf
     return names.Numbers(
@@ -180,9 +181,9 @@ def make_numbers() -> names.Numbers:
 
 
 def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, horizon: int) -> None:
-    """Copy the hyperparameters of a run of `horizon` steps to where the kernels read them."""
+    """Copy the hyperparameters of a run of `horizon` steps to the settings and counters of kernels."""
     discounted = config.criterion == "discounted"
-    # the gradients of all parts add up in the logarithm of a probability
+    # the log-probability of an action is the sum over its parts, and so is its gradient
     of_numbers = ACTOR_RATE / max(1, len(sizes.options))
     default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else of_numbers
     for index, value in {
@@ -217,7 +218,7 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, h
 
 
 def make_memory(sizes: Sizes) -> names.Memory:
-    """What is remembered of environments that have not begun."""
+    """Create the memory of environments that have not begun an episode."""
     n_envs = sizes.n_envs
     return names.Memory(
         z=np.zeros((n_envs, sizes.n_features + sizes.n_products)),
@@ -246,9 +247,9 @@ def make_memory(sizes: Sizes) -> names.Memory:
 def make_units(
     sizes: Sizes, scale: Any, actions: ActionCodec, reach: Any, counts: Any, visited: Any
 ) -> names.Units:
-    """The units of observations, and of actions that reach so far.
+    """Create the units of observations, and of actions scaled to +-`reach`.
 
-    `counts` are the values of coordinates in a table, `visited` the room for observations of late.
+    `counts` are the numbers of values of coordinates in a table, `visited` stores recent observations.
     """
     return names.Units(
         centre=scale.centre,
@@ -266,7 +267,7 @@ def make_units(
 
 
 def make_scratch(sizes: Sizes) -> names.Scratch:
-    """Arrays for one call at a time."""
+    """Create the scratch arrays, which serve one call at a time."""
     places, joint, near = sizes.n_places, sizes.n_joint, sizes.near_branches
     return names.Scratch(
         z=np.zeros(sizes.n_features + sizes.n_products),
@@ -279,7 +280,7 @@ def make_scratch(sizes: Sizes) -> names.Scratch:
         values=np.zeros(sizes.n_actions),
         sums=np.zeros(sizes.n_rows),
         parts=np.zeros(sizes.n_rows),
-        # without a tree no step is ever missing
+        # empty for a flat codebook, where every step is applied at once
         block=np.zeros((near, sizes.n_rows, names.BRANCH_WIDTH)),
         key=np.zeros(sizes.max_cells),
         node=np.zeros(sizes.max_cells, dtype=np.int64),
@@ -296,24 +297,24 @@ def make_scratch(sizes: Sizes) -> names.Scratch:
 
 
 class Table:
-    """The state of a learner as the one argument of its kernels.
+    """The state of a learner as a single argument of its kernels.
 
-    Whoever reads has scratch arrays of their own, one set for each thread: acting beside the learning,
-    in any number of threads, changes nothing.
+    Every thread that only reads has its own set of scratch arrays. Acting while another thread learns
+    therefore does not change what is learned.
 
     Parameters
     ----------
     sizes : Sizes
-        How large the scratch arrays are.
+        Sizes of the scratch arrays.
+    scratch : Scratch
+        The scratch arrays of the learning.
     *groups : NamedTuple
-        `Numbers`, `Units`, `Branches`, `Planes`, `Ledger` and `Memory`, kept alive here.
+        `Numbers`, `Units`, `Branches`, `Planes`, `Ledger` and `Memory`; the table keeps them alive.
 
     Attributes
     ----------
     learning : ndarray of int64
         The table with the scratch arrays of the learning.
-    scratch : Scratch
-        Those.
     """
 
     def __init__(self, sizes: Sizes, scratch: names.Scratch, *groups: Any) -> None:
@@ -327,11 +328,11 @@ class Table:
 
     @property
     def tally(self) -> NDArray[np.int64]:
-        """What all searches have cost, those of readers included."""
+        """Costs of all searches, including those of reading threads."""
         return np.sum(self._tallies, axis=0)
 
     def for_reading(self) -> tuple[NDArray[np.int64], names.Scratch]:
-        """The table with the scratch arrays of this thread, and these."""
+        """Return the table with the scratch arrays of this thread, and these arrays."""
         own = self._own
         if not hasattr(own, "table"):
             own.scratch = make_scratch(self.sizes)
@@ -341,7 +342,7 @@ class Table:
 
     @contextmanager
     def for_one_search(self) -> Iterator[tuple[NDArray[np.int64], names.Scratch]]:
-        """The same, for a search that is not counted."""
+        """Yield the result of `for_reading`; searches made meanwhile are not counted."""
         table, scratch = self.for_reading()
         before = scratch.tally.copy()
         yield table, scratch

@@ -1,15 +1,15 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Which cells answer for an observation: the branches near it, how active their cells are, averages.
+"""The cells that are active for an observation: nearby branches, association probabilities, averages.
 
-A branch is a region between planes. The search goes down to the region that holds the observation, then
-to the region of which the nearest plane on the way is nearest, and so on (best first): these distances
-from planes are lower bounds of the distances from regions. So at a border both sides are found. Without
-a tree there is one branch, and it is found at once.
+A branch is a region between planes. The search is best-first: it descends to the region that contains
+the observation, and then repeatedly to the region with the smallest lower bound of its distance, which
+is the distance from a plane that separates it from the observation. So at a border the regions on both
+sides are found. Without a tree there is a single branch.
 
-Association probabilities are without the weights rho: with them, the cells that are visited most would
-answer for their neighbours. `distance`, `share` (n_places,) and the columns of `q` stand for cells;
-loops over them become vector code.
+Association probabilities leave out the weights rho: with them, the most visited cells would also
+determine the values near their neighbours. `distance`, `share` (n_places,) and the columns of `q` stand
+for cells; loops over them are vectorised.
 """
 
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
@@ -30,7 +30,7 @@ from oda_rl.agents.codebook_rl.state import (
 )
 from oda_rl.codebook.association import add_distances, associate, smallest
 
-# Cells with less than exp(-REACH) of the nearest one's share are not active.
+# Cells with less than exp(-REACH) times the share of the nearest cell are not active.
 REACH = 8.0
 
 
@@ -38,8 +38,8 @@ REACH = 8.0
 def fall(q):
     """exp(-q) for q in [0, 8], to a relative error of 1e-10.
 
-    It is the 16th power of a short Taylor series: a loop over it becomes vector code, and takes a fifth
-    of the time of one over the library's function.
+    It is the 16th power of a short Taylor series, so that loops over it are vectorised. They take a
+    fifth of the time of loops over the library's function.
     """
     y = q * (1.0 / 16.0)
     s = 1.0 / 362880.0 - y * (1.0 / 3628800.0)
@@ -76,7 +76,7 @@ def shares_of_all(distance, n_cells, temperature, share):
 
 @vector_kernel
 def four_dots(share, a, b, c, d, n):
-    """Sums of products of `share` with each of the others: `share` is read once."""
+    """The dot products of `share` with a, b, c and d, computed in one pass over `share`."""
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     for i in range(n):
         first += share[i] * a[i]
@@ -97,9 +97,9 @@ def dot(a, b, n):
 
 @inline_kernel
 def average_rows(share, only, q, first, last, n, sums):
-    """Fill `sums` with the averages of rows `first` to `last` of `q` by the shares of `n` cells.
+    """Fill `sums` with averages of the rows of `q` from `first` to `last`, weighted by `n` shares.
 
-    Of the cell `only`, if it is not below 0, they are the entries themselves.
+    If `only` is not below 0, that cell alone is active, and `sums` gets its entries.
     """
     if only >= 0:
         for r in range(first, last):
@@ -118,7 +118,7 @@ def average_rows(share, only, q, first, last, n, sums):
 
 @vector_kernel
 def leverage(distance, share, only, n_cells, temperature, linear):
-    """Sum of squares of the features p_i and, for `linear` cells, p_i (z - mu_i) / sqrt(T)."""
+    """Sum of squares of the features: p_i and, for `linear` cells, p_i (z - mu_i) / sqrt(T)."""
     per_distance = 1.0 / temperature if linear else 0.0
     if only >= 0:
         return 1.0 + distance[only] * per_distance
@@ -130,7 +130,7 @@ def leverage(distance, share, only, n_cells, temperature, linear):
 
 @inline_kernel
 def value_temperature(settings):
-    """The temperature at which cells overlap for Q; with the nearest cell alone, the annealing's own."""
+    """The temperature at which cells overlap for Q; if softness is 0, the annealing temperature."""
     softness = settings[SOFTNESS]
     return settings[TEMPERATURE] * (softness if softness > 0.0 else 1.0)
 
@@ -173,7 +173,7 @@ def route(location, n_cells, normal, offset, child, branch):
 
 @inline_kernel
 def recall(state, env):
-    """Fill `scratch.z` with the location that is remembered of an environment."""
+    """Fill `scratch.z` with the stored location of an environment."""
     memory, scratch = open_memory(state), open_scratch(state)
     for j in range(scratch.z.shape[0]):
         scratch.z[j] = memory.z[env, j]
@@ -183,7 +183,7 @@ def recall(state, env):
 def measure(state, n_found, n_coordinates):
     """Find the squared distances of `scratch.z` from the cells of the branches found.
 
-    Those along the first `n_coordinates` of a location count.
+    Distances are taken along the first `n_coordinates` of a location.
     """
     counters, branches, scratch = open_numbers(state).counters, open_branches(state), open_scratch(state)
     width = counters[WIDTH]
@@ -200,9 +200,9 @@ def measure(state, n_found, n_coordinates):
 def find_near(state, n_coordinates):
     """Find the branches near `scratch.z`, nearest first, and the distances of their cells.
 
-    The search ends when `scratch.found` is full, or when no other region comes near enough to the
-    nearest cell found for its cells to be active or to be moved. The planes may know fewer than the
-    `n_coordinates` along which distances are taken. Returns the number of branches.
+    The search ends when `scratch.found` is full, or when all other regions are so much farther away than
+    the nearest cell found that their cells can neither be active nor be moved. Distances are taken along
+    `n_coordinates`; planes may have fewer coordinates. Returns the number of branches.
     """
     numbers, branches = open_numbers(state), open_branches(state)
     planes, scratch = open_planes(state), open_scratch(state)
@@ -212,13 +212,13 @@ def find_near(state, n_coordinates):
     bound, nearest = 0.0, 1e300
     n_waiting, n_found = 0, 0
     counts = open_units(state).counts
-    if counts.shape[0] > 0:  # a table: the number of the state tells its branch
+    if counts.shape[0] > 0:  # a table: the number of the state determines its branch
         number = 0
         for j in range(counts.shape[0]):
             number = number * counts[j] + int(scratch.z[j])
         node = ~(number // width)
     while True:
-        # Down to a branch; what is passed waits, with its least squared distance.
+        # Descend to a branch; queue the other children, with a lower bound of their squared distance.
         while node >= 0:
             above = -planes.offset[node]
             for j in range(planes.normal.shape[1]):

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""What to do next: the behaviour of the agent, and the greedy action where actions are continuous."""
+"""The behaviour policy of the agent, and the search for the greedy continuous action."""
 
 import numpy as np
 
@@ -29,17 +29,18 @@ from oda_rl.agents.codebook_rl.state import (
 from oda_rl.agents.compiled_rollout import BEGIN
 from oda_rl.codebook.association import smallest
 
-# With continuous actions, cells further from the observation than the nearest one by more than so many
-# temperatures are not active.
+# With continuous actions, cells are not active if their squared distance from the observation exceeds
+# that of the nearest cell by more than this many temperatures.
 NEAR = 5.0
-# The refinement of a continuous action: first step and halvings, in half ranges of the action
+# The search for a continuous action: its first step, in half ranges of the action, and the number of
+# step lengths, each half of the one before
 FIRST_STEP = 1.0
 HALVINGS = 4
 
 
 @inline_kernel
 def begins_random(draw, settings, counters):
-    """Whether a random action begins now, and how long such actions are held at most."""
+    """Whether a random action begins now, and the longest time that such actions are held."""
     hold = counters[GROWTH_HOLD]
     random = True
     if counters[PHASE] == LEARNING:
@@ -56,9 +57,9 @@ def begins_random(draw, settings, counters):
 
 @inline_kernel
 def choose(state, env, n_found, n_near, best, event, draws):
-    """Choose the numbered action of an environment: epsilon-greedy, random actions held.
+    """Choose the discrete action of an environment: epsilon-greedy, with random actions held.
 
-    Unless it is recalled. Arguments are those that `step.observe` gives.
+    Does nothing if the event is RECALL. The arguments are described in `step.observe`.
     """
     if event > BEGIN:
         return
@@ -75,9 +76,9 @@ def choose(state, env, n_found, n_near, best, event, draws):
 
 @inline_kernel
 def gather_near(state, n_found):
-    """Gather the cells that are near in the observation, whatever the action; returns their number.
+    """Gather the cells near the observation, regardless of their action; returns their number.
 
-    What does not depend on the action is found here, as `Scratch` tells.
+    For each of them it computes what does not depend on the action (see `Scratch`).
     """
     numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
     width, n_basis = numbers.counters[WIDTH], numbers.counters[N_BASIS]
@@ -114,8 +115,9 @@ def gather_near(state, n_found):
 def value_at(action, n_near, temperature, partial, local, actions, slopes, distance, share):
     """Q(x, u) for the action u, after `gather_near`.
 
-    Of the cells near in the observation, those are active whose action is near. Leaves the distances and
-    the shares of the pair in the order of `scratch.cells`; the last arguments are those of `Scratch`.
+    Of the cells near the observation, those with an action near u are active. Fills `distance` and
+    `share` for this pair, in the order of `scratch.cells`; the arguments from `partial` on are arrays of
+    `Scratch`.
     """
     for k in range(n_near):
         distance[k] = partial[k]
@@ -138,7 +140,7 @@ def value_at(action, n_near, temperature, partial, local, actions, slopes, dista
 
 @inline_kernel
 def value_of(state, action, n_near):
-    """`value_at` with the arrays of `Scratch`."""
+    """Call `value_at` with the arrays of `Scratch`."""
     s = open_scratch(state)
     temperature = value_temperature(open_numbers(state).settings)
     return value_at(
@@ -148,11 +150,11 @@ def value_of(state, action, n_near):
 
 @inline_kernel
 def find_best(state, n_near, draw):
-    """Search the action of largest Q(x, u), after `gather_near`; fills `scratch.best`, returns Q.
+    """Search for the action of largest Q(x, u), after `gather_near`; fills `scratch.best`, returns Q.
 
-    The search begins at the action of the cell of largest value, among those nearest to the observation;
-    `draw`, uniform in [0, 1), decides between equals. From there it moves between the cells, along each
-    coordinate in turn, with ever smaller steps.
+    The search begins at the action of the cell with the largest value, among the cells nearest to the
+    observation; `draw`, uniform in [0, 1), breaks ties. From there it moves along each coordinate in
+    turn, with ever smaller steps.
     """
     numbers, scratch, reach = open_numbers(state), open_scratch(state), open_units(state).action_reach
     best, trial = scratch.best, scratch.trial
@@ -192,9 +194,9 @@ def find_best(state, n_near, draw):
 
 @inline_kernel
 def draw_joint(state, env, draws):
-    """Choose the continuous action of an environment: greedy, or anywhere in its space and held.
+    """Choose the continuous action of an environment: greedy, or uniformly random and then held.
 
-    Leaves it in `scratch.trial`.
+    Stores it in `scratch.trial`.
     """
     numbers, units = open_numbers(state), open_units(state)
     memory, scratch = open_memory(state), open_scratch(state)
@@ -218,7 +220,7 @@ def draw_joint(state, env, draws):
 
 @inline_kernel
 def take_joint(state, n_found, n_near):
-    """Make `scratch` that of the observation with the action `scratch.trial`; returns Q(x, u)."""
+    """Fill `scratch` for the observation with the action `scratch.trial`; returns Q(x, u)."""
     counters, scratch = open_numbers(state).counters, open_scratch(state)
     trial, n_joint = scratch.trial, scratch.trial.shape[0]
     n_features = open_branches(state).location.shape[1]
@@ -241,7 +243,7 @@ def take_joint(state, n_found, n_near):
 
 @inline_kernel
 def choose_joint(state, env, n_found, n_near, best, event, draws):
-    """Choose or recall the continuous action, and have in `scratch` what is to be remembered with it."""
+    """Choose the continuous action, or recall the last one, and fill `scratch` for `remember_joint`."""
     scratch, n_observed = open_scratch(state), open_units(state).centre.shape[0]
     if event <= BEGIN:
         draw_joint(state, env, draws)

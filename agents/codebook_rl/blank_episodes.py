@@ -1,19 +1,21 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Episodes that tell an actor nothing, and actions that it holds after many of them.
+"""Blank episodes, from which an actor learns nothing, and the actions it holds after many of them.
 
-An episode is blank if all its rewards were the usual one, and it ended because time was over. An actor
-learns nothing from it. Where goals are rare, all are: preferences stay as they began, and actions that
-are drawn anew at each step lead nowhere. So where most episodes of late were blank, and those that told
-something had a larger return, or there has been none, the actor has lost its way. Each action that it
-draws is then held, for as long as those of the warm-up are; the steps on which it decides nothing have
-no part in its traces. An agent that has learned to stay within bounds until time is over has blank
-episodes too, but no better ones.
+An episode is blank if all its rewards were the usual one and it was truncated rather than terminated.
+An actor learns nothing from it. If goals are rare, all episodes are blank: preferences stay at their
+initial values, and actions that are drawn independently at each step lead nowhere.
+
+An actor is therefore called lost if most recent episodes were blank, and if the last informative
+(non-blank) episode had a larger return than the last blank one, or there has been none. Each action
+that a lost actor draws is held for as long as random actions of the warm-up are; steps that only repeat
+an action do not enter its traces. An agent that has learned to stay within bounds until the time limit
+has blank episodes, too, but no better ones, so it is not lost.
 
 References
 ----------
-Dabney, Ostrovski and Barreto, "Temporally-Extended epsilon-Greedy Exploration", ICLR 2021, for what it
-means to hold an action that is drawn at random.
+Dabney, Ostrovski and Barreto, "Temporally-Extended epsilon-Greedy Exploration", ICLR 2021, on holding
+actions that are drawn at random.
 """
 
 from oda_rl._jit import inline_kernel
@@ -30,13 +32,13 @@ from oda_rl.agents.codebook_rl.state import (
     open_numbers,
 )
 
-# Weight of the last episode in the share of blank ones, and the share above which an actor is lost
+# Weight of the last episode in the running share of blank episodes; share above which an actor is lost
 EPISODE_RATE, MOST_BLANK = 0.1, 0.5
 
 
 @inline_kernel
 def follow_episode(state, env, reward, terminated, ended):
-    """Note a step, and at the end of an episode whether the actor has lost its way in the next one."""
+    """Account for a step; at the end of an episode, determine whether the actor is lost in the next."""
     memory, numbers = open_memory(state), open_numbers(state)
     figures = numbers.figures
     if numbers.counters[PHASE] != LEARNING:
@@ -54,9 +56,9 @@ def follow_episode(state, env, reward, terminated, ended):
 
 @inline_kernel
 def is_held(state, env, draw):
-    """Whether a lost actor goes on with its last action; else it holds the next one, by `draw`.
+    """Whether a lost actor repeats its last action; if not, `draw` sets how long it holds the next one.
 
-    In steps on which it goes on there is nothing that its preferences have decided.
+    The preferences do not determine a repeated action, so that its gradient is set to 0.
     """
     memory = open_memory(state)
     if not memory.lost[env]:

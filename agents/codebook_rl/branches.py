@@ -1,4 +1,4 @@
-"""The cells of a codebook by branch: regions between planes, each with a few cells, or one for all."""
+"""The cells of a codebook by branch: regions between planes with a few cells each, or a single one."""
 
 from typing import Any
 
@@ -18,16 +18,17 @@ Array = NDArray[np.float64]
 class BranchTree:
     """Divides the space of observations into branches of at most `BRANCH_WIDTH` cells.
 
-    The root is annealed flat. When the annealing has made more cells in a region than a branch holds,
+    Annealing starts with a flat codebook as the root. When a region has more cells than a branch holds,
     the region bifurcates: a plane across the leading axis of its codevectors, along which a cell
-    bifurcates too (Theorem 5), divides it into two with half of the cells each. The two are nodes of the
-    tree from then on, with a fixed border, and so on in each. A region that has lost its cells is given
-    up, and one with hardly any is made whole again: the tree follows the agent to where it goes.
+    bifurcates too (Theorem 5), divides it into two regions with half of the cells each. The border is
+    fixed from then on, and both regions may bifurcate further. A region that has lost its cells is
+    removed, and a subtree left with only a few cells becomes a single region again. So the tree adapts
+    to where the agent goes.
 
     Parameters
     ----------
     n_observed : int
-        Coordinates of an observation. The planes know no others: where continuous actions are part of a
+        Coordinates of an observation. Planes have no others: if continuous actions are part of a
         location, a branch has cells for all actions.
 
     Attributes
@@ -35,7 +36,7 @@ class BranchTree:
     planes : Planes
         The inner nodes; as many as there are branches, less one.
     branch : ndarray of shape (n_cells,)
-        The branch of each cell, after `renew`.
+        The branch of each cell, as of the last `renew`.
     n_branches : int
         Leaves of the tree.
 
@@ -43,18 +44,18 @@ class BranchTree:
     -----
     This is tree-structured progressive partitioning (Algorithm 5 of Mavridis and Baras,
     "Multi-Resolution Online Deterministic Annealing") with K_max = `BRANCH_WIDTH` as the criterion by
-    which a node splits, and with three choices that an agent asks for:
+    which a node splits, and with three differences that agents need:
 
-    - There a node's codevectors become its children, each a codebook that starts with one codevector.
-      Here the children keep the cells. What has been learned stays, and there are always enough cells
-      near an observation that share in it.
-    - There every node has a temperature of its own. Here all cool together, as the temperature is the
-      measure of how far the aggregate states overlap, which must be the same on both sides of a border.
-    - There an observation moves the cells of its own leaf. Here it moves those of the few regions that
-      are nearest to it, so that a border leaves no trace in the codebook.
+    - In the paper, a node's codevectors become its children, each a codebook that starts with one
+      codevector. Here the children keep the cells. What has been learned is kept, and there are always
+      enough active cells near an observation.
+    - In the paper, every node has its own temperature. Here all cool together, because the temperature
+      determines how far the aggregate states overlap, which must be equal on both sides of a border.
+    - In the paper, an observation moves the cells of its own leaf. Here it moves the cells of the few
+      regions nearest to it, so that borders do not show in the codebook.
 
-    A search tree over the codevectors of a flat codebook, made anew at every bifurcation, would find the
-    same cells, but it would cost the making; and the agent would have no regions to keep.
+    A search tree over the codevectors of a flat codebook, rebuilt at every bifurcation, would find the
+    same cells, but building it takes time, and the agent would have no persistent regions.
     """
 
     def __init__(self, n_observed: int) -> None:
@@ -86,12 +87,12 @@ class BranchTree:
         return branch
 
     def renew(self, book: Codebook) -> None:
-        """Follow a codebook that has changed: divide full regions, give up those that are empty.
+        """Adapt to a codebook that has changed: divide overfull regions, remove empty ones.
 
         Parameters
         ----------
         book : Codebook
-            Its cells are put in the order of their branches.
+            Its cells are reordered by branch.
         """
         growth = _Growth(self.planes, self.route(book), book.location[: self.planes.normal.shape[1]])
         self.planes = growth.planes
@@ -100,7 +101,7 @@ class BranchTree:
         self.branch = np.repeat(np.arange(len(sizes)), sizes)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """The planes and the branches of the cells as arrays."""
+        """Return the planes and the branches of the cells as arrays."""
         planes = {name: array.copy() for name, array in self.planes._asdict().items()}
         return {**planes, "branch": self.branch.copy()}
 
@@ -111,10 +112,10 @@ class BranchTree:
 
 
 class _Growth:
-    """The tree anew, from the root, with the planes of the old one where they still divide something.
+    """Builds a new tree from the root, with the planes of the old one that still divide cells.
 
-    `branch` (n_cells,) tells where in the old tree each cell lies, `location` (n_observed, capacity) are
-    the codevectors, as far as planes know them.
+    `branch` (n_cells,) is the branch of each cell in the old tree, `location` (n_observed, capacity) has
+    the coordinates of the codevectors that belong to observations.
     """
 
     def __init__(self, old: Planes, branch: NDArray[np.int64], location: Array) -> None:
@@ -146,7 +147,7 @@ class _Growth:
         return cells
 
     def _carry_on(self, node: int, cells: dict[int, NDArray[np.int64]]) -> int:
-        """Make an old node anew; returns its new index, or ~branch."""
+        """Carry an old node over to the new tree; returns its new index, or ~branch."""
         if node < 0 or len(cells[node]) <= BRANCH_WIDTH // 2:
             return self._grow(cells[node])
         low, high = (int(child) for child in self.old.child[node])
@@ -157,7 +158,7 @@ class _Growth:
         return new
 
     def _grow(self, cells: NDArray[np.int64]) -> int:
-        """A region with these cells: a branch, or divided until each part is one."""
+        """Add a region with these cells, divided until all parts fit; returns its index, or ~branch."""
         if len(cells) <= BRANCH_WIDTH:
             self.branches.append(cells)
             return -len(self.branches)
@@ -179,14 +180,14 @@ class _Growth:
 
 
 class BranchStorage:
-    """The cells of a codebook as compiled code has them, between two temperatures.
+    """The cells of a codebook as compiled code uses them during one annealing level.
 
-    With a tree there is a block for each branch, of `BRANCH_WIDTH` places, those in use first: so the
-    cells of a branch lie side by side in memory, whatever the number of branches. Without one all cells
-    are one branch, and its arrays are those of the codebook.
+    With a tree there is a block of `BRANCH_WIDTH` places for each branch, those in use first, so that
+    the cells of a branch are contiguous in memory. Without a tree all cells are one branch, and its
+    arrays are those of the codebook.
 
-    The cells of the book stand in the order of their branches, `branch` (n_cells,), None without a tree.
-    Compiled code works on `branches` and `ledger`; `width` are the places of a branch.
+    `branch` (n_cells,) is the branch of each cell of the book, in ascending order; None without a tree.
+    Compiled code works on `branches` and `ledger`; `width` is the number of places in a branch.
     """
 
     def __init__(self, sizes: Sizes, book: Codebook, branch: NDArray[np.int64] | None = None) -> None:
@@ -200,7 +201,7 @@ class BranchStorage:
         self.ledger = self._open_ledger()
 
     def bind(self, book: Codebook) -> None:
-        """Without a tree, take the arrays of `book`, which may be a copy of the one before."""
+        """Without a tree, use the arrays of `book`, which may be a copy of the previous book."""
         if self.branch is None:
             self.branches = Branches(
                 size=np.array([len(book)]),
@@ -218,7 +219,7 @@ class BranchStorage:
         self._place = np.arange(len(book)) - np.repeat(np.cumsum(size) - size, size)
 
         def spread(column: NDArray[Any], empty: float = 0.0) -> NDArray[Any]:
-            """What a cell has, of shape (rows, n_cells) or (n_cells,), with the branch in front."""
+            """Spread (rows, n_cells) or (n_cells,) over blocks, with the branch as first axis."""
             block: NDArray[Any] = aligned_zeros((n, *column.shape[:-1], BRANCH_WIDTH))
             block = block.view(column.dtype)
             block[:] = empty
@@ -237,7 +238,7 @@ class BranchStorage:
         )
 
     def _open_ledger(self) -> Ledger:
-        """Nothing is owed; alive are the branches with traces."""
+        """Make a ledger in which nothing is owed, and the branches with traces are alive."""
         sizes, n_envs, n = self.sizes, self.sizes.n_envs, len(self.branches.size)
         rows = self.branches.payload[:, sizes.trace_rows, : self.width]
         alive = np.ascontiguousarray(rows.reshape(n, n_envs, -1).any(axis=2).T)
@@ -251,9 +252,9 @@ class BranchStorage:
         )
 
     def unload(self, book: Codebook, with_traces: bool = True) -> None:
-        """Write the cells back to the codebook they came from; nothing changes here.
+        """Write the cells back to the codebook they came from, without changing the storage.
 
-        With `with_traces`, steps along traces that have yet to be made are made in the codebook.
+        With `with_traces`, steps along traces that are still owed are made in the codebook.
         """
         if self.branch is None:
             return

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The slow timescale of a compiled step: one update of the annealer, and when the next one is due."""
+"""The slow timescale of a compiled step: one update of the annealer, and the time of the next one."""
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.codebook_rl.association import find_near
@@ -35,9 +35,9 @@ from oda_rl.agents.compiled_rollout import BEGIN
 from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN, associate
 from oda_rl.codebook.learning import MIN_WEIGHT, learn
 
-# Samples per cell over which the frequency of visits is estimated
+# Samples per cell over which the frequency of visits is averaged
 DENSITY_SAMPLES = 20.0
-# A cell that is hardly ever visited must not be torn away by one sample
+# Limits of the slow stepsize, so that a single sample does not move a rarely visited cell too far
 MIN_FREQUENCY = 1e-9
 MAX_EMPHASIS = 10.0
 MAX_STEPSIZE = 0.5
@@ -45,10 +45,10 @@ MAX_STEPSIZE = 0.5
 
 @inline_kernel
 def slow_stepsize(frequency, settings, counters):
-    """The stepsize where cells are visited with this `frequency`.
+    """The slow stepsize at a location whose cells are visited with this `frequency` f.
 
-    It is multiplied by (K f(x))^-flattening: where the agent has been long already, the codebook learns
-    less.
+    It is multiplied by (K f(x))^-flattening, so that the codebook learns less where the agent has
+    already spent much time.
     """
     n_cells = counters[N_CELLS]
     emphasis = 1.0
@@ -61,10 +61,10 @@ def slow_stepsize(frequency, settings, counters):
 
 @inline_kernel
 def is_single_step(state, event, ended):
-    """Whether an episode was a single step, as the one before it; notes where one goes on.
+    """Whether this episode and the one before it were single steps; records steps that end no episode.
 
-    As many steps as there are environments, and one more, have then ended episodes. With a critic it is
-    of no interest: that codebook grows by the warm-up, which knows where episodes begin.
+    This is the case if more consecutive steps than there are environments have ended episodes. With a
+    critic it is always False: that codebook grows by the warm-up, which contains the starts of episodes.
     """
     numbers, scratch = open_numbers(state), open_scratch(state)
     counters, figures, n_envs = numbers.counters, numbers.figures, open_memory(state).held.shape[0]
@@ -77,7 +77,7 @@ def is_single_step(state, event, ended):
 
 @inline_kernel
 def forget_elsewhere(n_found, found, keep_weight, keep_density, width, branches):
-    """Let the weights and the frequencies of the branches that were not found decay."""
+    """Let the weights and the visit frequencies decay in all branches that were not found."""
     for branch in range(branches.size.shape[0]):
         near = False
         for k in range(n_found):
@@ -94,9 +94,9 @@ def forget_elsewhere(n_found, found, keep_weight, keep_density, width, branches)
 def update_codebook(state, n_found, label):
     """One step of the slow annealer at `scratch.z`, among the cells of a label in the branches found.
 
-    `scratch.distance` holds their distances; the cells elsewhere are too far away to have a share, and
-    only lose weight. f(x) of `slow_stepsize` is the frequency with which cells like the one of x are
-    visited. Notes when the next step is due, and whether the temperature is finished.
+    `scratch.distance` holds their distances. Cells of other branches are too far away to have a share,
+    and only lose weight. The f(x) of `slow_stepsize` is the visit frequency of the cells, averaged by
+    their shares. Records when the next step is due, and whether the annealing level is finished.
     """
     numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
@@ -143,7 +143,7 @@ def update_codebook(state, n_found, label):
             branches.axis[branch],
         )
     figures[DISTORTION] += FIGURE_RATE * (scratch.distance[nearest] - figures[DISTORTION])
-    # Ever rarer, so that the codebook is quasi-static for Q
+    # Updates become ever rarer, so that the codebook is quasi-static for Q
     interval = 1.0
     if counters[PHASE] != GROWING:
         interval = settings[SLOW_EVERY] * (1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING])
@@ -156,8 +156,8 @@ def update_codebook(state, n_found, label):
 def replay(state, points, order):
     """Let the codebook grow by `points` (n, n_observed), in scaled units, in this `order` (n_steps,).
 
-    Each is one step of growing, as `update_codebook` makes it. Returns how many were made: not all of
-    them if a temperature is finished before.
+    Each point is one step of `update_codebook`. Stops early when an annealing level is finished; returns
+    the number of steps made.
     """
     counters, scratch = open_numbers(state).counters, open_scratch(state)
     for t in range(order.shape[0]):

@@ -1,4 +1,4 @@
-"""The two-timescale learner: Q-learning over aggregate states that an annealer makes finer."""
+"""The two-timescale learner: Q-learning over aggregate states that an annealer refines."""
 
 from typing import Any, ClassVar, Self
 
@@ -39,22 +39,22 @@ NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 class TwoTimescaleLearner(ActingLearner):
-    """Learns from one transition at a time; knows nothing of environments or SB3.
+    """Learns from one transition at a time, independent of environments and of SB3.
 
-    It lives through three phases. *Scaling*: random actions, held for a few steps, tell the scale of the
-    observations, and which coordinates are noise. *Growing*: still under random actions, every
-    observation moves the annealer, and cells split. *Learning*: values start at an optimistic bound,
-    Q-learning runs at every step and the annealer along an ever rarer subsequence.
+    It has three phases. *Scaling*: the scale of the observations, and which coordinates are noise, are
+    estimated under random actions, each held for a few steps. *Growing*: still under random actions,
+    every observation updates the annealer, and cells split. *Learning*: values start at an optimistic
+    bound, Q-learning runs at every step, and the annealer at ever rarer steps.
 
-    On a tree, a step asks and changes the cells of the `near_branches` nearest branches alone; but the
-    weights of cells and the frequencies of visits decay everywhere, at slow steps.
+    On a tree, a step uses and changes only the cells of the `near_branches` nearest branches, except
+    that a slow step lets the weights of cells and the frequencies of visits decay in all branches.
 
     Observations have `n_observed` coordinates between `low` and `high` (n_observed,), which may be
-    infinite; `n_envs` environments take turns. Numbered actions have a value each in every cell; points
-    are part of the location.
+    infinite; `n_envs` environments take turns. Every cell has a value for each discrete action;
+    continuous actions are part of the location.
     """
 
-    # What a learner with another rule has others of
+    # Overridden by learners with another rule
     config_class: ClassVar[Any] = TwoTimescaleConfig
     rule: ClassVar[Any] = q_lambda
     table_rule: ClassVar[Any] = table_q
@@ -91,7 +91,7 @@ class TwoTimescaleLearner(ActingLearner):
 
     @classmethod
     def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
-        """A learner of one coordinate and two (or continuous) actions, to have its code compiled."""
+        """A learner with one coordinate and two (or continuous) actions, to compile its kernels."""
         config = cls.config_class(
             warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
         )
@@ -102,7 +102,7 @@ class TwoTimescaleLearner(ActingLearner):
     # -- what is monitored -----------------------------------------------------------------------
 
     def watch_errors(self, wanted: bool = True) -> None:
-        """Let `td_errors` follow the errors of some steps, or no longer; what is learned is the same."""
+        """Start or stop recording `td_errors`, at some of the steps; does not affect what is learned."""
         if wanted == (self._monitor is not None):
             return
         figures = self.numbers.figures[: names.N_FIGURES].copy()
@@ -114,12 +114,12 @@ class TwoTimescaleLearner(ActingLearner):
     # -- learning --------------------------------------------------------------------------------
 
     def set_horizon(self, total_timesteps: int) -> None:
-        """Tell how long the run will be: exploration falls over a fraction of it."""
+        """Set the length of the run: exploration falls over a fraction of it."""
         super().set_horizon(total_timesteps)
         fill_numbers(self.numbers, self.sizes, self.config, self.horizon)
 
     def use(self, config: Any) -> None:
-        """Go by others, as `Learner.use`; the stepsizes of cells follow `learning_rate`."""
+        """Use other hyperparameters, as `Learner.use`; stepsizes of cells scale with `learning_rate`."""
         least, most = self.n_cells, config.plan_growth(self.sizes.n_joint > 0).max_cells
         if most < least and most != self.slow.plan.max_cells:
             raise ValueError(f"max_cells must be at least {least}, the cells in use, got {most}.")
@@ -130,16 +130,16 @@ class TwoTimescaleLearner(ActingLearner):
             sizes = self.sizes
             rates = slice(sizes.n_rows + sizes.n_actions, sizes.n_rows + 2 * sizes.n_actions)
             held = self._storage.branches.payload[:, rates]
-            np.minimum(held * ratio, 1.0, out=held)  # those of the least rate may have been above it
+            np.minimum(held * ratio, 1.0, out=held)  # rates may exceed the initial learning_rate
             common = self.numbers.figures[names.COMMON_RATE] * ratio
             self.numbers.figures[names.COMMON_RATE] = min(common, 1.0)
 
     def command(self, env: int) -> Array:
-        """What was chosen for environment `env`, as a compiled environment takes it, in its units."""
+        """The action chosen for environment `env`, as a compiled environment takes it, in its units."""
         return np.asarray(self.memory.command[env])
 
     def finish_call(self, code: int, observation: NDArray[Any], reward: float) -> None:
-        """Do what compiled code leaves to Python: raise its error, or finish a temperature."""
+        """Do what compiled code leaves to Python: raise its error, or finish an annealing level."""
         super().finish_call(code, observation, reward)
         if self.numbers.counters[names.LEVEL_DONE]:
             self._finish_level()
@@ -198,10 +198,10 @@ class TwoTimescaleLearner(ActingLearner):
         self._grow(points)
 
     def _grow(self, points: Array) -> None:
-        """Let the codebook grow by the `points` of the warm-up; here it does so by those that follow."""
+        """Hook to grow the codebook by the `points` of the warm-up; here later observations do that."""
 
     def _open_table(self) -> None:
-        """Begin with a cell for each state, and learn from the first step on."""
+        """Create a cell for each state, and learn from the first step on."""
         self.scale.count_from_low()
         self.slow.number_states(self.counts)
         self.table_rule.begin(self.slow.codebook, self.sizes, self.config.learning_rate, 0.0)
@@ -211,7 +211,7 @@ class TwoTimescaleLearner(ActingLearner):
         self._recall()
 
     def _start_learning(self) -> None:
-        """Give every cell the optimistic value, and go on with Q-learning."""
+        """Give every cell the optimistic value, and begin the learning phase."""
         config = self.config
         value = config.optimism * self._largest_value()
         self.rule.begin(self.slow.codebook, self.sizes, config.learning_rate, value)
@@ -220,15 +220,15 @@ class TwoTimescaleLearner(ActingLearner):
         self.slow.go_on()
 
     def _largest_value(self) -> float:
-        """What the largest rewards would come to: for ever, if they came again, or at once at an end."""
-        if self.config.criterion == "average":  # which is compared with itself: values are about 0
+        """The optimistic value: the largest recurring reward for ever, or the best terminal reward."""
+        if self.config.criterion == "average":  # values are relative to the average, and so about 0
             return 0.0
         figures = self.numbers.figures
         again = max(0.0, min(figures[names.RECURRING_REWARD], figures[names.BEST_GOING_ON]))
         return float(min(max(again / (1.0 - self.config.gamma), figures[names.BEST_ENDING]), LARGEST))
 
     def _finish_level(self) -> None:
-        """A temperature is finished: let the codebook change, and find the active cells anew."""
+        """Finish an annealing level: let the codebook change, and find the active cells again."""
         counters = self.numbers.counters
         before = self.codebook.codevectors
         self.slow.end_level(int(counters[names.SLOW_STEPS]), self.distortion)
@@ -240,7 +240,7 @@ class TwoTimescaleLearner(ActingLearner):
         self._begin_level()
 
     def _begin_level(self) -> None:
-        """Go on with a codebook that has changed."""
+        """Begin an annealing level with a codebook that has changed."""
         assert self.annealer is not None
         counters = self.numbers.counters
         counters[names.LEVEL_DONE] = 0
@@ -250,7 +250,7 @@ class TwoTimescaleLearner(ActingLearner):
         self._recall()
 
     def _hold_cells(self) -> None:
-        """Have the cells of the codebook where compiled code finds them."""
+        """Load the cells of the codebook into the arrays of compiled code."""
         book, counters = self.slow.codebook, self.numbers.counters
         branch = self.tree.branch if self.tree else None
         if self.sizes.is_table:
@@ -265,7 +265,7 @@ class TwoTimescaleLearner(ActingLearner):
         return make_memory(self.sizes)
 
     def _recall(self) -> None:
-        """Find anew which cells are active for what is remembered."""
+        """Find the active cells for the stored observations again."""
         draws = np.zeros(self.sizes.n_draws)
         for env in range(self.sizes.n_envs):
             self._observe.function(
@@ -274,7 +274,7 @@ class TwoTimescaleLearner(ActingLearner):
         self._scratch.tally[:] = 0
 
     def _collect(self) -> None:
-        """Make the table that compiled code takes, anew whenever an array is replaced."""
+        """Make the table that compiled code takes; needed whenever an array has been replaced."""
         storage, numbers, memory = self._storage, self.numbers, self.memory
         assert storage is not None
         units = make_units(self.sizes, self.scale, self.actions, self._reach, self.counts, self._visited)
@@ -286,11 +286,11 @@ class TwoTimescaleLearner(ActingLearner):
 
     @classmethod
     def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
-        """What a model file may hold of `get_state`."""
+        """The schema of `get_state` in a model file."""
         return codebook_schema(config, actions, observations, n_envs)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
-        """As `Learner.get_state`; of episodes under way with traces, and steps along them to be made."""
+        """As `Learner.get_state`; if `under_way`, with traces and the steps still owed along them."""
         ledger: dict[str, Any] = {}
         if self._storage:
             self._storage.unload(self.slow.codebook, with_traces=not under_way)
@@ -302,7 +302,7 @@ class TwoTimescaleLearner(ActingLearner):
             "counters": self.numbers.counters.copy(),
             "figures": figures[: names.N_FIGURES].copy(),
             "errors": figures[names.N_FIGURES :].copy(),
-            "tally": self._scratch.tally.copy(),  # acting beside the learning changes nothing of it
+            "tally": self._scratch.tally.copy(),  # without the searches of threads that only act
             "slow": self.slow.get_state(under_way),
             "ledger": ledger,
         }
@@ -331,7 +331,7 @@ class TwoTimescaleLearner(ActingLearner):
             self._recall()
 
     def _set_errors(self, errors: Array, before: Array) -> None:
-        """Go on with the TD errors of the cells; where none are known, with those of neighbours."""
+        """Restore the TD errors of the cells; if none are stored, use those of nearest former cells."""
         if len(errors):
             self.watch_errors()
         if self._monitor and len(errors) == len(self.numbers.figures) - names.N_FIGURES:
@@ -340,7 +340,7 @@ class TwoTimescaleLearner(ActingLearner):
             self._monitor.follow(before, self.slow.codebook.codevectors)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copy and pickle: addresses are not copied."""
+        """State for copy and pickle, without the table, which holds addresses."""
         return {name: value for name, value in self.__dict__.items() if name != "_table"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

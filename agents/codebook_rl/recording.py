@@ -1,4 +1,4 @@
-"""The transitions of a warm-up: they tell which coordinates are noise, and what all rewards share."""
+"""Transitions of a warm-up, used to find noise coordinates and the common part of all rewards."""
 
 from functools import cached_property
 from typing import Any
@@ -14,27 +14,29 @@ from oda_rl.agents.learner import Learner
 from oda_rl.agents.noise_coordinates import MOST_COORDINATES, find_noise
 from oda_rl.agents.observation_scale import ObservationScale
 
-# Options of actions beyond which an action is known by the numbers that an environment takes for it
+# Actions with more options in all are described by the numbers that an environment takes for them,
+# instead of indicators of the options
 MOST_OPTIONS = 64
-# Losses have more in common than sets them apart where the least is no less than the range of the
-# middle half; where so large a part of all are the least, it is the price of a step.
+# Losses have a common part if the smallest loss is at least their interquartile range. If more than
+# MOST_EQUAL of all losses equal the smallest one, it is taken as the price of a step instead.
 QUARTERS, MOST_EQUAL = (0.25, 0.75), 0.5
-# They are costs of actions where these explain more of their variance, by ranks.
+# If actions explain more than this share of the variance of the losses (of their ranks), the losses are
+# taken as costs of actions.
 MOST_BY_ACTIONS = 0.5
 
 
 def row_length(sizes: Sizes) -> int:
-    """Numbers that are kept of a transition."""
+    """Numbers that are stored of a transition."""
     return 2 * sizes.n_observed * (sizes.n_observed <= MOST_COORDINATES) + sizes.n_command + 2
 
 
 class WarmUpRecord:
     """The first transitions of a warm-up, up to `most`, of environments that take turns.
 
-    A row of `rows` has the observation before, that after, the action as a compiled environment takes
-    it, the reward, and whether the episode came to its end; without observations where there are more
-    coordinates than can be judged. `last` (n_envs, n_observed) has the observations before the next
-    ones, infinite where there is none. Of a table nothing is kept.
+    A row of `rows` has the observations before and after the transition, the action as a compiled
+    environment takes it, the reward, and whether the episode terminated. Observations are left out if
+    they have more than `MOST_COORDINATES` coordinates. `last` (n_envs, n_observed) has the last
+    observation of each environment, infinite if there is none. For a table nothing is stored.
     """
 
     def __init__(self, sizes: Sizes, most: int) -> None:
@@ -43,13 +45,13 @@ class WarmUpRecord:
         self.last = np.full((sizes.n_envs, sizes.n_observed), np.inf)
 
     def begin(self, env: int, observation: NDArray[Any]) -> None:
-        """Keep what was observed, of which nothing is known that led to it."""
+        """Store an observation without a transition that led to it."""
         self.last[env] = np.where(np.isfinite(observation), observation, np.inf)
 
     def add(
         self, env: int, command: NDArray[Any], reward: float, terminated: bool, observation: NDArray[Any]
     ) -> None:
-        """Keep a transition, if it is whole and there is room."""
+        """Store a transition if all its numbers are finite and the record is not full."""
         ends = np.concatenate([self.last[env], observation])
         row = np.concatenate([ends, command, [reward, terminated]])[-self.rows.shape[1] :]
         if self.n < len(self.rows) and np.isfinite(row).all():
@@ -65,10 +67,10 @@ class WarmUpRecord:
         return find_noise(rows[:, :d], self._taken(actions), rows[:, -2], rows[:, d : 2 * d])
 
     def find_common_loss(self, sign: float, actions: ActionCodec) -> float:
-        """The least loss, below 0, if all rewards times `sign` have it in common; else 0.
+        """The smallest loss, below 0, if it is common to all rewards times `sign`; else 0.
 
-        Where an episode came to its end, most steps cost the least, or it is actions alone that cost
-        more, there may be a goal to look for.
+        It is 0, too, if there may be a goal to look for: if an episode terminated, if most steps cost
+        the smallest loss, or if the actions explain most of the differences between losses.
         """
         rewards, terminated = sign * self.rows[: self.n, -2], self.rows[: self.n, -1]
         least = float(rewards.max(initial=-np.inf))
@@ -83,7 +85,7 @@ class WarmUpRecord:
         return least if -least >= high - low and by_actions <= MOST_BY_ACTIONS else 0.0
 
     def _taken(self, actions: ActionCodec) -> NDArray[np.float64]:
-        """Which options were taken, or points, of shape (n, n_options)."""
+        """The actions taken, (n, n_options): indicators of options, else the environment's numbers."""
         taken = self.rows[: self.n, -2 - actions.commands.shape[1] : -2]
         if not 0 < sum(actions.options) <= MOST_OPTIONS:
             return taken
@@ -91,11 +93,11 @@ class WarmUpRecord:
         return np.hstack([np.eye(count)[part] for part, count in parts])
 
     def get_state(self) -> dict[str, Any]:
-        """The transitions so far, and the last observations."""
+        """Return the transitions so far, and the last observations."""
         return {"transitions": self.rows[: self.n].copy(), "last": self.last.copy()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`, or, in a file of before that has none, with transitions to come."""
+        """Go on from `get_state`; the record starts empty if a file of an earlier version has none."""
         found = state.get("transitions", self.rows[:0])
         self.n = len(found)
         self.rows[: self.n] = found
@@ -104,18 +106,18 @@ class WarmUpRecord:
 
 
 class RecordingLearner(Learner):
-    """A learner that keeps the transitions of its warm-up in a `record`, until the scale is known."""
+    """A learner that stores the transitions of its warm-up in a `record`, until the scale is known."""
 
     sizes: Sizes
     scale: ObservationScale
 
     @cached_property
     def record(self) -> WarmUpRecord:
-        """The transitions of the warm-up so far; none are kept once it is over."""
+        """The transitions of the warm-up so far; empty once it is over."""
         return WarmUpRecord(self.sizes, self.config.warmup_steps)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
-        """As `Learner.get_state`, with the record as long as it is of use."""
+        """As `Learner.get_state`, with the record during the warm-up."""
         state = super().get_state(under_way)
         if not self.is_scaled:
             state["warm_up"] |= self.record.get_state()

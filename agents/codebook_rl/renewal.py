@@ -1,4 +1,4 @@
-"""What cells have learned, carried over to a codebook that grew anew, in other units."""
+"""Transfer of what cells have learned to a new codebook that was grown in other units."""
 
 from typing import NamedTuple
 
@@ -11,11 +11,12 @@ from oda_rl.codebook.book import Codebook
 
 
 class Known(NamedTuple):
-    """What was learned in the units of before.
+    """The previous cells, in their previous units.
 
     `location` (n_cells, n_observed) and `payload` (n_rows, n_cells) are those of the cells, which
-    overlap at `temperature`, 0 for the nearest alone; `centre` and `scale` (n_observed,) are the units.
-    What they say ends at the low and high `reach` (2, n_observed), in these units.
+    overlap at `temperature`; at 0 the nearest cell alone is active. `centre` and `scale` (n_observed,)
+    are the units. `reach` (2, n_observed) has the lowest and highest coordinates, in these units, to
+    which the cells apply; points outside of them are clipped.
     """
 
     location: Array
@@ -27,19 +28,20 @@ class Known(NamedTuple):
 
 
 def remember(remembered: Array, visited: Array, era: int, rng: np.random.Generator) -> None:
-    """Put some of those `visited` (n, n_observed) in place of some `remembered` (m, n_observed).
+    """Replace some `remembered` observations (m, n_observed) by `visited` ones (n, n_observed).
 
-    Of the warm-up and of each `era` since, the first, the second and so on, there are equally many.
+    `era` counts from 1 the periods since the warm-up. A share of 1 / (era + 1) is replaced, so that the
+    warm-up and all periods stay equally represented.
     """
     replaced = rng.permutation(len(remembered))[: len(remembered) // (era + 1)]
     remembered[replaced] = visited[np.linspace(0, len(visited) - 1, len(replaced)).astype(np.int64)]
 
 
 def carry_over(known: Known, book: Codebook, centre: Array, scale: Array, sizes: Sizes) -> None:
-    """Give the cells of `book`, in units of this `centre` and `scale`, what is `known` where they lie.
+    """Give the cells of `book`, in units of `centre` and `scale`, what is `known` at their locations.
 
-    The functions of linear cells become the tangents of what the cells of before said together. Visits
-    are shared out anew, stepsizes are averages, traces none.
+    The functions of linear cells become tangents of the function that all previous cells make together.
+    Visits are redistributed, stepsizes are averages, and traces are set to 0.
     """
     n, basis = len(book), sizes.n_basis
     low, high = known.reach
@@ -56,7 +58,7 @@ def carry_over(known: Known, book: Codebook, centre: Array, scale: Array, sizes:
         slopes = slice(first + 1, first + basis)
         told = share * (known.payload[first] + points @ known.payload[slopes])
         value = told.sum(axis=1)
-        if known.temperature > 0.0:  # neighbours, too, make a slope
+        if known.temperature > 0.0:  # the shares of the cells also depend on the location
             turned = told @ known.location - value[:, None] * (share @ known.location)
             found[slopes] += 2.0 / known.temperature * turned.T
         found[slopes] *= np.minimum(scale / known.scale, high - low)[:, None]

@@ -1,4 +1,4 @@
-"""What a model file holds of a learner with a codebook (see `oda_rl._schema`)."""
+"""Schema of the state of a codebook learner in a model file (see `oda_rl._schema`)."""
 
 from math import prod
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from oda_rl.agents.schema import rows_schema, scale_schema, shared_schema
 from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 
-# Between what the running figures are; others may be any number, and begin at minus infinity.
+# Accepted range (low, high) of running figures; all others may be any number, including +-infinity.
 SIZE = (0.0, LARGEST_ERROR)
 FIGURES = {
     names.NEXT_SLOW: (0.0, np.inf),
@@ -31,7 +31,7 @@ FIGURES = {
     **dict.fromkeys((names.KNOWN_STEPS, names.WENT_ON), (0.0, np.inf)),
 }
 
-# What `SlowTimescale.get_state` gives, but for the planes; those; and what the traces owe.
+# SLOW and TREE describe `SlowTimescale.get_state`; TREE is its "tree". LEDGER describes the `Ledger`.
 SLOW = {
     "annealer": {name: own for name, own in ANNEALER.items() if name != "reference"},
     "t_max": "float in (0, inf)",
@@ -54,7 +54,10 @@ LEDGER = rows_schema(
 
 
 def _is_a_tree(tree: Any, sizes: Sizes) -> None:
-    """Every node but the first, and every branch, hangs below one node that stands before it."""
+    """Check that every branch, and every node but the first, is the child of exactly one earlier node.
+
+    The cells must be in the order of their branches, with 1 to `BRANCH_WIDTH` cells in each branch.
+    """
     child, n = tree["child"], sizes["N"]
     each = np.sort(child.ravel())
     right = np.array_equal(each, [*range(-n - 1, 0), *range(1, n)] if n else [])
@@ -67,7 +70,7 @@ def _is_a_tree(tree: Any, sizes: Sizes) -> None:
 
 
 def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
-    """The branches that are alive are those that are listed."""
+    """Check that `living` lists exactly the branches that are `alive`."""
     pairs = zip(ledger["alive"], ledger["living"], ledger["n_living"], strict=True)
     for alive, living, n in pairs:
         right = np.array_equal(np.sort(living[:n]), np.flatnonzero(alive))
@@ -75,14 +78,17 @@ def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
 
 
 class _Room(NamedTuple):
-    """What there is room for, and the schemas and rules that follow from it."""
+    """Sizes of the learner's arrays, and the schemas and rules that depend on them."""
 
     arrays: ArraySizes
     n_states: int  # of a table; 0 without one
     has_tree: bool
 
     def slow(self, around: Any, sizes: Sizes) -> Schema:
-        """Of N planes between the branches; a table's branches follow from the numbers of its states."""
+        """Return the schema of the slow timescale, with N planes between the branches.
+
+        Without a known tree, N is set here: from the number of states of a table, else to 0.
+        """
         known = self.has_tree and around["warm_up"]["is_known"]
         if not known:
             sizes["N"] = max(0, self.n_states - 1) // names.BRANCH_WIDTH
@@ -93,19 +99,19 @@ class _Room(NamedTuple):
         return {}
 
     def _cells(self, state: Any) -> tuple[str, Any]:
-        """The place of the cells, and they themselves; without entries before there are any."""
+        """Return the path of the cells in the file, and their arrays: none before there are cells."""
         place = "slow" if self.n_states else "slow/codebook"
         return place, state["slow"].get("codebook", state["slow"])
 
     def _rows(self, state: Any) -> tuple[str, dict[str, Any]]:
-        """The place of the payload of the cells, and its rows by the names of its fields."""
+        """Return the path of the cells' payload in the file, and its rows by field name."""
         (place, cells), fields = self._cells(state), self.arrays.payload
         ends = np.cumsum([n for n, _ in fields.values()])
         parts = np.split(cells.get("payload", np.empty((0, 0))), ends[:-1])
         return f"{place}/payload", dict(zip(fields, parts, strict=True))
 
     def fits(self, state: Any, sizes: Sizes) -> None:
-        """The codebook is no larger than there is room for, and finite."""
+        """Check the phase, the running figures, and the size and magnitudes of the codebook."""
         known, phase = state["warm_up"]["is_known"], int(state["counters"][names.PHASE])
         right = (phase == names.GROWING and not self.n_states) or (known and phase == names.LEARNING)
         expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up or for a table")
@@ -117,7 +123,7 @@ class _Room(NamedTuple):
             right = low <= state["figures"][figure] <= high
             expect(right, "figures", f"have {state['figures'][figure]} at {figure}", f"{low} to {high}")
         place, cells = self._cells(state)
-        # traces come to some multiples of NOWHERE before they are told anew
+        # traces reach some multiples of NOWHERE before their common factor is multiplied out
         for name, most in (("location", names.NOWHERE), ("axis", names.NOWHERE), ("payload", LARGEST)):
             largest = np.abs(cells.get(name, 0.0)).max(initial=0.0)
             expect(largest <= most, f"{place}/{name}", f"has {largest:.2g}", f"up to {most:g}")
@@ -126,7 +132,7 @@ class _Room(NamedTuple):
         expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")
 
     def learns(self, state: Any, sizes: Sizes) -> None:
-        """Visits and stepsizes are such as learning leaves them, and only what anneals pauses."""
+        """Check the visits and stepsizes, and that only an annealing learner has paused."""
         place, rows = self._rows(state)
         right = all(bool(np.all(rows[name] >= 0.0)) for name in ("visits", "rate", "density"))
         right = right and bool(np.all(rows["rate"] <= 1.0))
@@ -139,14 +145,14 @@ class _Room(NamedTuple):
         expect(right, "counters", f"have the pause {done}", "0, or one that the agent makes")
 
     def leads(self, state: Any, sizes: Sizes) -> None:
-        """What a pair of a table led to is a state, or the end."""
+        """Check that each state-action pair of a table led to a state, or to the end of an episode."""
         place, rows = self._rows(state)
         led_to = rows.get("next", np.empty(0))
         right = bool(np.all((led_to >= -1) & (led_to < self.n_states) & (led_to % 1 == 0)))
         expect(right, place, "leads to no state", f"states from 0 to {self.n_states - 1}, or -1")
 
     def remembers(self, state: Any, sizes: Sizes) -> None:
-        """What is remembered of the last step is among the cells."""
+        """Check that the memory of the last step refers to branches and cells that exist."""
         only, n_found = state["memory"]["only"], state["memory"]["n_found"]
         branched = self.has_tree or self.n_states
         found = np.minimum(n_found, sizes["F"])
@@ -164,7 +170,7 @@ def _ledger(around: Any, sizes: Sizes) -> Schema:
 
 
 def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -> Schema:
-    """What `TwoTimescaleLearner.get_state` gives."""
+    """Return the schema of `TwoTimescaleLearner.get_state`."""
     n_states = prod(observations.counts.tolist()) if observations.is_table else 0
     arrays = ArraySizes.of(observations.n_features, actions, n_envs, config, n_states)
     room = _Room(arrays, n_states, config.tree and not n_states)
@@ -179,15 +185,15 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         n_recent="count[E]",
         waiting="count[E]",
         reach="float[E] in [0, inf)",
-        total="float[E] in [-inf, inf]",  # of rewards as they come
+        total="float[E] in [-inf, inf]",  # the sum of rewards that are not bounded
     )
-    for name in ("reach", "total", "told", "lost"):  # files of before do not have them
+    for name in ("reach", "total", "told", "lost"):  # missing in files of earlier versions
         memory[f"{name}?"] = memory.pop(name)
     entries = shared_schema(scale_schema(config.warmup_steps, observations, row_length(arrays)), memory)
     entries |= {
         "slow": room.slow,
         "ledger": _ledger,
-        "memory": entries.pop("memory"),  # in their terms
+        "memory": entries.pop("memory"),  # checked after `slow`, which determines its sizes
         "counters": f"count[{names.N_COUNTERS}]",
         "figures": Either(
             *(f"float[{n}] in [-inf, inf]" for n in (names.N_FIGURES, *names.N_FIGURES_EARLIER))

@@ -1,4 +1,4 @@
-"""The slow timescale of a learner: its codebook, and the annealer that makes it finer."""
+"""The slow timescale of a learner: its codebook, and the annealer that refines it."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ from oda_rl.codebook.schedule import Cooling, Stepsize
 
 
 class _StayingAnnealer(Annealer):
-    """Its cells stay where they are once it is done: values belong to them."""
+    """An annealer that does not relocate cells once it is done, because values belong to them."""
 
     moves_cells = False
 
 
 class SlowTimescale:
-    """A codebook that the compiled step moves, and what happens to it between two temperatures.
+    """The codebook, which the compiled step updates, and its changes between annealing levels.
 
-    `codebook` has the cells, in scaled units; on a `tree` they stand in the order of its branches. The
+    `codebook` has the cells, in scaled units; on a `tree` they are in the order of its branches. The
     `annealer` is None until `begin`. `rng` draws the directions of splits.
     """
 
@@ -32,19 +32,19 @@ class SlowTimescale:
         self.annealer: Annealer | None = None
         self.plan: GrowthPlan = config.plan_growth(sizes.n_joint > 0)
         self._sizes, self._config, self._rng = sizes, config, rng
-        self._n_before = 0  # cells before it began anew
-        self._grown = False  # whether it may have all the cells
+        self._n_before = 0  # cells of the codebook that this one replaces
+        self._grown = False  # whether `max_cells` is the limit, no longer that of growing alone
         self.tree = self._new_tree()
 
     def begin(self, points: NDArray[np.float64], n_before: int = 0) -> None:
-        """Begin with one cell for each label, just below its critical temperature.
-
-        Where there were `n_before` cells before, it grows alone until there are no fewer.
+        """Begin with one cell for each label, at its critical temperature.
 
         Parameters
         ----------
         points : ndarray of shape (n_points, n_observed)
             Observations in scaled units. Continuous actions are taken to be uniform.
+        n_before : int, default=0
+            Cells of the codebook that this one replaces; it may grow to as many before learning goes on.
         """
         book, n = self.codebook, points.shape[1]
         book.n_cells, self._grown, self._n_before = 0, False, n_before
@@ -63,12 +63,12 @@ class SlowTimescale:
         self.tree = self._new_tree()
 
     def number_states(self, counts: NDArray[np.int64]) -> None:
-        """Make the codebook a table: a cell for each state, which stays as it is.
+        """Make the codebook a table: one fixed cell for each state.
 
         Parameters
         ----------
         counts : ndarray of int, shape (n_observed,)
-            The values of each coordinate of an observation; the last one changes first.
+            Number of values of each coordinate of an observation; the last coordinate varies fastest.
         """
         places = np.indices(counts.tolist()).reshape(len(counts), -1)
         self.codebook.set_state(
@@ -82,7 +82,7 @@ class SlowTimescale:
         )
 
     def end_level(self, n: int, distortion: float) -> None:
-        """A temperature is finished after `n` updates: merge, prune, cool, split, renew the branches.
+        """Finish an annealing level after `n` updates: merge, prune, cool, split, renew the branches.
 
         At the last temperature n goes on from where the last check was.
         """
@@ -96,20 +96,20 @@ class SlowTimescale:
             self.tree.renew(self.codebook)
 
     def is_grown(self, steps: int, horizon: int) -> bool:
-        """Whether the codebook has grown alone for long enough, after `steps` of a run of `horizon`."""
+        """Whether growing without learning is over after `steps`, in a run of `horizon` steps."""
         assert self.annealer is not None
         longest = min(self.plan.steps, self._config.growth_fraction * horizon)
-        if self._n_before:  # it grows by what was seen already, at no cost of the horizon
+        if self._n_before:  # it grows by stored observations, which use up no steps of the run
             longest = self.plan.steps * max(1.0, self._n_before / self.plan.cells)
         return self.annealer.done or steps >= longest
 
     def go_on(self) -> None:
-        """Let the codebook have all the cells that it may."""
+        """Let the codebook grow up to `max_cells`."""
         self._grown = True
         self.use(self._config)
 
     def use(self, config: CodebookConfig) -> None:
-        """Go by other hyperparameters from now on; where there may be more cells, let them grow."""
+        """Use other hyperparameters from now on; go on annealing if they allow more cells."""
         self._config, self.plan = config, config.plan_growth(self._sizes.n_joint > 0)
         annealer, settings = self.annealer, self._settings()
         if annealer is not None:
@@ -118,7 +118,7 @@ class SlowTimescale:
             vars(annealer).update(settings)
 
     def get_state(self, under_way: bool) -> dict[str, Any]:
-        """Plain values and arrays, with traces if asked for `under_way`; nothing before `begin`."""
+        """Return plain values and arrays, with traces if `under_way`; empty before `begin`."""
         if self._sizes.is_table:
             values = self.codebook.payload[:, : self.codebook.n_cells]
             rows = self._sizes.trace_rows
@@ -126,7 +126,7 @@ class SlowTimescale:
         if self.annealer is None:
             return {}
         annealing = self.annealer.get_state()
-        del annealing["reference"]  # A temperature here ends by its number of samples alone.
+        del annealing["reference"]  # unused: a level here ends after a number of samples
         book = self.codebook.get_state()
         if not under_way:
             book["payload"] = np.delete(book["payload"], self._sizes.trace_rows, axis=0)
@@ -139,7 +139,7 @@ class SlowTimescale:
         }
 
     def set_state(self, state: dict[str, Any], grown: bool) -> None:
-        """Go on from `get_state`; with all cells allowed if the codebook was `grown`."""
+        """Go on from `get_state`; with up to `max_cells` cells if the codebook was `grown`."""
         self._grown = grown
         if self._sizes.is_table:
             self.codebook.payload[:, : self.codebook.n_cells] = self._with_traces(state["payload"])
@@ -152,14 +152,14 @@ class SlowTimescale:
         book["payload"] = self._with_traces(book["payload"])
         self.codebook.set_state(book)
         self.annealer = self._make_annealer(state["t_max"], state["t_min"])
-        # This also brings the generator, which the annealer shares, to where it was after the block.
+        # This also restores the generator that the annealer shares to its state after the block.
         reference = self.codebook.location[:, : self.codebook.n_cells]
         self.annealer.set_state({**state["annealer"], "reference": reference})
         if self.tree:
             self.tree.set_state(state["tree"])
 
     def _with_traces(self, payload: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A stored payload with traces: silent ones if there are none."""
+        """A stored payload with traces; traces of 0 are inserted if it has none."""
         rows = self._sizes.trace_rows
         if len(payload) == len(self.codebook.payload):
             return payload
@@ -182,7 +182,7 @@ class SlowTimescale:
         )
 
     def _settings(self) -> dict[str, Any]:
-        """What the annealer goes by, as far as it may change."""
+        """The settings of the annealer that may change."""
         config, plan = self._config, self.plan
         return {
             "cooling": Cooling(config.cooling),
@@ -196,5 +196,5 @@ class SlowTimescale:
         }
 
     def _stepsize(self) -> Stepsize:
-        """What the kernel divides by, but for the flattening."""
+        """The stepsize rule of the kernel, without the flattening."""
         return Stepsize(self._config.slow_a * max(1, self.codebook.n_cells), self._config.slow_b)

@@ -1,24 +1,24 @@
-"""The state of an agent as compiled code knows it: settings, counters, and arrays by name.
+"""The state of an agent in compiled code: settings, counters, and arrays by name.
 
-Everything of an agent is in the groups of arrays below, and all of them are one argument of a kernel,
-the table of `oda_rl._structs`. Here, and nowhere else, stand the shapes and the units:
+The groups of arrays below hold the whole state of an agent. A kernel takes all of them as one argument,
+the table of `oda_rl._structs`. This module is the only place that defines the shapes and the units:
 
 =========== ===========================================================================================
 n_observed  coordinates of an observation
-n_joint     coordinates of an action that is part of a location; 0 if actions are numbered or an actor's
+n_joint     coordinates of an action that is part of a location; 0 for discrete actions or with an actor
 n_features  n_observed + n_joint, the coordinates of a codevector
-n_location  n_features + n_products, what the value of a cell is a function of
-n_actions   numbered actions; 1 if there are none; preferences of an actor, one for each option of each
-            part of a numbered action, and two for each coordinate of a point
-n_basis     numbers that give the value of an action in a cell
-n_rows      n_actions * n_basis, and with a critic of states n_basis more
+n_location  n_features + n_products, the number of inputs of a cell's value function
+n_actions   discrete actions; 1 if actions are continuous; with an actor, its preferences: one for each
+            option of each part of a discrete action, or two for each coordinate of a continuous action
+n_basis     coefficients of the value of one action in a cell
+n_rows      n_actions * n_basis, plus n_basis with a critic of states
 n_branches  regions that the codebook is divided into; 1 without a tree
 width       places for cells in each branch: `BRANCH_WIDTH`, or without a tree the number of cells
-n_places    places of the branches that an observation asks, one branch after the other
+n_places    places in all branches that an observation uses, one branch after the other
 =========== ===========================================================================================
 
-Locations are in scaled units (`Units`), distances are their squares, temperatures too. Rewards and
-values are in the units of the environment, values as functions of the scaled location.
+Locations are in scaled units (`Units`); distances and temperatures are in squared scaled units. Rewards
+and values are in the units of the environment; values are functions of the scaled location.
 """
 
 from typing import NamedTuple
@@ -65,7 +65,7 @@ SLOW_STEPS = 3
 LEVEL_LENGTH = 4
 HOLD = 5
 PHASE = 6
-# FINISHED where a temperature is finished, VISITED where `Units.visited` is full, else 0
+# FINISHED if an annealing level is finished, VISITED if `Units.visited` is full, else 0
 LEVEL_DONE = 7
 FINISHED, VISITED = 1, 2
 RATE_BY_CELL = 8
@@ -73,7 +73,8 @@ N_LABELS = 9
 N_BASIS = 10
 GROWTH_HOLD = 11
 WIDTH = 12
-# How often the warm-up was extended, and whether its rewards have told anything
+# How often the warm-up was extended; whether it had something to learn from: an episode that terminated
+# or, with discrete actions, rewards that differ
 EXTENSIONS = 13
 TOLD = 14
 N_COUNTERS = 15
@@ -89,35 +90,36 @@ MEAN_ERROR = 6
 MEAN_ERROR_WEIGHT = 7
 LARGEST_ERROR = 8
 ACTOR_UNIT = 9
-# Four figures of `bounds.bound_reward`, of which the last is the second largest reward
+# Four figures of `bounds.bound_reward`; the last one is the second largest reward
 REWARDS = 10
 RECURRING_REWARD = REWARDS + 3
-# Three running means of a critic, and the steps in which returns were well explained (`rules.horizon`)
+# Three running means of a critic, and tau, the steps by which the discount rises (`rules.horizon`)
 MEAN_VALUE = 14
 MEAN_SQUARE = 15
 UNEXPLAINED = 16
 KNOWN_STEPS = 17
 # The largest reward before learning that did not end an episode
 BEST_GOING_ON = 18
-# Steps after which an episode last went on
+# Step count at the last step that did not end an episode
 WENT_ON = 19
-# The reward of most steps, the share of blank episodes, and returns of the last that told something and
-# of the last blank one (`blank_episodes`)
+# For `blank_episodes`: the usual reward (the last one of the warm-up), the share of blank episodes, and
+# the returns of the last informative and of the last blank episode
 USUAL_REWARD = 20
 BLANK_SHARE = 21
 TOLD_RETURN = 22
 BLANK_RETURN = 23
-# The lowest reward of an actor's warm-up; infinite before there is one, 0 where an episode ended in it
+# The lowest reward of an actor's warm-up, a reward that terminated an episode counting as 0; infinite
+# before there is any
 LOWEST_REWARD = 24
-# What all rewards of the warm-up had in common, a gain or a loss, would come to for ever, by the first
-# discount; 0 where they had nothing
+# The value, by the initial discount, of receiving for ever what all rewards of the warm-up had in
+# common, a gain or a loss; 0 if they had nothing in common
 COMMON_VALUE = 25
 N_FIGURES = 26
-# Files of before do not have the last of them.
+# Numbers of figures in files of earlier versions, which lack the last ones
 N_FIGURES_EARLIER = (14, 18, 19, 20, 24)
-# Behind these stand, if errors are monitored, running means of every cell and the weight of each.
+# If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
-# The tally, int64: searches made, comparisons with planes and distances to cells in all of these
+# The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells
 SEARCHES = 0
 PLANES = 1
 DISTANCES = 2
@@ -127,16 +129,16 @@ N_TALLY = 3
 GROWING = 0
 LEARNING = 1
 
-# Uniform numbers that one choice of an action uses, besides one for each coordinate of the action
+# Uniform numbers for one choice of an action, in addition to one for each coordinate of the action
 N_DRAWS = 4
-# Cells of a branch of a tree, at most.
+# Maximum number of cells in a branch of a tree
 BRANCH_WIDTH = 16
-# Where a branch has no cell; its square times a dimension is still a number.
+# Coordinates of an unused place of a branch. Sums of their squares are still finite.
 NOWHERE = 1e60
 
 
 class Numbers(NamedTuple):
-    """Single numbers, indexed by the names above; hyperparameters are named as in the configuration."""
+    """Scalars, indexed by the constants above; hyperparameters are named as in the configuration."""
 
     settings: Float1
     counters: Int1
@@ -144,19 +146,21 @@ class Numbers(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The units of observations and of continuous actions, and numbered actions as the environment's.
+    """The units of observations and continuous actions, and the environment's codes of discrete actions.
 
-    A scaled observation is (observation - centre) / scale, both of shape (n_observed,), as far as what
-    was seen before, from `lowest` to `highest`, makes it credible. Row a of `commands` (numbered
-    actions, n_command) is what a compiled environment takes for action a; the first of its parts has
-    `options` (n_parts,)[0] values, and so on, where an actor draws them. A continuous action is
-    action_centre + action_scale * u, u within +- action_reach, of its number of coordinates.
+    A scaled observation is (observation - centre) / scale, limited by `bounds.keep_inside` according to
+    the range seen so far, from `lowest` to `highest`; all four are of shape (n_observed,).
 
-    In a table of states `counts` (n_observed,) says how many values each coordinate has; the states are
-    numbered row by row. It is empty otherwise.
+    Row a of `commands` (number of discrete actions, n_command) is what a compiled environment takes for
+    action a. With an actor of discrete actions, `options` (n_parts,) has the number of values of each
+    part of an action; else it is empty. A continuous action is action_centre + action_scale * u with u
+    from -action_reach to action_reach; these have an entry for each coordinate of the action.
+
+    In a table of states `counts` (n_observed,) is the number of values of each coordinate; the states
+    are numbered in row-major order. Otherwise it is empty.
 
     `visited` (n_visited, n_observed) holds observations of the last half of all steps, in the
-    environment's units, infinite where none is known; it is empty where the scale stays as it is.
+    environment's units, infinite where none is known yet; it is empty if the scale never changes.
     """
 
     centre: Float1
@@ -173,11 +177,12 @@ class Units(NamedTuple):
 
 
 class Branches(NamedTuple):
-    """The cells: the arrays of a codebook with one more axis, the branch, in front.
+    """The cells: the arrays of a codebook with an additional first axis, the branch.
 
     `size` (n_branches,) counts the cells; the others are of shape (n_branches, [rows,] places). `number`
     is a cell's index in the codebook. The rows of `payload` are n_rows values q, the visits and the
-    stepsizes of each action, n_rows traces for each environment, and the frequency of visits.
+    stepsizes of each action, n_rows traces for each environment, further fields of the learning rule if
+    it has any, and last the frequency of visits.
     """
 
     size: Int1
@@ -190,7 +195,7 @@ class Branches(NamedTuple):
 
 
 class Planes(NamedTuple):
-    """The inner nodes of the tree: a plane for each, and what is on its sides; none for one branch.
+    """The inner nodes of the tree: the plane of each, and its two children; none for a single branch.
 
     `normal` is (n_nodes, n_observed), `offset` (n_nodes,), `child` (n_nodes, 2): another node, or ~g for
     branch g. Side 1 is where normal . z > offset.
@@ -202,12 +207,12 @@ class Planes(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """What the traces of each environment (first axis) have yet to do for the values of a branch.
+    """Steps along the traces of each environment (first axis) that are still to be applied to branches.
 
-    `owed` (n_envs,) is the sum of the steps that were to be made along the traces; `paid` (n_envs,
-    n_branches) is the part of it that the values of a branch have seen. A branch whose traces are not
-    zero is `alive` (n_envs, n_branches); the first `n_living` (n_envs,) of `living` (n_envs, n_branches)
-    list those.
+    `owed` (n_envs,) is the sum of all steps along the traces; `paid` (n_envs, n_branches) is the part of
+    this sum that has been applied to the values of a branch. A branch with a nonzero trace is `alive`
+    (n_envs, n_branches); the first `n_living` (n_envs,) entries of `living` (n_envs, n_branches) list
+    these branches.
     """
 
     owed: Float1
@@ -218,22 +223,24 @@ class Ledger(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What is remembered of the last observation of each environment (first axis).
+    """The last observation and action of each environment (first axis).
 
     `z` (n_location) is the observation, with the action if that is part of a location, and their
-    products; the first `n_found` of `found` are the branches asked, `share` (n_places) the association
-    probabilities of their cells for the action taken, `only` the place of the one active cell, or -1;
-    `norm` is the sum of squares of the features, `reach` that of the discounts at which an error counts
-    for the steps of the episode so far. `trace_scale` is a common factor of the traces.
-    `action` is the number of the action taken, or 0, `command` (n_command) what the environment takes
-    for it, `held` the steps for which it is repeated, `exploratory` whether another one was better. With
-    an actor, `direction` (n_actions) is the gradient of the log-probability with which the action was
-    drawn, by the preferences; `total` is the return of the episode so far, `told` whether it has told
-    anything, and `lost` whether the actor has lost its way and holds its actions (`blank_episodes`).
+    products. The first `n_found` of `found` are the branches used, `share` (n_places) the association
+    probabilities of their cells for the action taken, `only` the place of the single active cell, or -1.
+    `norm` is the sum of squares of the features, `reach` the sum of squared discounts c_i of
+    `rules.horizon`, and `trace_scale` a common factor of the traces.
 
-    In a table of states `exploring` says whether novelty is followed; `recent` (N_RECENT) is a ring of
-    the pairs visited, cell * n_actions + action, `n_recent` how many there have been, and `waiting` for
-    how many steps they were not gone through.
+    `action` is the index of the action taken, 0 if it is continuous, `command` (n_command) what the
+    environment takes for it, `held` the number of steps for which it is still to be repeated, and
+    `exploratory` whether another action had a larger value. With an actor, `direction` (n_actions) is
+    the gradient of the log-probability of the action by the preferences, `total` the return of the
+    episode so far, `told` whether the episode is known not to be blank, and `lost` whether the actor is
+    lost and holds its actions (`blank_episodes`).
+
+    In a table of states `exploring` is true if the behaviour follows the novelty. `recent` (N_RECENT) is
+    a ring buffer of the visited pairs, cell * n_actions + action, `n_recent` the number of pairs ever
+    added to it, and `waiting` the number of steps since they were last replayed.
     """
 
     z: Float2
@@ -259,16 +266,18 @@ class Memory(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays that live during one call only.
+    """Scratch arrays, valid during one call only.
 
-    Of the observation: `z` (n_location,); the branches `found`; for the cells in them, by place, the
+    For the observation: `z` (n_location,); the branches `found`; for the cells in them, by place, the
     squared `distance`, the `share`, and copies of their `label`, `weight` and `density`; `values`
-    (n_actions,); `sums` and `parts` (n_rows,); `block`, the values of a branch with steps missing
-    (branches found, n_rows, width). `key` and `node` are the queue of the search, `tally` its costs.
+    (n_actions,); `sums` and `parts` (n_rows,); `block` (branches found, n_rows, width), the values of
+    branches to which steps were still to be applied. `key` and `node` are the queue of the search,
+    `tally` its costs.
 
-    Of continuous actions: the places `cells` of the cells that are near in the observation, and for
-    these their distance in the observation `partial`, their value at it but for the action `local`,
-    `actions` and `slopes` (n_joint, n_places); `best` and `trial`, actions. `step` is a row for steps.
+    For continuous actions: `cells`, the places of the cells whose observation is near. For each of these
+    cells, `partial` is the squared distance along the observation, `local` the part of the value that
+    does not depend on the action, and `actions` and `slopes` (n_joint, n_places) are its action and the
+    slopes of its value along the action. `best` and `trial` are actions. `step` has a number per place.
     """
 
     z: Float1
@@ -295,7 +304,7 @@ class Scratch(NamedTuple):
     step: Float1
 
 
-# The groups in the order of the table
+# The groups in their order in the table
 GROUPS = (Numbers, Units, Branches, Planes, Ledger, Memory, Scratch)
 (
     open_numbers,

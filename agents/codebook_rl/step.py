@@ -2,18 +2,19 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """The compiled step of the codebook agents: find the active cells, learn, choose, move the cells.
 
-One call of `observe` does all that a transition asks for: a step of the learning rule over soft
-aggregate states and, every so often, one of the slow annealer. One search of the codebook serves three
-times: for the value of the state, for the choice of the next action, and for the annealer.
+One call of `observe` handles a transition: it makes a step of the learning rule over soft aggregate
+states and, at some steps, an update of the slow annealer. The result of one search of the codebook is
+used for the value of the state, for the choice of the next action, and for the annealer.
 
-Its last arguments, for `oda_rl.agents.compiled_rollout`:
+Its last arguments are those that `oda_rl.agents.compiled_rollout` passes:
 
-- `state`, the table of the groups in `state`; `env`, the index of the environment;
-- `observation` (n_observed,), float64, in its own units; `reward`;
+- `state`, the table of the groups in module `state`; `env`, the index of the environment;
+- `observation` (n_observed,), float64, in the environment's units; `reward`;
 - `terminated`, whether the state is terminal; `ended`, whether the episode is over;
-- `event`: STEP; BEGIN, where an episode begins and there is nothing to learn from yet; RECALL, after the
-  codebook has changed, to find anew which cells are active for what is remembered;
-- `draws` (N_DRAWS + n_joint,), uniform numbers in [0, 1).
+- `event`: STEP, a transition; BEGIN, the first observation of an episode, with nothing to learn from
+  yet; RECALL, a change of the codebook, after which the active cells are found again for the stored
+  observation and action;
+- `draws` (N_DRAWS + number of coordinates of a continuous action,), uniform numbers in [0, 1).
 
 It returns the next action (0 if actions are continuous), or a code below 0.
 """
@@ -75,9 +76,9 @@ from oda_rl.codebook.association import index_of_smallest
 
 @inline_kernel
 def scale_observation(state, observation):
-    """Fill `scratch.z` with the observation in scaled units, as far as it is credible.
+    """Fill `scratch.z` with the observation in scaled units, limited by `bounds.keep_inside`.
 
-    False if a coordinate is not finite, or in a table of states is not one of its values.
+    Returns False if a coordinate is not finite or, in a table of states, not one of its values.
     """
     units, scratch = open_units(state), open_scratch(state)
     finite = True
@@ -103,9 +104,9 @@ def value_of_rows(sums, base, n_basis, z):
 
 @inline_kernel
 def activate(state, n_found):
-    """Find which cells are active for `scratch.z`, and fill `scratch.values` with Q of every action.
+    """Find the active cells for `scratch.z`, and fill `scratch.values` with Q of every action.
 
-    Returns the place of the cell that alone is active, or -1.
+    Returns the place of the active cell if there is only one (softness 0), else -1.
     """
     numbers, scratch = open_numbers(state), open_scratch(state)
     counters, share = numbers.counters, scratch.share
@@ -136,7 +137,7 @@ def activate(state, n_found):
 
 @inline_kernel
 def remember(state, env, n_found, only):
-    """Keep what the next step will learn from: the location, and the cells active for the action."""
+    """Store what the next step learns from: the location, and the cells active for the action."""
     numbers, memory, scratch = open_numbers(state), open_memory(state), open_scratch(state)
     counters, width, kept = numbers.counters, numbers.counters[WIDTH], memory.share[env]
     for j in range(scratch.z.shape[0]):
@@ -162,7 +163,7 @@ def remember(state, env, n_found, only):
 
 @inline_kernel
 def remember_joint(state, env, n_found, only):
-    """The same of a location with an action; the squares of the products count for its norm, too."""
+    """`remember` for a location with an action: the norm includes the squares of the products, too."""
     remember(state, env, n_found, only)
     numbers, branches = open_numbers(state), open_branches(state)
     memory, scratch = open_memory(state), open_scratch(state)
@@ -187,7 +188,7 @@ def remember_joint(state, env, n_found, only):
 
 @inline_kernel
 def count_step(state, reward, terminated):
-    """Count a step, and note its reward; returns what is maximised of it, as far as it is credible."""
+    """Count a step and record its reward; returns the reward to maximise, bounded."""
     numbers = open_numbers(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
     counters[STEPS] += 1
@@ -201,9 +202,9 @@ def count_step(state, reward, terminated):
 
 @inline_kernel
 def learn_from(rule, state, env, reward, terminated, value):
-    """Count a step and, once the codebook has grown, learn from what the last action led to by a rule.
+    """Count a step and, in the learning phase, learn from the transition by a `rule`.
 
-    `value` is that of what was observed next. Returns False if the values have diverged.
+    `value` is that of the next observation. Returns False if the values have diverged.
     """
     bounded = count_step(state, reward, terminated)
     learning = open_numbers(state).counters[PHASE] == LEARNING
@@ -227,7 +228,7 @@ def begin(state, env, observation, reward, event):
             units.highest[j] = max(units.highest[j], min(scratch.z[j], bounds.FARTHEST))
     if n_found == 0:
         n_found = find_near(state, open_units(state).centre.shape[0])
-        # One branch alone is always up to date.
+        # A flat codebook is always up to date.
         for k in range(n_found if scratch.block.shape[0] > 0 else 0):
             catch_up(state, scratch.found[k])
     return n_found
@@ -235,14 +236,14 @@ def begin(state, env, observation, reward, event):
 
 @inline_kernel
 def finish(state, env, n_found, event, ended):
-    """The slow timescale, if it is its turn. Returns the next action, or PAUSED."""
+    """Make an update on the slow timescale if it is due. Returns the next action, or PAUSED."""
     numbers, memory = open_numbers(state), open_memory(state)
     counters, n_observed = numbers.counters, open_units(state).centre.shape[0]
     n_features = open_branches(state).location.shape[1]
     paired = counters[N_LABELS] > 1 or n_features > n_observed
     due = event < BEGIN and counters[STEPS] >= numbers.figures[NEXT_SLOW]
     single = is_single_step(state, event, ended)
-    if due and single:  # what was decided on stands at the beginning alone
+    if due and single:  # only the first observation of the episode comes with a choice of action
         recall(state, env)
         n_found = find_near(state, n_features)
     # A codebook of pairs learns from observations with the action that follows.
@@ -256,13 +257,13 @@ def finish(state, env, n_found, event, ended):
 def observe(
     look, rule, choose, remember, state, env, observation, reward, terminated, ended, event, draws
 ):
-    """All that an observation asks for. Four kernels tell one kind of agent from another:
+    """Handle an observation. Four kernels distinguish the kinds of agents:
 
-    - `look(state, n_found, event, draws)` finds which cells are active. Returns the place of the one
-      that alone is, or -1, how many are near, and the value of the state;
+    - `look(state, n_found, event, draws)` finds the active cells. Returns the place of the only active
+      cell or -1, the number of cells that `gather_near` found, and the value of the state;
     - `rule` is the `learn` of a learning rule;
-    - `choose(state, env, n_found, n_near, value, event, draws)` has the next action;
-    - `remember(state, env, n_found, only)` keeps what the next step learns from.
+    - `choose(state, env, n_found, n_near, value, event, draws)` chooses the next action;
+    - `remember(state, env, n_found, only)` stores what the next step learns from.
     """
     n_found = begin(state, env, observation, reward, event)
     if n_found < 0:
@@ -281,7 +282,7 @@ def observe(
 
 @inline_kernel
 def look(state, n_found, event, draws):
-    """Where actions are no part of a location."""
+    """`look` of agents whose actions are not part of a location."""
     numbers, scratch = open_numbers(state), open_scratch(state)
     only, n_basis = activate(state, n_found), numbers.counters[N_BASIS]
     critic = scratch.values.shape[0] * n_basis
@@ -294,31 +295,32 @@ def look(state, n_found, event, draws):
 
 @inline_kernel
 def look_joint(state, n_found, event, draws):
-    """Where they are."""
+    """`look` of agents whose continuous actions are part of a location."""
     n_near = gather_near(state, n_found)
     return -1, n_near, find_best(state, n_near, draws[3]) if event <= BEGIN else 0.0
 
 
 @lean_kernel
 def observe_numbered(state, env, observation, reward, terminated, ended, event, draws):
-    """The step by the values of numbered actions."""
+    """The step of Q-learning with discrete actions."""
     told = observation, reward, terminated, ended, event, draws
     return observe(look, learn, choose, remember, state, env, *told)
 
 
 @lean_kernel
 def observe_joint(state, env, observation, reward, terminated, ended, event, draws):
-    """The step by the values of points that are part of a location."""
+    """The step of Q-learning with continuous actions, which are part of a location."""
     told = observation, reward, terminated, ended, event, draws
     return observe(look_joint, learn, choose_joint, remember_joint, state, env, *told)
 
 
 @lean_kernel
 def evaluate_numbered(state, observations, actions, values):
-    """Fill `actions` (n, 1) with the greedy numbers, and `values` (n, n_actions) with Q of every action.
+    """Fill `actions` (n, 1) with the greedy actions, and `values` (n, n_actions) with all Q values.
 
-    With an actor they are its preferences, and one more column has the value of the state.
-    `observations` are (n, n_observed), float64. Ties go to the first. False for bad input.
+    With an actor, `values` has its preferences, and one more column with the state value.
+    `observations` are (n, n_observed), float64. Ties go to the first action. Returns False for an
+    observation that is not valid.
     """
     scratch, n_basis = open_scratch(state), open_numbers(state).counters[N_BASIS]
     for t in range(observations.shape[0]):
@@ -333,7 +335,7 @@ def evaluate_numbered(state, observations, actions, values):
 
 @lean_kernel
 def evaluate_joint(state, observations, actions, values):
-    """The same with continuous actions: `actions` (n, n_joint), and `values` (n, 1) of these."""
+    """As `evaluate_numbered`, for continuous actions: `actions` (n, n_joint) and `values` (n, 1)."""
     units, scratch = open_units(state), open_scratch(state)
     for t in range(observations.shape[0]):
         if not scale_observation(state, observations[t]):

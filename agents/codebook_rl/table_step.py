@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The compiled step of Q-learning on a table of states; arguments and parts are those of `step`."""
+"""Compiled step of Q-learning on a table of states, with the arguments of `step.observe`."""
 
 from oda_rl._jit import lean_kernel
 from oda_rl.agents.action_choice import index_of_largest
@@ -22,7 +22,7 @@ from oda_rl.agents.compiled_rollout import BEGIN, DIVERGED
 
 @lean_kernel
 def observe_table(state, env, observation, reward, terminated, ended, event, draws):
-    """All that an observation asks for."""
+    """Find the cell of an observation, learn from the transition, and choose the next action."""
     numbers, units = open_numbers(state), open_units(state)
     memory, scratch = open_memory(state), open_scratch(state)
     n_found = begin(state, env, observation, reward, event)

@@ -1,4 +1,4 @@
-"""The TD errors of the cells, for those who monitor the training."""
+"""Monitoring of the TD errors of the cells during training."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +9,10 @@ Array = NDArray[np.float64]
 
 
 class TDErrorMonitor:
-    """Running means of the size of the TD error in every cell, behind a learner's running figures.
+    """Running means of the absolute TD error in every cell, appended to a learner's running figures.
 
-    The compiled step keeps them up if there is room for them, and learns the same if there is not: the
-    learner takes `figures` in place of its own (N_FIGURES,).
+    The learner uses `figures` in place of its own array (N_FIGURES,). The compiled step updates the
+    means if the array is this long; what is learned is the same either way.
     """
 
     def __init__(self, figures: Array, capacity: int) -> None:
@@ -20,19 +20,19 @@ class TDErrorMonitor:
         self.figures[:N_FIGURES] = figures
 
     def means(self, n_cells: int) -> Array:
-        """The means, of shape (n_cells,); NaN where nothing was noted."""
+        """The means, of shape (n_cells,); NaN for a cell without a recorded error."""
         sums, weights = self._halves
         found = np.full(n_cells, np.nan)
         np.divide(sums[:n_cells], weights[:n_cells], out=found, where=weights[:n_cells] > 0.0)
         return found
 
     def follow(self, before: Array, after: Array) -> None:
-        """The codebook has changed: a cell has the error of what was nearest before.
+        """Follow a change of the codebook: every cell takes over the error of the nearest former cell.
 
         Parameters
         ----------
         before, after : ndarray of shape (n_cells, n_features)
-            The codevectors; children of a split lie near to their parent.
+            The codevectors; children of a split lie near their parent.
         """
         halves = self._halves
         kept = [np.zeros(len(after)) for _ in halves]

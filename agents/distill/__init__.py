@@ -1,4 +1,4 @@
-"""Policies small enough to read: distilled from any policy, shrunk, polished. Imported when used."""
+"""Small, readable policies: distil any policy into a table, shrink it, polish it. Imported on use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

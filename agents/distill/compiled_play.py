@@ -1,11 +1,12 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Whole episodes of a table of cells in a compiled environment.
+"""Play whole episodes of a table of cells in a compiled environment.
 
-Shapes: `starts` (n_episodes, start_size) as `CompiledEnv.draw_starts` draws them; `codevectors` (K, d),
-`inverse_scale` (d,), `values` (K, n_values), `slopes` (K, n_values, d or 0) and `temperature` as in
-`PolicyProgram`; `commands` (n_values, action_size) are the actions as the environment's kernel has them,
-(0, action_size) of a Box between `bounds` (2, size); `returns` (n_episodes,) is filled.
+Arguments: `starts` (n_episodes, start_size), as `CompiledEnv.draw_starts` draws them; `codevectors`
+(K, d), `inverse_scale` (d,), `values` (K, n_values), `slopes` (K, n_values, d or 0), `temperature` and
+`reach`, as in `PolicyProgram`; `commands` (n_values, action_size), the discrete actions as the kernel
+of the environment takes them, or (0, action_size) if actions are continuous; `bounds` (2, size) of
+continuous actions; `returns` (n_episodes,), which is filled.
 """
 
 import math
@@ -17,7 +18,7 @@ from oda_rl._jit import inline_kernel, kernel
 
 @inline_kernel
 def decide(x, codevectors, inverse_scale, values, slopes, temperature, reach, apart, found):
-    """Fill `found` (n_values,), up to a factor of all, with what the table says at `x` (d,)."""
+    """Fill `found` (n_values,) with the values of the table at `x` (d,); `apart` (K,) is scratch."""
     nearest = 0
     for i in range(codevectors.shape[0]):
         apart[i] = 0.0
@@ -64,7 +65,7 @@ def play_table(
     bounds,
     returns,
 ):
-    """Play an episode from each of `starts`; returns the steps that were made."""
+    """Play an episode from each of `starts`; returns the total number of steps."""
     apart, found = np.empty(codevectors.shape[0]), np.empty(values.shape[1])
     command = np.empty(max(commands.shape[1], bounds.shape[1]))
     n_steps = 0

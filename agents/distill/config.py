@@ -1,4 +1,4 @@
-"""How a policy is distilled into a table."""
+"""The hyperparameters of distillation."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from oda_rl.agents.hyperparameters import Config, documented, setting
 @documented
 @dataclass(frozen=True)
 class DistilledConfig(Config):
-    """How a policy is distilled; each is a keyword argument of `distill` and `shrink`."""
+    """Hyperparameters of distillation; each is a keyword argument of `distill` and `shrink`."""
 
     max_cells: int = setting(10, "Cells at most.", "[1, 1000]", group="The table")
     local_model: Literal["linear", "constant"] = setting(

@@ -1,4 +1,4 @@
-"""Distilling: a small table of cells that does what another policy would do."""
+"""Distil any policy into a small table of cells that imitates it."""
 
 from typing import Any
 
@@ -22,15 +22,17 @@ def distill(
     verbose: int = 0,
     **options: Any,
 ) -> DistilledPolicy:
-    """A small table of cells that does what another policy would do.
+    """Distil a policy, the teacher, into a small table of cells that imitates it.
 
-    DAgger: the first table is fitted to what the teacher did where it went itself; each of the others to
-    what it would have done where the tables before went, too; at last coarser tables, of half the cells
-    and so on, are fitted to all of it. A state counts as much as there is to lose
-    in it, by the range of the teacher's Q values, or of the logarithms of its probabilities (VIPER). The
-    table with the best return is kept, or, with `judge="states"`, the one that loses least by these
-    values in states that the teacher came to in other episodes, in which one action in ten was random;
-    of tables that are equally good the one with the fewest numbers.
+    The method is DAgger. The first table is fitted to the teacher's actions in the states that the
+    teacher itself visits. Each later round adds the teacher's actions in the states that the previous
+    table visits, and fits a new table to everything recorded so far. In the end coarser tables, with
+    half as many cells and so on, are fitted to all records. Each state is weighted by what is at stake
+    in it: the range of the teacher's Q values, or of its log-probabilities (VIPER).
+
+    The table with the best mean return is kept. With `judge="states"` it is the table that loses least,
+    by these values, in states that the teacher visits in other episodes, where one step in ten is
+    random. Of equally good tables the one with the fewest numbers is kept.
 
     Parameters
     ----------
@@ -55,8 +57,8 @@ def distill(
     Raises
     ------
     TypeError, ValueError
-        If the teacher is no policy, the environment's spaces are not supported, or an option is unknown
-        or not accepted.
+        If the teacher is not a policy, the environment's spaces are not supported, or an option is
+        unknown or has a value that is not accepted.
 
     References
     ----------
@@ -79,30 +81,30 @@ def distill(
 
 
 class Distillation:
-    """Tables fitted one after the other, each to what the teacher would do where the last one went.
+    """Fits tables round by round to the teacher's actions in states that the previous tables visit.
 
     Parameters
     ----------
     teacher : object
         See `distill`.
     student : DistilledPolicy
-        With an environment; it gets the tables.
+        Must have an environment; it receives the tables.
 
     Attributes
     ----------
     records : Records
-        What is known of the teacher.
+        A sample of the recorded states, with the teacher's actions and their weights.
     form : Form
-        Of the best table.
+        Form of the best table.
     best : float
-        Its mean return, or what `StatesJudge` gives.
+        Score of the best table: its mean return, or the result of `StatesJudge`.
     """
 
     def __init__(self, teacher: Any, student: DistilledPolicy) -> None:
         self.student, self.config = student, student.config
         self.rng = np.random.default_rng(student.seed)
         env_id: Any = student.env_id
-        if env_id is None:  # none, or one that nothing tells how to make another of
+        if env_id is None:  # no environment, or one without an id to make copies of
             raise ValueError("env must be the id of a registered environment.")
         asked = Teacher(teacher, student.observations, student.actions)
         self.name = f"{type(teacher).__name__} on {env_id}, distilled"
@@ -119,7 +121,7 @@ class Distillation:
         self._numbers = 0
 
     def run(self) -> "Distillation":
-        """All rounds; the student has the best table then."""
+        """Run all rounds, and leave the best table in the student."""
         student, config = self.student, self.config
         student.set_logger(
             configure_logger(student.verbose, student.tensorboard_log, type(student).__name__)
@@ -127,7 +129,7 @@ class Distillation:
         for i in range(config.rounds):
             agreement = self.watch(student.act if i else None)
             self._log(self._consider(config.max_cells), agreement)
-        # a coarser table may have caught what a finer one has not
+        # a coarser table can turn out better than a finer one
         n_cells = config.max_cells // 2
         while n_cells >= 1:
             self._log(self._consider(n_cells))
@@ -136,7 +138,7 @@ class Distillation:
         return self
 
     def _consider(self, n_cells: int) -> float:
-        """Try a table of so many cells out, and keep it if it is the best; returns what it is worth."""
+        """Fit a table of at most `n_cells` cells, and keep it if it is the best; returns its score."""
         form = find_form(self.records, n_cells, self.config, self.rng)
         found, numbers = self.try_out(form), self.student.n_parameters
         if (found, -numbers) > (self.best, -self._numbers):
@@ -145,9 +147,9 @@ class Distillation:
         return found
 
     def watch(self, act: Any = None) -> float:
-        """Note what the teacher would do where `act` leads, its own decisions if None.
+        """Record the teacher's actions in the states that `act` leads to; if None, the teacher acts.
 
-        Returns the share of decisions that are the teacher's.
+        Returns the share of actions taken that equal the teacher's.
         """
         steps = self.config.steps_per_round
         agreement = self.recorder.play(act, steps)
@@ -156,7 +158,7 @@ class Distillation:
         return agreement
 
     def try_out(self, form: Form) -> float:
-        """Give the student a table of a form, fitted to the records; returns what it is worth."""
+        """Fit a table of this form to the records, and give it to the student; returns its score."""
         learner, records = self.student.learner, self.records
         program, known = fit_program(form, records, self.blank, self.name)
         learner.use_program(program, known, records.states)

@@ -1,4 +1,4 @@
-"""Evolution strategy with covariance matrix adaptation: a search without gradients, in noise."""
+"""Evolution strategy with covariance matrix adaptation: gradient-free search under noise."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,12 +7,12 @@ Array = NDArray[np.float64]
 
 
 class CovarianceAdaptation:
-    """CMA-ES: points are drawn about a mean; mean and spread then go to the better half of them.
+    """CMA-ES: draws points about a mean, then adapts mean and covariance to the better half of them.
 
     Parameters
     ----------
     mean : ndarray of shape (n,)
-        Where to begin, in units in which all coordinates matter about alike.
+        The starting point, in units in which all coordinates have about the same influence.
     sigma : float
         Standard deviation of the first points along each coordinate.
     rng : numpy.random.Generator
@@ -23,12 +23,12 @@ class CovarianceAdaptation:
     mean : ndarray of shape (n,)
         The best guess.
     n_points : int
-        Points of a generation, 4 + 3 ln n.
+        Points per generation, 4 + 3 ln n, rounded down.
 
     References
     ----------
     N. Hansen: "The CMA Evolution Strategy: A Tutorial", arXiv:1604.00772, Figure 6 and Table 1, with
-    positive weights alone.
+    positive weights only.
     """
 
     def __init__(self, mean: Array, sigma: float, rng: np.random.Generator) -> None:
@@ -50,7 +50,7 @@ class CovarianceAdaptation:
         self.generation = 0
 
     def ask(self) -> Array:
-        """Points to be tried, (n_points, n)."""
+        """Draw the points of a generation, (n_points, n)."""
         values, self.axes = np.linalg.eigh(self.covariance)
         self.lengths = np.sqrt(np.maximum(values, 1e-20))
         drawn = self.rng.standard_normal((self.n_points, len(self.mean)))
@@ -58,7 +58,7 @@ class CovarianceAdaptation:
         return self.mean + self.sigma * self.steps
 
     def tell(self, worth: Array) -> None:
-        """What the points are worth (n_points,), the larger the better."""
+        """Update the distribution; `worth` (n_points,) are the points' scores, larger is better."""
         best = self.steps[np.argsort(-worth, kind="stable")[: len(self.weights)]]
         step = self.weights @ best
         self.mean = self.mean + self.sigma * step

@@ -1,9 +1,9 @@
-"""A table of cells with preferences linear in each, fitted to what a teacher did.
+"""Fit a table of cells, with preferences that are linear in each cell, to a teacher's actions.
 
-The cells are those of `ODARegressor` between states and actions, or of a tree of such: the annealing
-places them where the teacher's decisions change. Their preferences are then those of one logistic
-regression (actions that are numbered) or least squares (points of a Box) over p_i(x) and
-p_i(x) (x - mu_i), which is linear in all that is to be found.
+The cells are those of an `ODARegressor` from states to actions, or of a tree of such regressors: the
+annealing places them where the teacher's decisions change. The preferences of all cells are then fitted
+together, by logistic regression (discrete actions) or least squares (continuous actions). Both models
+are linear in the unknown coefficients of p_i(x) and p_i(x) (x - mu_i).
 """
 
 import warnings
@@ -21,28 +21,28 @@ from oda_rl.estimators.tree import MultiResolutionODA
 
 Array = NDArray[np.float64]
 
-# States from which the cells are learned, and preferences fitted, at most.
+# Largest numbers of states from which the cells are learned, and to which preferences are fitted.
 FOR_CELLS, FOR_PREFERENCES = 4_000, 20_000
-# Inverse strength of the logistic regression's penalty, and the ridge, per state.
+# Inverse strength of the logistic regression's penalty, and the ridge of least squares per state.
 C, RIDGE = 10.0, 1e-6
-# Layers of a tree of cells, each of which is divided into two, and the part of a coordinate's deviation
-# by which states are moved to see what changes
+# Layers of a tree of cells, in which a cell splits into two; and how far states are moved along a
+# coordinate, in its standard deviations, to measure the change of the tree's predictions
 LAYERS, STEP = 12, 0.5
-# What is left of 0 by rounding, in standard deviations: no number of a table
+# Smaller coordinates of codevectors, in standard deviations, are rounding errors and set to 0
 NOTHING = 1e-9
-# A point is at a bound within this part of their distance; passes of the regression that knows this
+# Actions this close to a bound, as a part of their range, count as at the bound; passes of `_censored`
 AT_BOUND, N_CENSORED = 0.05, 100
 
 
 class Records(NamedTuple):
-    """States (n, d), what the teacher did there (n,) or (n, size), and how much that counts (n,)."""
+    """States (n, d), the teacher's actions there, (n,) or (n, size), and their weights (n,)."""
 
     states: Array
     labels: NDArray[Any]
     weights: Array
 
     def sample(self, n: int, rng: np.random.Generator) -> "Records":
-        """At most `n` of them."""
+        """Draw at most `n` records, without replacement."""
         if len(self.states) <= n:
             return self
         chosen = np.sort(rng.choice(len(self.states), n, replace=False))
@@ -51,18 +51,18 @@ class Records(NamedTuple):
 
 @dataclass(frozen=True)
 class Form:
-    """Which numbers a table has: its cells, and what they depend on.
+    """The form of a table: its cells, and the coordinates that distances and preferences depend on.
 
     Parameters
     ----------
     codevectors : ndarray of shape (K, d)
         Locations of the cells.
     scale : ndarray of shape (d,)
-        Units of the distance; infinite where a coordinate has no part in it.
+        Units of the distance; infinite for coordinates that are left out of it.
     temperature : float
         How far cells overlap, in squared scaled units; 0 for the nearest cell alone.
     linear : ndarray of shape (K, d), bool
-        Along which coordinates the preferences of each cell change.
+        Whether the preferences in each cell change along each coordinate.
     """
 
     codevectors: Array
@@ -76,7 +76,7 @@ class Form:
         return cls(np.zeros((1, d)), np.full(d, np.inf), 0.0, np.full((1, d), linear))
 
     def without_cell(self, i: int) -> "Form":
-        """All cells but one; of a single one that is left nothing is told but its preferences."""
+        """Leave out cell `i`; if only one cell is left, its location and the scale are left out, too."""
         keep = np.arange(len(self.codevectors)) != i
         found = replace(self, codevectors=self.codevectors[keep], linear=self.linear[keep])
         if len(found.codevectors) > 1:
@@ -84,40 +84,40 @@ class Form:
         return replace(Form.single(len(self.scale), False), linear=found.linear)
 
     def without_distance(self, j: int) -> "Form":
-        """Cells that are near or far whatever a coordinate is."""
+        """Leave coordinate `j` out of the distance; if none is left, keep a single cell."""
         scale = self.scale.copy()
         scale[j] = np.inf
         found = replace(self, scale=scale)
         return found if np.isfinite(scale).any() else found.without_cells_but_one()
 
     def without_cells_but_one(self) -> "Form":
-        """One cell, where nothing tells the others from it."""
+        """Merge all cells into one, with the slopes that any of them has."""
         single = Form.single(len(self.scale), False)
         return replace(single, linear=np.asarray(self.linear.any(axis=0, keepdims=True)))
 
     def without_slope(self, i: Any, j: Any) -> "Form":
-        """Preferences that do not change along a coordinate, in a cell, or a slice of them."""
+        """Leave out the slopes of cell `i` along coordinate `j`; both may be slices."""
         left_out = np.zeros_like(self.linear)
         left_out[i, j] = True
         return self.without_slopes(left_out)
 
     def without_slopes(self, left_out: NDArray[np.bool_]) -> "Form":
-        """Preferences that do not change where it is told, (K, d)."""
+        """Leave out the slopes that are marked in `left_out` (K, d)."""
         return replace(self, linear=self.linear & ~left_out)
 
     @property
     def size(self) -> int:
-        """Numbers, with one for each number of a cell's preferences, whatever the actions are."""
+        """Count of numbers, as if each cell had a single preference, however many actions there are."""
         apart = int(np.isfinite(self.scale).sum())
         return len(self.codevectors) * (apart + 1) + apart + int(self.linear.sum())
 
     def origins(self) -> Array:
-        """Where each cell's slopes begin: at its codevector, or at 0 where that has no part."""
+        """Origins of the cells' slopes (K, d): codevectors, with 0 in coordinates without a distance."""
         return np.where(np.isfinite(self.scale), self.codevectors, 0.0)
 
 
 def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Generator) -> Form:
-    """Cells for what a teacher did, at most `n_cells` of them, as a `DistilledConfig` wants them."""
+    """Place at most `n_cells` cells for a teacher's actions; `config` is a `DistilledConfig`."""
     linear = config.local_model == "linear"
     states, labels, weights = records.sample(FOR_CELLS, rng)
     d = states.shape[1]
@@ -146,7 +146,7 @@ def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Genera
 
 
 def _relevance(model: Any, states: Array, spread: Array) -> Array:
-    """How much of what a tree predicts changes with each coordinate (d,), the most with a 1."""
+    """How much a tree's predictions change along each coordinate (d,), relative to the largest."""
     changes = []
     for way in np.diag(STEP * spread):
         apart = model.predict(states + way) - model.predict(states - way)
@@ -158,9 +158,9 @@ def _relevance(model: Any, states: Array, spread: Array) -> Array:
 def fit_program(
     form: Form, records: Records, blank: PolicyProgram, name: str
 ) -> tuple[PolicyProgram, NDArray[np.int64]]:
-    """The table of a form that does most nearly what the teacher did, and the actions in it.
+    """Fit the table of a form to the teacher's actions; returns it, and the indices of its actions.
 
-    `blank` has all actions of the environment.
+    `blank` has all actions of the environment; the table has those that occur in the records.
     """
     states, labels, weights = records
     columns, unit = _columns(form, states)
@@ -184,7 +184,7 @@ def fit_program(
 
 
 def least_error(form: Form, records: Records) -> float:
-    """The mean squared error of least squares in a form, of what is told of each action: its worth."""
+    """The mean squared error of a ridge regression in this form; discrete actions are one-hot."""
     states, labels, weights = records
     targets = labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
     root = np.sqrt(weights)[:, None]
@@ -197,7 +197,7 @@ def least_error(form: Form, records: Records) -> float:
 
 
 def _columns(form: Form, states: Array) -> tuple[Array, Array]:
-    """The shares of the cells, and these times the ways from their origins, in `unit`s (d,)."""
+    """The regression's inputs: shares, and shares times offsets from origins, in `unit`s (d,)."""
     share = shares_of(states, form.codevectors, form.scale, form.temperature)
     unit = np.where(states.std(axis=0) > 1e-9, states.std(axis=0), 1.0)
     cell, coordinate = np.nonzero(form.linear)
@@ -208,9 +208,9 @@ def _columns(form: Form, states: Array) -> tuple[Array, Array]:
 def _solve(
     columns: Array, labels: NDArray[Any], weights: Array, bounds: Array
 ) -> tuple[NDArray[np.int64], Array]:
-    """The actions that were taken, and their preferences' coefficients (n_columns, n_values).
+    """Fit preferences; returns the actions that occur, and the coefficients (n_columns, n_values).
 
-    Preferences count by their differences alone: those of the first action are 0.
+    Only differences of preferences matter, so those of the first action are set to 0.
     """
     if labels.ndim > 1:
         return np.arange(0), _censored(columns, labels, weights, bounds)
@@ -219,17 +219,17 @@ def _solve(
         return known, np.zeros((columns.shape[1], 1))
     model = LogisticRegression(C=C, fit_intercept=False, max_iter=300)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # where the classes can be separated
+        warnings.simplefilter("ignore", ConvergenceWarning)  # if the classes are separable
         model.fit(columns, labels, weights)
     rows = model.coef_ if len(known) > 2 else np.vstack([np.zeros_like(model.coef_), model.coef_])
     return known, (rows - rows[0]).T
 
 
 def _censored(columns: Array, points: Array, weights: Array, bounds: Array) -> Array:
-    """Least squares of points between `bounds` (2, size), beyond which a prediction is as good.
+    """Least squares for continuous actions that are censored at their `bounds` (2, size).
 
-    What is predicted is brought between the bounds: where the teacher is at one, it does not matter how
-    far beyond. There the prediction takes the place of the point, again and again.
+    Predictions are clipped to the bounds before they are used. If the teacher's action is at a bound, a
+    prediction beyond it is therefore correct: in each pass it replaces the target.
     """
     low, high = bounds + AT_BOUND * np.array([[1.0], [-1.0]]) * (bounds[1] - bounds[0])
     root = np.sqrt(weights)[:, None]

@@ -10,7 +10,7 @@ from oda_rl.inspect.table import Table, counted, percent
 
 
 def formula_table(model: DistilledPolicy, digits: int = 3) -> Table:
-    """What a distilled policy computes, cell by cell.
+    """Tabulate the formulas of a distilled policy, cell by cell.
 
     Parameters
     ----------
@@ -22,10 +22,10 @@ def formula_table(model: DistilledPolicy, digits: int = 3) -> Table:
     Returns
     -------
     Table
-        A row for each cell: its share of the states that it was fitted to, its location, as far as that
-        has a part in the distance, and the preference of each action, or each coordinate of an action,
-        as a formula. An action without a formula has the preference 0. The title tells the rest: by how
-        much each coordinate counts in the distance, and how far cells overlap.
+        One row per cell: its share of the states of the fit, its location along the coordinates that
+        the distance depends on, and a formula for the preference of each action, or for each coordinate
+        of a continuous action. An action without a column has the preference 0. The title gives the
+        units of the coordinates in the distance, and how far cells overlap.
     """
     program, learner = model.learner.program, model.learner
     near = np.flatnonzero(np.isfinite(program.scale))
@@ -42,7 +42,7 @@ def formula_table(model: DistilledPolicy, digits: int = 3) -> Table:
 
 
 def with_formulas(model: DistilledPolicy, formulas: Table, cells: Table) -> Table:
-    """A table with a row for each cell, found by its column "cell", with its `formula_table` added."""
+    """Add the columns of a `formula_table` to a table that names a cell in its column "cell"."""
     told_already = {"cell", "states", *model.learner.program.features}
     added = {
         f"{name} =": [formulas[name][i] for i in cells["cell"]]
@@ -53,7 +53,7 @@ def with_formulas(model: DistilledPolicy, formulas: Table, cells: Table) -> Tabl
 
 
 def draw_page(model: DistilledPolicy, digits: int = 3) -> Any:
-    """The same on a sheet of paper, as a picture.
+    """Draw the text of `formula_table` as a figure of one page.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ def _title(model: DistilledPolicy, digits: int) -> str:
 
 
 def _formula(model: DistilledPolicy, cell: int, action: int, digits: int) -> str:
-    """What a cell says of an action, as a sum of coordinates as they are observed."""
+    """The preference of an action in a cell, as a sum of multiples of the observed coordinates."""
     program = model.learner.program
     slopes = program.slopes[cell, action] if program.slopes.size else np.zeros(len(program.features))
     parts = [(program.values[cell, action] - slopes @ program.codevectors[cell], "")]
     parts += [(w, f" {name}") for w, name in zip(slopes, program.features, strict=True)]
-    # "goal = 2" is 1 or 0
+    # names such as "goal = 2", of one-hot coordinates, get brackets
     texts = [f"{w:+.{digits}g}{f' ({name[1:]})' if ' = ' in name else name}" for w, name in parts if w]
     return " ".join(texts).removeprefix("+") or "0"

@@ -1,4 +1,4 @@
-"""What is known of ever smaller tables of a policy: their returns against their numbers."""
+"""The trade-off between the returns of a policy's tables and their sizes."""
 
 from dataclasses import dataclass
 from numbers import Real
@@ -9,15 +9,15 @@ from oda_rl.inspect.table import Table
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Raise a ValueError if a part of the return that may be lost is none."""
+    """Raise a ValueError if the part of the return that may be lost is not in [0, 1)."""
     if not isinstance(tolerance, Real) or not 0.0 <= tolerance < 1.0:
         raise ValueError(f"tolerance must be a number in [0, 1), got {tolerance!r}.")
 
 
 class FrontPoint(NamedTuple):
-    """One table: its numbers and cells, what it is worth, what was left out last, and itself.
+    """One table: its counts of numbers and cells, its result, how it was made, and its state.
 
-    It is worth its mean return, or, with `judge="states"`, what it keeps of the teacher's values.
+    The result is the mean return or, with `judge="states"`, the part of the teacher's values it keeps.
     """
 
     numbers: int
@@ -34,11 +34,11 @@ class Front:
     Attributes
     ----------
     student : DistilledPolicy
-        An agent for any of them.
+        An agent that can use any of the tables.
     reference : float
-        What the policy that was shrunk is worth: its mean return in the same episodes, or 1.
+        Result of the policy that was shrunk: its mean return in the same episodes, or 1.
     n_reference : int or None
-        Its numbers, if it tells.
+        Its `n_parameters`, if it has that attribute.
     points : list of FrontPoint
         All tables, in the order in which they were tried.
     """
@@ -50,7 +50,7 @@ class Front:
 
     @property
     def best(self) -> list[FrontPoint]:
-        """Those that no smaller one, or one as small, equals in return; the smallest first."""
+        """The tables whose result no other table of at most the same size reaches, smallest first."""
         found: list[FrontPoint] = []
         for point in sorted(self.points, key=lambda one: (one.numbers, -one.result)):
             if not found or point.result > found[-1].result:
@@ -58,9 +58,9 @@ class Front:
         return found
 
     def smallest(self, tolerance: float = 0.02) -> DistilledPolicy:
-        """The agent with the fewest numbers that loses no more than this part of the return.
+        """The agent with the fewest numbers that loses at most this part of the return.
 
-        If all lose more, the one with the best return.
+        If all lose more, the agent with the best return.
 
         Raises
         ------
@@ -72,12 +72,12 @@ class Front:
         return self.within(min((p.numbers for p in self.points if p.result >= least), default=None))
 
     def within(self, numbers: int | None) -> DistilledPolicy:
-        """The agent with the best return that has no more than so many numbers; of all, if None.
+        """The agent with the best return among those with at most `numbers` numbers, or among all.
 
         Raises
         ------
         ValueError
-            If there is none as small.
+            If no table is that small.
         """
         few = [p for p in self.best if numbers is None or p.numbers <= numbers]
         if not few:
@@ -86,7 +86,7 @@ class Front:
         return self.student
 
     def table(self) -> Table:
-        """The best tables: numbers, cells, return, and the part of the return that is kept."""
+        """Tabulate the best tables: numbers, cells, result, loss, and how each was made."""
         rows = self.best
         columns: dict[str, Any] = {
             "numbers": [one.numbers for one in rows],
@@ -128,7 +128,7 @@ class Front:
         ax.axhline(self.reference, color="0.3", linewidth=1, linestyle="--", label="before")
         if self.n_reference is not None:
             ax.plot([self.n_reference], [self.reference], "s", color="0.3")
-        ax.set_xscale("symlog", linthresh=1.0)  # a constant action has no number
+        ax.set_xscale("symlog", linthresh=1.0)  # a constant action has 0 numbers
         ax.set(xlabel="numbers", ylabel=f"mean {self._measure}", title=self.student.env_id)
         ax.legend(frameon=False, loc="lower right")
         return ax

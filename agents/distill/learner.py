@@ -1,4 +1,4 @@
-"""A table that decides, in the place of an agent's learner: it acts, and is stored."""
+"""The learner of a `DistilledPolicy`: a fixed table that acts, and that can be stored."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,16 +18,16 @@ SEEN = ("visits", "means", "ranges")
 
 
 class ProgramLearner:
-    """Acts by a `PolicyProgram`, with what `OnlineAlgorithm` asks of a learner.
+    """Acts by a `PolicyProgram`, with the interface that `OnlineAlgorithm` expects of a learner.
 
     Parameters
     ----------
     n_features : int
-        Numbers of an observation's row.
+        Length of the row of an observation.
     actions : ActionCodec
         The actions.
     config : DistilledConfig
-        How it was, or will be, distilled.
+        Hyperparameters of the distillation.
     features : list of str
         Names of the coordinates.
     env_id : str or None
@@ -36,13 +36,13 @@ class ProgramLearner:
     Attributes
     ----------
     program : PolicyProgram
-        The table. Actions that it never takes are not in it.
+        The table. It has no values of actions that its teacher never took.
     visits : ndarray of shape (n_cells,)
-        Shares of the cells in the states that it was fitted to, in all.
+        Sum of the shares of each cell over the states of the fit.
     means, ranges : ndarray of shape (n_cells, n_features), (2, n_features)
-        The mean of these states in each cell; the least and the largest of all.
+        The mean of these states in each cell, by shares; the minimum and maximum of all states.
     n_learned : int
-        States that it was fitted to.
+        Number of states of the fit.
     """
 
     has_loop = False
@@ -70,7 +70,7 @@ class ProgramLearner:
         self.n_learned = 0
 
     def use_program(self, program: PolicyProgram, known: NDArray[np.int64], states: Array) -> None:
-        """Act by another table, with values for actions of the numbers `known`, fitted to `states`."""
+        """Act by another table, fitted to `states`; `known` are the indices of its actions."""
         self.program, self.known, self.n_learned = program, known, len(states)
         share = program.shares(states)
         self.visits = share.sum(axis=0)
@@ -81,18 +81,18 @@ class ProgramLearner:
 
     @property
     def n_cells(self) -> int:
-        """Cells."""
+        """Number of cells."""
         return len(self.program.values)
 
     @property
     def n_parameters(self) -> int:
-        """Numbers that decide."""
+        """Count of the numbers that determine the decisions."""
         return self.program.n_numbers
 
     def action_values(self, observations: NDArray[Any]) -> Array:
-        """Preferences of numbered actions (n, n_actions), or the points of a Box, (n, size).
+        """Preferences of discrete actions, (n, n_actions), or continuous actions, (n, size).
 
-        Of an action that is never taken it is 1 less than the least of the others.
+        An action that is not in the table has a preference 1 below the smallest of the others.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class ProgramLearner:
         return self.with_all_actions(self.program.action_values(observations))
 
     def with_all_actions(self, values: Array) -> Array:
-        """Values of the actions of the table (..., n_known) beside those that it never takes."""
+        """Extend values (..., n_known) of the table's actions to all actions, (..., n_actions)."""
         if self.actions.is_continuous:
             return values
         found = np.repeat(values.min(axis=-1, keepdims=True) - 1.0, self.n_actions, axis=-1)
@@ -112,26 +112,26 @@ class ProgramLearner:
         return found
 
     def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
-        """Numbers of actions (n,), or points of a Box (n, size)."""
+        """Indices of discrete actions, (n,), or continuous actions, (n, size)."""
         found = self.action_values(observations)
         if self.actions.is_continuous:
             return np.clip(found, *self.program.bounds)
         return np.asarray(found.argmax(axis=1))
 
     def act(self, observations: NDArray[Any], deterministic: bool) -> NDArray[Any]:
-        """The same: it has no other behaviour."""
+        """The greedy actions, as a table does not explore."""
         return self.greedy(observations)
 
     def state_values(self, observations: NDArray[Any]) -> Array:
-        """NaN, (n,): it knows what to do, not what states are worth."""
+        """NaN, (n,), as a table has no values of states."""
         return np.full(len(observations), np.nan)
 
     def next_action(self, env: int) -> int:
-        """None is waiting."""
+        """Always 0, as no action is chosen in advance."""
         return 0
 
     def use(self, config: DistilledConfig) -> None:
-        """Go by other hyperparameters, the next time that it is distilled."""
+        """Set the hyperparameters, for the next time that the policy is distilled."""
         self.config = config
 
     # -- storing ---------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class ProgramLearner:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`."""
+        """Restore the table that `get_state` returned."""
         known = np.asarray(state["known"])
         arrays: dict[str, Any] = {name: np.ascontiguousarray(state[name]) for name in ARRAYS}
         program = replace(
@@ -166,7 +166,7 @@ class ProgramLearner:
 
     @classmethod
     def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
-        """What `get_state` gives."""
+        """The schema of what `get_state` returns."""
         points = actions.is_continuous
         n_values = len(actions.centre) if points else "A"
         known = "int[0]" if points else f"int[A] in [0, {actions.n_actions}), rising"

@@ -1,4 +1,4 @@
-"""Episodes of a policy, to learn from and to judge it by."""
+"""Play episodes, to record a teacher's actions and to score policies."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,25 +19,25 @@ from oda_rl.agents.sb3.evaluation import LONGEST, make_evaluation_envs
 from oda_rl.envs import find_dynamics, find_twin
 
 Array = NDArray[np.float64]
-# Part of the steps that lead to states to be judged in and are random
+# Share of random steps while the states of a `StatesJudge` are recorded
 WANDER = 0.1
-# Environments without compiled dynamics that episodes are shared among
+# Largest number of environments without compiled dynamics that share the episodes of a `Judge`
 SHARED = 10
-# The episodes that tables are judged by are none of those that they are fitted to.
+# Offset of the seeds for scoring, so that tables are scored by other episodes than they are fitted to.
 JUDGED_FROM = 500_000
 
 
 class Recorder:
-    """Notes what a teacher would do where policies go.
+    """Records a teacher's actions in the states that policies visit.
 
     Parameters
     ----------
     teacher : Teacher
-        Asked in every state.
+        Labels every state.
     env_id : str
         The environment.
     n_envs, seed : int
-        Copies of it, and the seed of the first.
+        Copies of the environment, and the seed of the first.
     """
 
     def __init__(self, teacher: Teacher, env_id: str, n_envs: int, seed: int) -> None:
@@ -50,10 +50,10 @@ class Recorder:
     def play(
         self, act: Callable[[Array], NDArray[Any]] | None, n_steps: int, wander: float = 0.0
     ) -> float:
-        """Note `n_steps` or a few more; returns the share of decisions that are the teacher's.
+        """Record `n_steps` or a few more; returns the share of actions taken that equal the teacher's.
 
-        `act` gives actions as the environment takes them, of rows (n, d); by default the teacher's. In a
-        part of the steps, `wander`, all environments take random ones.
+        `act` maps rows (n, d) to actions as the environment takes them; if None, the teacher acts. In
+        each step, with probability `wander`, all environments take random actions instead.
         """
         codec, actions = self.teacher.observations, self.teacher.actions
         seen: Any = self.envs.reset()
@@ -76,24 +76,24 @@ class Recorder:
 
     @property
     def records(self) -> Records:
-        """All that has been noted, with weights of a mean of about 1."""
+        """All records so far, with weights that are scaled to a mean of about 1."""
         states, labels, weights = map(np.concatenate, zip(*self.parts, strict=True))
         return Records(states, labels, balanced(weights))
 
 
 class StatesJudge(Recorder):
-    """What tables keep of what there is to lose, by the teacher's own Q values in recorded states.
+    """Scores tables by the teacher's own Q values in recorded states.
 
-    The states are those that the teacher comes to with one action in ten at random. 1 is for the
-    teacher's actions, 0 for the worst ones everywhere. Of a teacher that does not tell values it is the
-    share of the same decisions; of points of a Box, the part of their variance that is told.
+    The states are those that the teacher visits when one step in ten is random. The score is 1 for the
+    teacher's actions, and 0 for the worst actions everywhere. If the teacher has no values, it is the
+    share of equal actions. For continuous actions it is the part of their variance that is explained.
 
     Parameters
     ----------
     teacher, env_id, n_envs : Teacher, str, int
         As for `Recorder`.
     seed, n_steps : int
-        The seed of the first environment, and how many states there are, or a few more.
+        Seed of the first environment, and number of states, or a few more.
     """
 
     def __init__(self, teacher: Teacher, env_id: str, n_envs: int, seed: int, n_steps: int) -> None:
@@ -116,7 +116,7 @@ class StatesJudge(Recorder):
             self._values.append(np.eye(n_actions)[labels] if values is None else values)
 
     def __call__(self, policy: Any) -> float:
-        """What a `DistilledPolicy` keeps, at most 1; 1 of the teacher itself."""
+        """The score of a `DistilledPolicy`, at most 1; 1 for the teacher itself."""
         if policy is self.teacher:
             return 1.0
         chosen = policy.learner.greedy(self.states)
@@ -130,28 +130,28 @@ class StatesJudge(Recorder):
 
 
 class Judge:
-    """The mean return of policies over the same episodes; of tables in compiled code, if possible.
+    """Mean return of policies over the same episodes; tables play in compiled code if possible.
 
     Parameters
     ----------
     env_id : str
         The environment.
     n_episodes, seed : int
-        How many, and the seed of the first; in compiled dynamics each has an environment of its own.
+        Number of episodes, and seed of the first; with compiled dynamics each has its own environment.
 
     Attributes
     ----------
     seed : int
-        Other episodes follow when it is set.
+        Seed of the first episode; set it to play other episodes.
     n_steps : int
-        Steps that were made so far.
+        Environment steps so far.
     """
 
     def __init__(self, env_id: str, n_episodes: int, seed: int) -> None:
         self.env_id, self.n_episodes, self.seed = env_id, n_episodes, seed + JUDGED_FROM
         self.n_steps = 0
         twin = find_twin(env_id)
-        # Where a step takes long, those whose episodes have ended are not to wait for the longest one.
+        # If steps are slow, a few environments share the episodes: none has to wait for the longest one.
         self._n_envs = n_episodes if twin is not None else min(n_episodes, SHARED)
         env = None if twin is None else gym.make(twin)
         plain = env is not None and isinstance(env.observation_space, spaces.Box)
@@ -200,7 +200,7 @@ class Judge:
         return returns
 
     def _drawn_starts(self) -> Array:
-        """Those of the environments of the other way."""
+        """The starts (n_episodes, start_size); the evaluation environments would begin with the same."""
         if self._starts[0] != self.seed:
             dynamics: Any = self._dynamics
             seeds = range(self.seed, self.seed + self.n_episodes)

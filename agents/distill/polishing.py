@@ -1,4 +1,4 @@
-"""Polishing: better numbers for a small table, by the return that it gets for them."""
+"""Polish a small table: optimise its numbers for the return."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,29 +15,30 @@ from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 
 Array = NDArray[np.float64]
 
-# Episodes by which a point is judged, and those by which it is decided what is kept
+# Episodes that score a point of the search, and episodes that decide which table is kept
 EPISODES, FOR_CHOICE = 20, 200
-# Generations between these, and the first spread, in the units of `Numbers`
+# Generations between such decisions, and the first standard deviation, in the units of `Numbers`
 EVERY, SPREAD = 10, 0.3
-# States that a policy comes to: there units are measured, and cells are counted
+# Visited states, from which the units of `Numbers` and the visits of cells are found
 N_STATES = 2000
 
 
 def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -> DistilledPolicy:
-    """Better numbers for a table, by the return that it gets for them.
+    """Optimise the numbers of a table for its return.
 
-    What a teacher does cannot always be told by a few numbers; these then are not the best that such a
-    table can do. An evolution strategy (CMA-ES) tries others about them, each by twenty episodes that
-    are new in each generation; what is kept is chosen by two hundred others. Which numbers are 0, and
-    how many cells there are, stays as it is. Interrupted (Ctrl-C), it leaves the best table so far.
+    A small table cannot always reproduce its teacher; the best imitation is then not the best policy
+    that such a table can express. An evolution strategy (CMA-ES) searches around its numbers. Each
+    candidate is scored by twenty episodes, new ones in each generation. Two hundred other episodes
+    decide which table is kept. The number of cells, and the numbers that are 0, do not change. If the
+    search is interrupted (Ctrl-C), the student has the best table so far.
 
     Parameters
     ----------
     student : DistilledPolicy
-        From `distill` or `shrink`; it decides by the better numbers from then on. Its `num_timesteps`
-        grows by the steps.
+        From `distill` or `shrink`; its table is replaced by the best one. Its `num_timesteps` grows by
+        the steps made.
     steps : int, default=3_000_000
-        Steps of the environment: seconds where it has compiled dynamics, otherwise minutes.
+        Environment steps: these take seconds if it has compiled dynamics, otherwise minutes.
     seed : int, default=0
         Same seed, same result.
 
@@ -49,8 +50,8 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     Raises
     ------
     TypeError, ValueError
-        If it is no `DistilledPolicy`, `steps` is not positive, or the student does not know its
-        environment or any teacher.
+        If `student` is not a `DistilledPolicy`, `steps` is not positive, or the student has no
+        environment or has not been distilled.
 
     References
     ----------
@@ -80,7 +81,7 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     numbers = Numbers(learner.program, states)
     best, kept = chosen(student), learner.program
     start = numbers.vector()
-    if not len(start):  # a constant action: there is nothing to be moved
+    if not len(start):  # a constant action: there is nothing to optimise
         return student
     search = CovarianceAdaptation(start, SPREAD, rng)
     is_over = False
@@ -98,7 +99,7 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
                 found = chosen(student)
                 if found > best:
                     best, kept = found, learner.program
-    finally:  # the best so far, if that is interrupted; it is where the states come from
+    finally:  # keep the best so far, also if interrupted; `_states` below uses it
         learner.program = kept
         student.num_timesteps += tried.n_steps + chosen.n_steps
     learner.use_program(kept, learner.known, _states(student, seed))
@@ -106,17 +107,17 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
 
 
 class Numbers:
-    """The numbers of a table that are not 0, as one vector in units in which they matter about alike.
+    """The nonzero numbers of a table as one vector, in units in which all have a similar influence.
 
-    Locations are in standard deviations of the states, preferences in standard deviations of their
-    differences, the scale and the temperature are logarithms.
+    Locations are in standard deviations of the states, and preferences in standard deviations of their
+    differences. The scale and the temperature are logarithms.
 
     Parameters
     ----------
     program : PolicyProgram
         The table.
     states : ndarray of shape (n, d)
-        Where units are measured.
+        States from which the units are found.
     """
 
     def __init__(self, program: PolicyProgram, states: Array) -> None:
@@ -126,13 +127,13 @@ class Numbers:
         found = program.action_values(states)
         told = found if program.actions is None else found - found.mean(axis=1, keepdims=True)
         worth = max(float(told.std()), 1e-9)
-        along = worth / wide[: program.slopes.shape[2]]  # of none in constant cells
+        along = worth / wide[: program.slopes.shape[2]]  # empty for constant cells
         self.units = {"codevectors": wide, "values": worth, "slopes": along}
         self.chosen = {name: getattr(program, name) != 0.0 for name in self.units}
         self.apart = np.isfinite(program.scale)
 
     def vector(self) -> Array:
-        """The numbers of the table."""
+        """The numbers of the table in these units."""
         origin = self.origin
         parts = [
             (getattr(origin, name) / self.units[name])[chosen] for name, chosen in self.chosen.items()
@@ -142,7 +143,7 @@ class Numbers:
         return np.concatenate([*parts, [np.log(origin.temperature)] if warm else []])
 
     def program(self, vector: Array) -> PolicyProgram:
-        """The table with others."""
+        """The table with the numbers of `vector`."""
         sizes = [int(chosen.sum()) for chosen in (*self.chosen.values(), self.apart)]
         *parts, scales, rest = np.split(vector, np.cumsum(sizes))
         arrays: dict[str, Any] = {}
@@ -157,7 +158,7 @@ class Numbers:
 
 
 def _states(student: DistilledPolicy, seed: int) -> Array:
-    """States that a policy comes to, (n, d)."""
+    """States that the student visits, (n, d)."""
     envs = make_evaluation_envs(str(student.env_id), 20, seed)
     seen: Any = envs.reset()
     found = []

@@ -1,4 +1,4 @@
-"""Shrinking: which numbers of a policy can be left out while its return holds."""
+"""Shrink a policy: leave out as many numbers as possible while its return holds."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,23 +14,23 @@ from oda_rl.agents.sb3.distilled import DistilledPolicy
 
 Array = NDArray[np.float64]
 
-# States on which it is reckoned what a number is worth
+# States from which the importance of each number is estimated
 FOR_WORTH = 1000
-# Part of the numbers that is left out at least before the policy is judged again
+# Slopes are left out together until at least this part of all numbers is gone; then the table is scored
 LEAP = 0.08
-# A series of ever smaller tables ends when so many, one after the other, are not good enough.
+# A series of ever smaller tables ends when this many in a row are not good enough.
 PATIENCE = 3
 
 
 def shrink(
     model: Any, env: str | None = None, *, tolerance: float = 0.02, seed: int = 0, **options: Any
 ) -> Front:
-    """Ever smaller tables that do what an agent would do, with the return of each.
+    """Distil an agent into ever smaller tables, and score each of them.
 
     The agent is distilled into tables of `max_cells` cells, half as many, and so on down to one. From
-    each of these what matters least is left out, again and again: a cell, a coordinate in the distance,
-    a coordinate along which preferences change, in one cell or in all. What is left is fitted anew, to
-    what the agent would do where the smaller tables go, and judged by its return, or, with
+    each of these the least important part is left out, repeatedly: a cell, a coordinate of the distance,
+    or a coordinate along which preferences change, in one cell or in all. The rest is fitted again, to
+    the agent's actions in states that the smaller tables visit. It is scored by its return or, with
     `judge="states"`, by the agent's own Q values in recorded states.
 
     Parameters
@@ -38,11 +38,11 @@ def shrink(
     model : object
         An agent, or whatever `distill` takes for a teacher.
     env : str, optional
-        Id of the environment; by default that which the agent was trained on.
+        Id of the environment; by default the one that the agent was trained on.
     tolerance : float, default=0.02
-        Part of the agent's return that may be lost, of its absolute value: a series of smaller tables
-        ends when more is lost. `Front.smallest` takes any other. With `judge="states"` it is a part of
-        what the worst actions would lose.
+        Part of the agent's return, as an absolute value, that may be lost: a series of smaller tables
+        ends when more is lost. `Front.smallest` accepts any other tolerance. With `judge="states"` it is
+        a part of what the worst actions would lose.
     seed : int, default=0
         Same seed, same result.
     **options
@@ -56,7 +56,7 @@ def shrink(
     Raises
     ------
     TypeError, ValueError
-        As for `distill`; without `env` if the model does not know its environment.
+        As for `distill`; or if `env` is not given and the model has no environment id.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def shrink(
 
 
 class _Shrinking:
-    """Series of ever smaller tables, all of which come to one front."""
+    """Makes several series of ever smaller tables, and collects them in one front."""
 
     def __init__(self, work: Distillation, model: Any, tolerance: float) -> None:
         self.work, self.student = work, work.student
@@ -86,7 +86,7 @@ class _Shrinking:
         self.least = reference - tolerance * abs(reference)
 
     def run(self) -> Front:
-        """All series, from the form of the distillation down to a single cell."""
+        """Run all series, from the form of the distillation down to a single cell."""
         config: Any = self.work.config
         self._note(self.work.best, "distilled")
         self._series(self.work.form)
@@ -99,7 +99,7 @@ class _Shrinking:
         return self.front
 
     def _series(self, form: Form) -> None:
-        """Leave out what matters least until the return does not hold."""
+        """Leave out the least important part, repeatedly, until the return no longer holds."""
         work, failed = self.work, 0
         while failed < PATIENCE:
             records = work.records.sample(FOR_WORTH, work.rng)
@@ -121,7 +121,7 @@ class _Shrinking:
 
 
 def _smaller(form: Form, records: Records) -> tuple[Form, str] | None:
-    """The form without what matters least for its size, and what that is; None if nothing is left."""
+    """Leave out what costs least per number; returns the form and what it lacks, None at the end."""
     before, size = least_error(form, records), form.size
     ranked = []
     for what, found in _candidates(form, records):
@@ -132,7 +132,7 @@ def _smaller(form: Form, records: Records) -> tuple[Form, str] | None:
         return None
     ranked.sort(key=lambda one: one[0])
     _, what, found = ranked[0]
-    # slopes do not change the shares of cells: several can be left out at once
+    # slopes do not affect the shares of the cells: several can be left out at once
     few = [form for _, told, form in ranked[1:] if told.startswith("slope")]
     for other in few if what.startswith("slope") else []:
         if size - found.size >= LEAP * size:
@@ -142,7 +142,7 @@ def _smaller(form: Form, records: Records) -> tuple[Form, str] | None:
 
 
 def _candidates(form: Form, records: Records) -> Iterator[tuple[str, Form]]:
-    """Forms with less in them, and what is left out."""
+    """Descriptions of what can be left out, and the forms without it."""
     k, d = form.linear.shape
     for i in range(k if k > 1 else 0):
         yield f"cell {i}", form.without_cell(i)

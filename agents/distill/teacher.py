@@ -1,4 +1,4 @@
-"""What a policy of any kind would do, and how much it matters in each state that it does so."""
+"""A common interface to any policy: its actions, and how much depends on them in each state."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from oda_rl.agents.observations import ObservationCodec
 
 Array = NDArray[np.float64]
 
-# A state weighs at most so many times as much as the mean one.
+# Largest weight of a state, as a multiple of the mean weight
 HEAVIEST = 10.0
 
 
 class Teacher:
-    """A policy that is asked what to do, and what is lost by doing something else.
+    """A policy of any kind: returns its actions, and what is lost by taking others.
 
     Parameters
     ----------
@@ -23,14 +23,14 @@ class Teacher:
         An agent of this package, a model of SB3, anything else with SB3's `predict`, or a callable that
         returns the action for one observation.
     observations : ObservationCodec
-        Of the environment.
+        The observations of the environment.
     actions : ActionCodec
-        Of the environment.
+        The actions of the environment.
 
     Raises
     ------
     TypeError
-        If it is none of these.
+        If `policy` is none of these.
     """
 
     def __init__(self, policy: Any, observations: ObservationCodec, actions: ActionCodec) -> None:
@@ -44,22 +44,22 @@ class Teacher:
         self._normalise = (lambda seen: seen) if scaler is None else scaler.normalize_obs
 
     def label(self, observations: Any, n: int) -> tuple[NDArray[Any], Array, Array | None]:
-        """What the teacher does at `n` observations as a VecEnv returns them.
+        """The teacher's actions at `n` observations, which are as a VecEnv returns them.
 
         Returns
         -------
         labels : ndarray of shape (n,) or (n, size)
-            Numbers of actions, int64, or points of a Box.
+            Indices of discrete actions, int64, or continuous actions.
         weights : ndarray of shape (n,)
-            What is lost by the worst action there, as far as the teacher knows: the range of its Q
-            values, or of the logarithms of its probabilities. 1 if it knows nothing of the kind.
+            What the worst action would lose: the range of the teacher's Q values, or of its
+            log-probabilities. 1 if it has neither.
         values : ndarray of shape (n, n_actions), or None
-            These, if actions are numbered and it knows them.
+            These Q values or log-probabilities; None if it has neither or actions are continuous.
 
         Raises
         ------
         ValueError
-            If the environment does not take what the teacher does.
+            If the environment does not accept the teacher's actions.
         """
         seen = self._normalise(observations)
         taken = self._act(seen, n)
@@ -75,7 +75,7 @@ class Teacher:
         return labels, np.ones(n) if values is None else np.ptp(values, axis=1), values
 
     def predict(self, observation: Any, state: Any = None, **_: Any) -> tuple[NDArray[Any], Any]:
-        """What it does at several observations, as SB3's `evaluate_policy` asks for it."""
+        """The actions at several observations, with the interface that `evaluate_policy` of SB3 uses."""
         first = observation
         while isinstance(first, dict | tuple):
             first = first[next(iter(first)) if isinstance(first, dict) else 0]
@@ -92,7 +92,7 @@ class Teacher:
         return ValueError(f"policy must do what the environment takes, {space}; it did {list(action)}.")
 
     def _values(self, seen: Any, n: int) -> Array | None:
-        """Q values or log probabilities of numbered actions (n, n_actions), if the policy knows some."""
+        """Q values or log-probabilities of discrete actions, (n, n_actions); None if there are none."""
         if hasattr(self.policy, "learner"):
             rows = self.policy.observations.encode_many(seen, n)
             return np.asarray(self.policy.learner.action_values(rows))
@@ -111,13 +111,13 @@ class Teacher:
 
 
 def balanced(weights: Array) -> Array:
-    """Weights with a mean of about 1, none of them above `HEAVIEST`."""
+    """Scale weights to a mean of 1, then cut them at `HEAVIEST`."""
     mean = weights.mean()
     return np.minimum(weights / mean, HEAVIEST) if mean > 0.0 else np.ones_like(weights)
 
 
 def _numbers_of(actions: ActionCodec) -> dict[tuple[Any, ...], int]:
-    """The number of each action that the environment takes."""
+    """The index of each discrete action, by the action as the environment takes it."""
     taken = actions.decode_many(np.arange(actions.n_actions))
     return {tuple(np.ravel(one).tolist()): i for i, one in enumerate(taken)}
 

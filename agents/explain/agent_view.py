@@ -1,4 +1,4 @@
-"""What there is to be drawn of an agent, for `oda_rl.plotting`."""
+"""The `View` of an agent, which `oda_rl.plotting` draws."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# More cells than this, of a fine grid, are too many to be drawn.
+# If an agent has more cells than this, as in a fine grid, they are not drawn.
 MOST_CELLS = 10_000
 
 
@@ -22,10 +22,11 @@ def view_of_agent(
 ) -> View:
     """The cells of an agent with their greedy actions, its values and its greedy policy.
 
-    With two-timescale learning the cells are weighted by their visits; a grid's or a map's have their
-    centres; tile coding and Fourier basis have none, and nor have grids with angles. `learner` and
-    `num_timesteps` tell what the model had learned at another time. All is in the environment's own
-    units; functions ask the model as it is, now and later.
+    Cells are weighted by their visits if these are counted; those of a grid or a map are located at
+    their centres. The view has no cells for tile coding, the Fourier basis, kernel machines, and grids
+    with angles. `learner` and `num_timesteps` replace those of the model, to show it at another time.
+    Everything is in the environment's own units. The functions of the view evaluate the learner when
+    they are called, and thus change as it goes on learning.
     """
     learner = model.learner if learner is None else learner
     steps = model.num_timesteps if num_timesteps is None else num_timesteps
@@ -68,14 +69,14 @@ def view_of_agent(
 
 
 def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array, Array]:
-    """Names of the coordinates (actions may be some) and of the actions, and where coordinates end."""
+    """Names of the coordinates, which may include actions, and of actions; ends of the coordinates."""
     actions, low, high = model.actions, model.observations.low, model.observations.high
     features = model.observations.names(model.env_id)
     if not actions.is_continuous:
         return features, actions.names(model.env_id), low, high
     n_points = len(actions.centre)
     names = [f"action[{j}]" for j in range(n_points)] if n_points > 1 else ["action"]
-    sizes = getattr(model.learner, "sizes", None)  # none of a distilled policy
+    sizes = getattr(model.learner, "sizes", None)  # a distilled policy has none
     if sizes is None or sizes.n_joint == 0:
         return features, names[:1], low, high
     low = np.concatenate([low, actions.centre - actions.scale])
@@ -84,9 +85,9 @@ def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array,
 
 
 def learning_curve(model: "OnlineAlgorithm") -> tuple[Array, Array]:
-    """Steps at the ends of the episodes that the environments' Monitors remember, and their returns.
+    """Steps at the ends of the episodes that the environments' Monitors recorded, and their returns.
 
-    Of several environments each makes its share of the steps. Empty without a Monitor.
+    The steps of an episode are multiplied by the number of environments. Empty without a Monitor.
     """
     env: Any = model.get_env()
     if env is None or not all(env.has_attr(name) for name in ("episode_returns", "episode_lengths")):
@@ -102,22 +103,22 @@ def learning_curve(model: "OnlineAlgorithm") -> tuple[Array, Array]:
 
 
 def restore(model: "OnlineAlgorithm", state: dict[str, Any]) -> Any:
-    """A learner as `get_state` of the model's own found it; that one is left alone."""
+    """Make a learner from a `state` that the model's own learner returned, without changing that one."""
     learner = model._make_learner()
     learner.set_state(state)
     return learner
 
 
 def _reach(model: "OnlineAlgorithm", learner: Any, cells: Any) -> tuple[Array, Array] | None:
-    """What to show of every coordinate of an observation if there are no codevectors to tell."""
+    """The range to show of each observation coordinate; None if the codevectors determine it."""
     seen = model.observations
-    if isinstance(cells, ProgramCells):  # few, each of which tells much of what is about it
+    if isinstance(cells, ProgramCells):  # few codevectors, which do not show the range of the states
         return cells.reach(seen.n_features)
     if cells is not None and cells.polytopes:
         return None
     low = np.where(np.isfinite(seen.low), seen.low, -1.0)
     high = np.where(np.isfinite(seen.high), seen.high, 1.0)
-    ends = getattr(learner, "range", None)  # of the baselines
+    ends = getattr(learner, "range", None)  # baselines and kernel machines have it
     if ends is None or not ends.is_known:
         return low, high
     known = np.isin(np.arange(len(low)), ends.source[~ends.is_angle, 0])

@@ -1,4 +1,4 @@
-"""The cells of learners as explanations and pictures need them, whatever the learner."""
+"""A common interface to the cells of all learners, for explanations and pictures."""
 
 from typing import Any, NamedTuple
 
@@ -19,9 +19,9 @@ Array = NDArray[np.float64]
 class Active(NamedTuple):
     """Which cells are active at an observation, and what they contribute.
 
-    `share` (n_cells,) sums to one, or to one for each action in a codebook for each action; `values`
-    (n_actions, n_cells) is the value of each action according to each cell, and 0 where a cell does not
-    know the action; `distance` (n_cells,) is squared, in scaled units.
+    `share` (n_cells,) sums to one; if each action has a codebook of its own, it sums to one for each
+    action. `values` (n_actions, n_cells) are the values of the actions according to each cell, 0 if a
+    cell has no value of an action. `distance` (n_cells,) is squared, in scaled units.
     """
 
     share: Array
@@ -42,19 +42,19 @@ class CodebookCells:
     codevectors : ndarray of shape (n_cells, n_features)
         In the environment's own units; with continuous actions the last coordinates are the action's.
     visits : ndarray of shape (n_cells,) or None
-        Steps of the training that were spent in each, while values were learned.
+        Training steps spent in each cell while values were learned; None if there were none.
     weights : ndarray of shape (n_cells,)
-        How large they are drawn: the visits, or the probabilities before there are any.
+        The sizes of the cells in pictures: the visits, or probabilities before there are any visits.
     own_actions : sequence or None
-        The actions that cells stand for, where they stand for one.
+        The action that each cell stands for; None if cells do not stand for single actions.
     draws_points : bool
-        Whether an actor draws points of a Box: cells then have values of states, and a point each.
+        Whether an actor draws continuous actions: each cell then has a value of the state and an action.
     prefers : bool
-        Whether an actor prefers numbered actions: what cells know of these are preferences, not values.
+        Whether an actor chooses discrete actions: cells then have preferences of these, not values.
     polytopes : bool
-        Whether cells are those of the nearest codevector in the plane.
+        Whether each cell is the region nearest to its codevector, so that it can be drawn as a polytope.
     knows_values : bool
-        Whether it is known what states are worth.
+        Whether cells have values of states.
     """
 
     polytopes = True
@@ -76,12 +76,12 @@ class CodebookCells:
         self.shown = np.arange(len(self.book))
 
     def distances(self, points: Array) -> Array:
-        """Squared distances, in scaled units, of points of shape (n, n_features), (n, n_cells)."""
+        """Squared distances (n, n_cells), in scaled units, of points (n, n_features)."""
         learner = self.learner
         weight = learner.actions.scale / learner.config.action_weight
         centre = np.concatenate([learner.scale.centre, learner.actions.centre])
         scale = np.concatenate([learner.scale.scale, weight])
-        k = points.shape[1]  # those of observations alone have no actions
+        k = points.shape[1]  # observations alone have no coordinates of actions
         return squared_distances((points - centre[:k]) / scale[:k], self.book.codevectors[:, :k])
 
     def point(self, observation: Array) -> Array:
@@ -89,9 +89,10 @@ class CodebookCells:
         return observation
 
     def active(self, observation: Array, action: Any = None) -> Active:
-        """Q(x, a) = sum_i p(mu_i | x) Q_i(x, a), or, at a continuous `action` u, p(mu_i | x, u).
+        """The active cells: shares p(mu_i | x) and values Q_i(x, a); Q(x, a) = sum_i p(mu_i | x) Q_i.
 
-        Where an actor draws points, v(x) in place of Q.
+        With a continuous `action` u the shares are p(mu_i | x, u). If an actor draws continuous actions,
+        the values are v_i(x) instead of Q_i.
         """
         learner, sizes = self.learner, self.learner.sizes
         observation = np.clip(observation, *learner.scale.ends)
@@ -115,13 +116,13 @@ class CodebookCells:
         return Active(share, values, apart)
 
     def own_points(self, observation: Array) -> Array:
-        """The greedy point of a Box according to each cell alone, of shape (n_cells, m)."""
+        """The greedy continuous action according to each cell alone, of shape (n_cells, m)."""
         actor: Any = self.learner
         points, _ = actor.describe(self._at(observation, "q").T)
         return np.asarray(points)
 
     def _at(self, observation: Array, field: str) -> Array:
-        """The functions of a field of the payload at an observation, of shape (n_functions, n_cells)."""
+        """Evaluate a field of the payload at an observation; returns (n_functions, n_cells)."""
         scale, n_basis = self.learner.scale, self.learner.sizes.n_basis
         basis = np.concatenate([[1.0], (observation - scale.centre) / scale.scale])[:n_basis]
         parts = self.book[field].reshape(-1, n_basis, len(self.book))
@@ -132,11 +133,11 @@ class CodebookCells:
         return self.active(self.codevectors[cell]).total
 
     def names(self, observed: list[str]) -> list[str]:
-        """Names of a codevector's coordinates of the observation."""
+        """Names of the codevectors' coordinates, without those of actions."""
         return observed
 
     def reach(self, n: int) -> tuple[Array, Array]:
-        """Where to search for other actions: about the codevectors."""
+        """The range in which to search for other actions, about the codevectors."""
         return search_range(self.codevectors[:, :n])
 
 
@@ -154,12 +155,12 @@ class GridCells:
         self.codevectors, self.q = learner.codevectors, learner.weights
         self.visits = None if learner.visits is None else learner.visits.sum(axis=1)
         self.weights = np.ones(len(self.q)) if self.visits is None else self.visits
-        # without those whose values have never been moved
+        # without cells whose values have never changed
         self.shown = np.flatnonzero((self.q != learner.initial_value).any(axis=1))
         self.polytopes = not learner.range.is_angle.any()
 
     def distances(self, points: Array) -> Array:
-        """Squared distances of points, of shape (n, n_features), in parts of the ranges."""
+        """Squared distances (n, n_cells) of points (n, n_features), in parts of the ranges."""
         inverse = self.learner.range.inverse
         return squared_distances(points * inverse, self.codevectors * inverse)
 
@@ -168,7 +169,7 @@ class GridCells:
         return np.asarray(self.learner.range.restore(self.learner.encode(observation)[0][None])[0])
 
     def active(self, observation: Array, action: Any = None) -> Active:
-        """The one cell that the observation lies in; its distance means nothing in a grid."""
+        """The one cell that contains the observation; distances are NaN."""
         share = np.zeros(len(self.q))
         share[self.learner.encode(observation)[1]] = 1.0
         return Active(share, self.q.T.copy(), np.full(len(share), np.nan))
@@ -178,21 +179,21 @@ class GridCells:
         return self.q[cell]
 
     def names(self, observed: list[str]) -> list[str]:
-        """Names of a codevector's coordinates: an angle has that of its cosine."""
+        """Names of the codevectors' coordinates; an angle is named after its cosine."""
         return [
             observed[first] if second < 0 else f"{observed[first].removeprefix('cos ')} (rad)"
             for first, second in self.learner.range.source.tolist()
         ]
 
     def reach(self, n: int) -> tuple[Array, Array]:
-        """Where to search for other actions: in the range of the cells."""
+        """The range in which to search for other actions: that of the cells."""
         return known_range(self.learner, n)
 
 
 class ProgramCells:
-    """The cells of a distilled policy; attributes as for `CodebookCells`, which it knows no values of.
+    """The cells of a distilled policy, without values; attributes as for `CodebookCells`.
 
-    Its codevectors are the mean states of the cells: the coordinates of some may have no part in it.
+    The codevectors are the mean states of the cells, as the table may lack some coordinates.
     """
 
     polytopes = True
@@ -209,7 +210,7 @@ class ProgramCells:
         self.shown = np.arange(learner.n_cells)
 
     def distances(self, points: Array) -> Array:
-        """Squared distances of points, of shape (n, n_features), in the units of the table."""
+        """Squared distances (n, n_cells) of points (n, n_features), in the units of the table."""
         inverse = 1.0 / self.program.scale
         return squared_distances(points * inverse, self.program.codevectors * inverse)
 
@@ -218,7 +219,7 @@ class ProgramCells:
         return observation
 
     def active(self, observation: Array, action: Any = None) -> Active:
-        """Preferences according to each cell; of points of a Box NaN, as nothing is known."""
+        """The active cells and their preferences; with continuous actions, the values are NaN."""
         share = self.program.shares(observation[None])[0]
         values = np.full((1, len(share)), np.nan)
         if not self.draws_points:
@@ -226,7 +227,7 @@ class ProgramCells:
         return Active(share, values, self.distances(observation[None])[0])
 
     def own_points(self, observation: Array) -> Array:
-        """The point of a Box according to each cell alone, of shape (n_cells, m)."""
+        """The continuous action according to each cell alone, of shape (n_cells, m)."""
         return np.clip(self.program.rates(observation), *self.program.bounds)
 
     def values_at(self, cell: int) -> Array:
@@ -238,7 +239,7 @@ class ProgramCells:
         return observed
 
     def reach(self, n: int) -> tuple[Array, Array]:
-        """Where to search for other actions: where it was fitted."""
+        """The range in which to search for other actions: that of the states of the fit."""
         low, high = self.learner.ranges
         return low, high
 
@@ -246,7 +247,7 @@ class ProgramCells:
 def kind_of_cells(
     learner: Any,
 ) -> type[CodebookCells] | type[GridCells] | type[ProgramCells] | None:
-    """The class for the cells of a learner; None where its values are sums over many features."""
+    """The class for the cells of a learner; None if its values are sums over many features."""
     if isinstance(learner, TwoTimescaleLearner):
         return CodebookCells
     if isinstance(learner, ProgramLearner):
@@ -270,7 +271,7 @@ def cells_of(model: Any) -> Any:
 
 
 def known_range(learner: Any, n: int) -> tuple[Array, Array]:
-    """The range of an observation's coordinates that a learner of the baselines works with."""
+    """The range of each observation coordinate in a baseline; -1 to 1 for cosines and sines."""
     ends = learner.range
     low, high = np.full(n, -1.0), np.ones(n)
     plain = ~ends.is_angle

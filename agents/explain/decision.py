@@ -1,4 +1,4 @@
-"""Why a trained policy does what it does in a given state.
+"""Explain the decision of a trained policy in a given state.
 
 >>> from oda_rl.agents import TwoTimescaleQ
 >>> from oda_rl.agents.explain import explain_policy
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# Values of a continuous action that are compared with the greedy one
+# Values of each coordinate of a continuous action that are compared with the greedy action
 N_ALTERNATIVES = 7
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyExplanation(Explanation):
-    """Why a policy does what it does in one state.
+    """Why a policy decides as it does in one state.
 
     Attributes
     ----------
     point : ndarray of shape (n_features,)
-        The state in the coordinates of codevectors, which may have an angle for its cosine and sine.
+        The state in the coordinates of codevectors, which may have angles instead of cosine and sine.
     value : float
         Q of the greedy action.
     values : ndarray of shape (n_actions,)
-        Q of every numbered action; of the greedy one if actions are continuous. It is the sum of the
-        weights of the contributions times their values.
+        Q of every discrete action, or of the greedy action if actions are continuous: the sum over the
+        contributions of weight times values.
     second : int or None
-        The second best of numbered actions.
+        The second best of discrete actions, if there is one.
     alternatives : list of (ndarray, float)
-        Other continuous actions, and their Q: along each coordinate, the others as in the greedy one.
-        None with an actor.
+        Continuous actions that differ from the greedy one in one coordinate, and their Q. Empty with an
+        actor or with discrete actions.
     deviation : ndarray of shape (n_coordinates,) or None
-        As for `PolicyCell`; the values are then those of the state.
+        As for `PolicyCell`; if given, `value` and `values` are those of the state.
     probability : float
-        As for `PolicyCell`; `values` are then the preferences, and `value` is that of the state.
+        As for `PolicyCell`; if not NaN, `values` are preferences, and `value` is that of the state.
     """
 
     point: Array
@@ -75,15 +75,15 @@ class PolicyExplanation(Explanation):
 
 
 def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> PolicyExplanation:
-    """Why the greedy policy of a model does what it does in one state.
+    """Explain the greedy decision of a model in one state.
 
     Parameters
     ----------
     model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ or DistilledPolicy
         Trained, or loaded from a file.
     observation : array-like of shape (n_observed,), int, dict or tuple
-        In the environment's own units: as the environment returns it, or the numbers that the tables
-        name.
+        In the environment's own units: as the environment returns it, or as the numbers named by the
+        `feature_names` of the explanation.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
 
 
 def _of_whole_numbers(seen: Any, j: int, found: Counterfactual) -> Counterfactual:
-    """A counterfactual in coordinate j, or, where that is whole, the first whole number beyond it."""
+    """A counterfactual in coordinate j, moved to a whole number if that coordinate has no others."""
     if not seen.whole[j]:
         return found
     start = found.at - found.change
@@ -115,14 +115,14 @@ def _of_whole_numbers(seen: Any, j: int, found: Counterfactual) -> Counterfactua
 
 
 def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[str]) -> dict[str, Any]:
-    """What is told of a decision between numbered actions."""
+    """Fields of a `PolicyExplanation` for discrete actions."""
     seen, active = model.observations, cells.active(state)
     action, value, second, margin = best_of(active.total)
     likely, changes = np.nan, []
     if cells.prefers:
         likely = probability_of(active.total, action)
         value = float(model.learner.state_values(seen.nearest(state[None]))[0])
-    if not seen.is_table:  # numbers of states are not nearer to one another or farther
+    if not seen.is_table:  # between indices of states there are no distances
         low, high = cells.reach(len(state))
         low, high = np.maximum(low, seen.low), np.minimum(high, seen.high)
 
@@ -131,7 +131,7 @@ def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[
 
         others = list(seen.other_values(state))
         rows = np.array([row for _, row in others]).reshape(-1, len(state))
-        discrete = (rows != state).any(axis=0)  # has another value or the same: nothing between them
+        discrete = (rows != state).any(axis=0)  # discrete entries: there are no values in between
         low, high = np.where(discrete, state, low), np.where(discrete, state, high)
         changes = find_counterfactuals(greedy, state, low, high, names)
         changes = [_of_whole_numbers(seen, names.index(one.feature), one) for one in changes]
@@ -149,7 +149,7 @@ def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[
 
 
 def _of_points(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[str]) -> dict[str, Any]:
-    """What is told of a point of a Box."""
+    """Fields of a `PolicyExplanation` for continuous actions."""
     row = model.observations.nearest(state[None])
     action = model.learner.greedy(row)[0]
     active = cells.active(state, action)
@@ -168,7 +168,7 @@ def _of_points(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[s
 
 
 def _check_state(model: "OnlineAlgorithm", observation: ArrayLike, names: list[str]) -> Array:
-    """The observation as the agent has it: what the environment's dtype can hold."""
+    """The observation as a row of numbers, rounded to the environment's dtype, after a check."""
     try:
         rows, _ = model.observations.read(observation)
     except ValueError:
@@ -196,12 +196,12 @@ def _check_state(model: "OnlineAlgorithm", observation: ArrayLike, names: list[s
 
 
 def _is_state(state: Array, seen: Any) -> bool:
-    """Whether these are the numbers of a state of a table."""
+    """Whether all entries are whole numbers within their bounds, as for states of a table."""
     return bool(((state == np.floor(state)) & (state >= seen.low) & (state <= seen.high)).all())
 
 
 def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:
-    """Other continuous actions: along each coordinate, the others as they are."""
+    """Continuous actions that differ from `action` in one coordinate."""
     centre, scale = model.actions.centre, model.actions.scale
     values = np.linspace(centre - scale, centre + scale, N_ALTERNATIVES)
     own = np.eye(len(action), dtype=bool)
@@ -211,7 +211,7 @@ def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:
 def _contributions(
     cells: Any, active: Active, own_actions: Any, action: Any, second: int | None, n: int
 ) -> tuple[Contribution, ...]:
-    """The cells with a share, the weightiest first."""
+    """The active cells, those with the largest shares first."""
     numbered = own_actions is not None and np.ndim(own_actions) == 1
     found = []
     for i in np.argsort(-active.share, kind="stable").tolist():

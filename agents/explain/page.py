@@ -1,4 +1,4 @@
-"""An agent as one page: its cells, what it decides where, and an episode step by step."""
+"""A report of an agent as one page: its cells, its decisions, and an episode step by step."""
 
 import os
 from collections.abc import Sequence
@@ -27,24 +27,25 @@ from oda_rl.inspect.table import counted
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
-# Steps of the episode that are shown at most
+# Largest number of steps of the episode that are shown
 MOST_FRAMES = 300
 
 
 class Readability(NamedTuple):
-    """How much there is to be read of a policy, and of an episode of it.
+    """How much one has to read to understand a policy and an episode of it.
 
     Attributes
     ----------
     numbers, cells : int
-        Numbers that decide, and cells.
+        Counts of the numbers that determine the decisions, and of cells.
     cells_per_decision : float
-        The mean over steps of 1 / sum_i p_i^2: 1 if one cell decides alone.
+        The effective number of active cells: the mean over steps of 1 / sum_i p_i^2, which is 1 if one
+        cell decides alone.
     visits_per_cell : float
-        The median over cells of the share of the training's visits, times the cells: 1 if all are
-        visited alike. NaN where visits are not counted.
+        The median over cells of the share of training visits, times the number of cells: 1 if all are
+        visited equally often. NaN if visits are not counted.
     by_five : float
-        Share of the steps in which the cell that weighs most is one of the five that do so most often.
+        Share of steps in which the most active cell is one of the five that are so most often.
     """
 
     numbers: int
@@ -64,19 +65,19 @@ class Readability(NamedTuple):
 def play_episode(
     model: "OnlineAlgorithm", env_id: str, seed: int = 0, most: int = MOST_FRAMES
 ) -> tuple[list[Frame], float]:
-    """An episode of the greedy policy, with why it decided as it did at each step.
+    """Play an episode of the greedy policy, and explain its decision at each step.
 
     Parameters
     ----------
     model : OnlineAlgorithm
-        With cells.
+        An agent with cells.
     env_id : str
         The environment.
     seed : int, default=0
-        Of the episode.
+        Seed of the episode.
     most : int
-        Steps that are explained at most. An episode that has no end, in an environment without a limit
-        of time, is left after ten thousand.
+        Largest number of steps that are explained. In an environment without a time limit, an episode
+        is broken off after ten thousand steps.
 
     Returns
     -------
@@ -101,14 +102,14 @@ def play_episode(
 
 
 def readability(model: "OnlineAlgorithm", frames: Sequence[Frame]) -> Readability:
-    """How much there is to be read of a policy.
+    """Measure how much one has to read to understand a policy.
 
     Parameters
     ----------
     model : OnlineAlgorithm
-        With cells.
+        An agent with cells.
     frames : sequence of Frame
-        An episode of it.
+        An episode of its policy.
 
     Returns
     -------
@@ -133,20 +134,21 @@ def write_report(
     levels: Sequence[View] = (),
     seed: int = 0,
 ) -> Path:
-    """Write one HTML page about an agent, which needs no server and no network.
+    """Write one HTML page about an agent; the page needs no server and no network.
 
     Parameters
     ----------
     model : TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ or DistilledPolicy
         Trained, or loaded from a file.
     path : str or path
-        Where to.
+        The file to write.
     env_id : str, optional
-        For the episode; by default the environment that it was trained on. Without one there is none.
+        Environment of the episode; by default the one that the agent was trained on. If that is not
+        known either, the page has no episode.
     levels : sequence of View
-        The codebook as it grew, such as `SnapshotCallback.views()`: for the slider.
+        The growing codebook, such as `SnapshotCallback.views()`, for the slider.
     seed : int, default=0
-        Of the episode.
+        Seed of the episode.
 
     Returns
     -------
@@ -194,7 +196,7 @@ def _explained(model: "OnlineAlgorithm", table: PolicyTable, seen: Any, total: f
 
 
 def _margins(model: "OnlineAlgorithm") -> Any:
-    """By how much the best of numbered actions is better than the second best."""
+    """A function of points (n, d): the margin of the best discrete action over the second best."""
 
     def clear(points: NDArray[np.float64]) -> NDArray[np.float64]:
         values = model.learner.action_values(model.observations.nearest(points))

@@ -8,11 +8,11 @@ from oda_rl.agents.explain.decision import PolicyExplanation
 from oda_rl.agents.explain.table import PolicyTable
 from oda_rl.inspect.table import Table, counted, numbers, percent
 
-# Where codevectors have more coordinates, tables of contributions leave them out.
+# If codevectors have more coordinates than this, tables of contributions leave them out.
 MAX_FEATURES = 6
-# Cells, and changes of the observation, that the tables of one explanation show
+# Largest numbers of cells, and of changes of the observation, in the tables of one explanation
 N_CELLS, N_CHANGES = 8, 6
-# Cells that weigh less have no line in the picture.
+# Cells with a smaller weight have no line in the picture.
 LEAST_WEIGHT = 0.01
 
 
@@ -29,10 +29,10 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
     Returns
     -------
     Table
-        Columns: the cell, its state, the greedy action there, the standard deviation of what an actor
-        on a Box draws, the value, its margin over the second best action, and the share of the
-        training's steps spent there. Of an actor that draws numbered actions: the probability of the
-        greedy one, in place of a margin, and the value of the state.
+        Columns: the cell, its state, the greedy action there, the standard deviation of the continuous
+        actions that an actor draws, the value, its margin over the second best action, and the share of
+        the training steps spent there. If an actor draws discrete actions, there is the probability of
+        the greedy one instead of a margin, and the value is that of the state.
     """
     cells = table.cells[:n]
     columns: dict[str, Any] = {"cell": [cell.number for cell in cells]}
@@ -60,7 +60,7 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
 
 
 def policy_summary(table: PolicyTable) -> str:
-    """Which actions the policy takes, and how many cells that needs, in a sentence or two."""
+    """Which actions the policy takes, and how many cells have most visits, in a sentence or two."""
     if not table.cells:
         return "No cell has been visited yet."
     words = []
@@ -100,7 +100,7 @@ def explanation_summary(table: PolicyTable, explanation: PolicyExplanation) -> s
 
 
 def _told(name: str, value: float) -> str:
-    """A coordinate of a state; of "goal = 2", which is 1 or 0, that it is so, or nothing."""
+    """A coordinate of a state as text; for a one-hot one, such as "goal = 2", its name or nothing."""
     if " = " in name and value in (0.0, 1.0):
         return name if value else ""
     return f"{name} = {value:g}"
@@ -112,7 +112,7 @@ def explanation_sheets(
     n_cells: int = N_CELLS,
     n_changes: int = N_CHANGES,
 ) -> list[Table]:
-    """Why the policy does what it does in a state, as tables.
+    """Explain a decision of the policy by tables.
 
     Parameters
     ----------
@@ -121,13 +121,13 @@ def explanation_sheets(
     explanation : PolicyExplanation
         From `explain_observation`.
     n_cells, n_changes : int
-        Rows at most.
+        Largest numbers of rows.
 
     Returns
     -------
     list of Table
-        What the weightiest cells contribute, with the sum of all; then what would change the action, or
-        what other continuous actions are worth.
+        The contributions of the cells with the largest weights, and the sum of all; then the changes of
+        the state that would change the action, or the values of other continuous actions.
     """
     sheets = [_contributions(table, explanation, n_cells)]
     if explanation.alternatives:
@@ -146,7 +146,7 @@ def explanation_sheets(
 
 
 def to_markdown(table: PolicyTable, explanation: PolicyExplanation | None = None) -> str:
-    """A policy with all its cells, and one decision of it, as a page of Markdown.
+    """Write a policy with all its cells, and one of its decisions, as a page of Markdown.
 
     Parameters
     ----------
@@ -183,8 +183,8 @@ def plot_explanation(
     table : PolicyTable
         From `explain_policy`.
     explanation : PolicyExplanation, optional
-        From `explain_observation`: its state is marked, with lines to the active cells, the wider the
-        more they weigh.
+        From `explain_observation`: its state is marked, with lines to the active cells, which are wider
+        for larger weights.
     dimensions : (int, int), optional
         Coordinates to draw, horizontally and vertically; the last two by default.
     ax : matplotlib.axes.Axes, optional
@@ -251,12 +251,12 @@ def _title(table: PolicyTable, n: int) -> str:
 
 
 def _contributions(table: PolicyTable, explanation: PolicyExplanation, n: int) -> Table:
-    """The weightiest active cells, the others together, and the sum."""
+    """The active cells with the largest weights, the others in one row, and the sum."""
     shown, others = explanation.contributions[:n], explanation.contributions[n:]
     more = [others] if others else []
     blank = [""] * (len(more) + 1)
     weights = [one.weight for one in shown] + [sum(one.weight for one in o) for o in more]
-    # in a codebook for each action the cells of each action share a weight of 1
+    # if each action has a codebook of its own, the weights of its cells sum to 1
     paired = shown[0].own_decision is not None
     whole = "1 each" if paired and not table.is_continuous else "1.000"
     columns: dict[str, Any] = {
@@ -281,12 +281,12 @@ def _contributions(table: PolicyTable, explanation: PolicyExplanation, n: int) -
         gains = [one.gain for one in shown] + [sum(one.gain for one in o) for o in more]
         columns[f"for {table.name_of(explanation.action)}"] = numbers([*gains, explanation.margin])
     sheet = Table("What the active cells contribute here", columns)
-    alone = len(explanation.contributions) == 1  # it decides alone
+    alone = len(explanation.contributions) == 1
     return sheet.head(1, "What the active cell decides here") if alone else sheet
 
 
 def _mean(weighted: list[tuple[float, float]]) -> float:
-    """The weighted mean of the numbers that are known."""
+    """The weighted mean of the numbers that are not NaN; NaN if there are none."""
     known = np.array([pair for pair in weighted if not np.isnan(pair[1])]).reshape(-1, 2)
     total = known[:, 0].sum()
     return float(known[:, 0] @ known[:, 1] / total) if total > 0.0 else np.nan

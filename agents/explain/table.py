@@ -25,20 +25,20 @@ class PolicyCell:
     codevector : ndarray of shape (n_features,)
         Its state, in the environment's own units.
     own_action : int, ndarray or None
-        Of a codebook of pairs: the action that the cell stands for; a number, or of shape (n_joint,).
+        In codebooks of state-action pairs, the action of the cell: an index, or of shape (n_joint,).
     action : int or ndarray
         The greedy action at the codevector.
     value, margin : float
-        Q of that action, and by how much it is better than the second best; NaN for continuous actions.
-        The value is NaN where none is known: of a distilled policy.
+        Q of that action, and its margin over the second best. The margin is NaN for continuous actions,
+        and the value is NaN for a distilled policy.
     visits : float
-        Share of the training's steps, while values were learned; NaN where they are not counted.
+        Share of the training steps while values were learned; NaN if visits are not counted.
     deviation : ndarray of shape (n_coordinates,) or None
-        The standard deviations of the points of a Box that an actor draws there; the value is then that
+        Standard deviations of the continuous actions that an actor draws there; the value is then that
         of the state.
     probability : float
-        Where an actor draws numbered actions, that of the greedy one: the value is then that of the
-        state, and the margin one of preferences. NaN otherwise.
+        Probability of the greedy action if an actor draws discrete actions: the value is then that of
+        the state, and the margin is one of preferences. NaN otherwise.
     """
 
     number: int
@@ -54,24 +54,24 @@ class PolicyCell:
 
 @dataclass(frozen=True)
 class PolicyTable:
-    """A policy as a table: its cells, those visited most first.
+    """A policy as a table of its cells, those visited most first.
 
     Attributes
     ----------
     algorithm : str
         Name of the class of the model.
     env_id : str or None
-        What it was trained on.
+        The environment that it was trained on.
     feature_names : list of str
         Names of the coordinates of codevectors, with units where they are known.
     action_names : list of str
-        Names of numbered actions, or of the coordinates of continuous ones.
+        Names of discrete actions, or of the coordinates of continuous ones.
     is_continuous : bool
-        Whether actions are points.
+        Whether actions are continuous.
     cells : list of PolicyCell
-        Without cells in which nothing was ever learned.
+        The cells, without those in which nothing was ever learned.
     n_cells : int
-        All cells of the model.
+        Number of all cells of the model.
     """
 
     algorithm: str
@@ -89,11 +89,11 @@ class PolicyTable:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether an actor draws numbered actions: cells know preferences and values of states."""
+        """Whether an actor draws discrete actions: cells have preferences and values of states."""
         return len(self.cells) > 0 and not np.isnan(self.cells[0].probability)
 
     def cells_for(self, share: float) -> int:
-        """How many of the cells visited most make up this share of all visits."""
+        """How many of the most visited cells make up this share of all visits."""
         visits = np.cumsum([cell.visits for cell in self.cells])
         return int(np.searchsorted(visits, share * visits[-1] - 1e-12) + 1)
 
@@ -119,14 +119,14 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     Raises
     ------
     ValueError
-        If the model has learned nothing yet, or has no cells that one could show: the values of
+        If the model has learned nothing yet, or has no cells to show: the values of
         `TileCodingSarsa`, `FourierSarsa` and `KernelQ` are sums over many features.
     """
     found = cells_of(model)
     n = model.observations.n_features
     actions, joint = model.actions, model.actions.is_continuous
     names = actions.names(model.env_id)
-    asked = joint or found.prefers  # cells of which angles are coordinates are no states, and not asked
+    asked = joint or found.prefers  # other codevectors may have angles, and then are no observations
     states: Any = model.observations.nearest(found.codevectors[:, :n]) if asked else None
     greedy = model.learner.greedy(states) if joint else ()
     is_drawn = found.draws_points and found.knows_values

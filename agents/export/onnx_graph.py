@@ -1,4 +1,4 @@
-"""A policy program as a graph of ONNX operators; the package onnx is imported when one is made."""
+"""Convert a policy program to a graph of ONNX operators; the package onnx is imported on use."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class _Graph:
 
 
 def onnx_model(program: PolicyProgram) -> Any:
-    """The model; see `oda_rl.agents.export.writers.onnx_bytes` for its inputs and outputs."""
+    """The ONNX model; see `oda_rl.agents.export.writers.onnx_bytes` for its inputs and outputs."""
     from onnx import TensorProto, helper
 
     graph = _Graph()
@@ -59,7 +59,7 @@ def onnx_model(program: PolicyProgram) -> Any:
 
 
 def _values(graph: _Graph, program: PolicyProgram) -> None:
-    """From `observation` to `values`."""
+    """Add the nodes from `observation` to `values`."""
     along = graph.constant("cell_axis", np.array([1]))
     graph.constant("coordinates", np.array([2]))
     above_low = graph.add("Max", "observation", graph.constant("low", program.low), to="above_low")
@@ -84,7 +84,7 @@ def _values(graph: _Graph, program: PolicyProgram) -> None:
 
 
 def _decide(graph: _Graph, program: PolicyProgram) -> list[Any]:
-    """From `values` to `action`; returns its shape."""
+    """Add the nodes from `values` to `action`; returns the shape of `action`."""
     if program.actions is not None:
         graph.add("ArgMax", "values", to="number", axis=1, keepdims=0)
         graph.add("Gather", graph.constant("actions", program.actions), "number", to="action", axis=0)

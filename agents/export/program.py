@@ -1,4 +1,4 @@
-"""The greedy policy of an agent as a program: the numbers that decide."""
+"""Extract the greedy policy of an agent: the numbers that determine its decisions."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from oda_rl.agents.principal_codec import PrincipalCodec
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
-# The cells of a grid are taken to be so much lower, in widths of a cell, where the nearest one decides
+# Centres of grid cells are lowered by this, in widths of a cell: at a border the upper one is nearest.
 TO_UPPER = 1e-6
 
 
@@ -22,8 +22,8 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     Parameters
     ----------
     model : DistilledPolicy, TwoTimescaleAC, TwoTimescaleQ, SOMQ or UniformGridQ
-        With numbered actions, or an actor on a Box; without a tree, a codebook for each action, or
-        angles in its cells.
+        With discrete actions, or an actor for continuous ones; without a tree, a codebook for each
+        action, or angles in its cells.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     Raises
     ------
     ValueError
-        If its policy is no table of cells, or has not been learned yet.
+        If its policy is not a single table of cells, or has not been learned yet.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _of_grid(cells: GridCells) -> dict[str, Any]:
     if not cells.polytopes:
         raise ValueError("The agent has angles in its cells; a policy of plain coordinates is exported.")
     values, ends = np.ascontiguousarray(cells.q), cells.learner.range
-    # What is between two cells of a grid, as whole numbers may be, is in the upper one.
+    # A point on the border of two grid cells, as whole numbers may be, belongs to the upper one.
     is_grid = isinstance(cells.learner.config, UniformGridConfig)
     lower = TO_UPPER / ends.inverse / cells.learner.features.size if is_grid else 0.0
     return {

@@ -1,4 +1,4 @@
-"""A policy program as a source file: Python of the standard library, C99, ONNX."""
+"""Write a policy program as a file: Python with the standard library only, C99, or ONNX."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -152,7 +152,7 @@ C_CLIPPED = """    for (j = 0; j < N_VALUES; j++) {
 
 
 def python_source(program: PolicyProgram) -> str:
-    """A Python module with `decide` and `values`, of the standard library alone."""
+    """A Python module with `decide` and `values`, which needs only the standard library."""
     rows = (_nested([at, rates], "()") for at, rates in _cells(program))
     if program.actions is None:
         bounds = _nested(program.bounds.tolist(), "()")
@@ -171,7 +171,7 @@ def python_source(program: PolicyProgram) -> str:
 
 
 def c_source(program: PolicyProgram) -> str:
-    """A C99 file with `policy_decide`, and `policy_actions` if actions are numbered."""
+    """A C99 file with `policy_decide`, and `policy_actions` if actions are discrete."""
     rows = (_nested([at, rates], "{}") for at, rates in _cells(program))
     if program.actions is None:
         size, bounds = program.bounds.shape[1], _nested(program.bounds.tolist(), "{}")
@@ -205,12 +205,13 @@ def c_source(program: PolicyProgram) -> str:
 def onnx_bytes(program: PolicyProgram) -> bytes:
     """An ONNX model, from `observation` (n, d), double, to `action` (n,) or (n, size) and `values`.
 
-    `values` are those of the actions, of shape (n, n_actions); of a Box (n, 2 size).
+    `values` has the shape (n, n_actions) for discrete actions. For continuous ones it is (n, 2 size)
+    with an actor, and (n, size) with a distilled policy.
 
     Raises
     ------
     ImportError
-        Without the package onnx.
+        If the package onnx is not installed.
     """
     from oda_rl.agents.export.onnx_graph import onnx_model
 
@@ -218,7 +219,7 @@ def onnx_bytes(program: PolicyProgram) -> bytes:
     return found
 
 
-# Endings of files, and who writes them
+# Suffixes of files, and the functions that make their contents
 FORMATS: dict[str, Callable[[PolicyProgram], Any]] = {
     ".py": python_source,
     ".c": c_source,
@@ -229,30 +230,30 @@ FORMATS: dict[str, Callable[[PolicyProgram], Any]] = {
 def export_policy(
     policy: "OnlineAlgorithm | PolicyProgram", path: str | os.PathLike[str], digits: int | None = None
 ) -> PolicyProgram:
-    """Write the greedy policy of an agent as a file that needs no package to decide.
+    """Write the greedy policy of an agent as a file that works without this package.
 
     Parameters
     ----------
     policy : OnlineAlgorithm or PolicyProgram
-        An agent that `policy_program` accepts, or what that made of it.
+        An agent that `policy_program` accepts, or the program that it returned.
     path : str or path
-        Ends with .py (the standard library alone), .c (C99) or .onnx (opset 18, double precision). The
-        file is written whole or not at all.
+        Ends with .py (standard library only), .c (C99) or .onnx (opset 18, double precision). The file
+        is written completely or not at all.
     digits : int, optional
         Significant digits of the numbers; by default all, so that it decides as the agent does.
 
     Returns
     -------
     PolicyProgram
-        What was written.
+        The program that was written.
 
     Raises
     ------
     ValueError
-        If the path has another ending, `digits` is not between 1 and 17, or the agent's policy is no
+        If the path has another suffix, `digits` is not between 1 and 17, or the agent's policy is not a
         table of cells.
     ImportError
-        For .onnx, without the package onnx.
+        For .onnx, if the package onnx is not installed.
 
     Examples
     --------
@@ -281,7 +282,7 @@ def export_policy(
 
 
 def _common(program: PolicyProgram, indent: str, brackets: str) -> dict[str, Any]:
-    """What Python and C have in common."""
+    """The fields that the templates of Python and C share."""
     arrays = {name: getattr(program, name).tolist() for name in ("low", "high", "scale")}
     return {
         **{name: _nested(array, brackets) for name, array in arrays.items()},
@@ -298,7 +299,7 @@ def _common(program: PolicyProgram, indent: str, brackets: str) -> dict[str, Any
 
 
 def _what(program: PolicyProgram) -> str:
-    """What there is a value of."""
+    """What each value belongs to."""
     if program.actions is not None:
         return "action"
     return "parameter of a coordinate's distribution" if program.draws_points else "coordinate"
@@ -310,7 +311,7 @@ def _cells(program: PolicyProgram) -> Iterator[tuple[list[float], list[list[floa
 
 
 def _nested(numbers: Any, brackets: str) -> str:
-    """Numbers and lists of them as Python or C write them."""
+    """A number or a nested list as a literal of Python or C."""
     if not isinstance(numbers, list):
         return repr(numbers).replace("inf", "inf" if brackets == "()" else "INFINITY")
     inner = ", ".join(_nested(number, brackets) for number in numbers)

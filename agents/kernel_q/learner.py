@@ -20,14 +20,18 @@ from oda_rl.rkhs.hyperparameters import Rules
 from oda_rl.rkhs.machine import KernelMachine, machine_schema
 
 Array = NDArray[np.float64]
-# Values beyond this are out of all bounds; numbers that one choice of an action uses.
+# Targets beyond this count as divergence; uniform random numbers for one choice of an action.
 LARGEST, N_DRAWS = 1e9, 4
-# Mini-batches that the logged error is averaged over.
+# Number of mini-batches over which the logged error is averaged.
 RECENT = 20
 
 
 class Memory(NamedTuple):
-    """What is remembered of each environment: the action, how long it is held, the last observation."""
+    """Arrays with an entry for each environment: its last action, and its last observation, if `known`.
+
+    The action is `held` for so many more steps, and is `exploratory` if it is not greedy. `last` is in
+    scaled units.
+    """
 
     action: NDArray[np.int64]
     held: NDArray[np.int64]
@@ -37,7 +41,7 @@ class Memory(NamedTuple):
 
 
 def _rules(config: KernelQConfig) -> Rules:
-    """What the kernel machine goes by."""
+    """The settings of the kernel machine."""
     return Rules(
         kind=SQUARED,
         bandwidth=config.bandwidth,
@@ -59,8 +63,8 @@ def _rules(config: KernelQConfig) -> Rules:
 class KernelLearner(Learner):
     """Q(x, a) as the outputs of one kernel machine over observations in [0, 1].
 
-    Parameters are as for `LinearLearner`. `machine` is Q(x, a), over observations that are scaled by
-    `range`; `n_learned` are the steps from which values were learned, or will be with their mini-batch.
+    Parameters are as for `LinearLearner`. `machine` computes Q(x, a) from observations that are scaled
+    by `range`. `n_learned` counts the steps learned from, including those of the current mini-batch.
     """
 
     remedy = "lower stepsize, or raise regularization"
@@ -85,7 +89,7 @@ class KernelLearner(Learner):
         self.machine = KernelMachine(n_features, self.n_actions, _rules(config), moving_rng)
         self._n_envs = n_envs
         self.memory = self._new_memory()
-        # Transitions that wait: observation, action, reward, next observation, whether terminated.
+        # The current mini-batch: observation, action, reward, next observation, whether terminated.
         self.waiting = np.zeros((config.batch_size, 2 * n_features + 3))
         self.n_waiting = 0
 
@@ -101,7 +105,7 @@ class KernelLearner(Learner):
 
     @classmethod
     def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
-        """A learner of one coordinate and two actions, to have its compiled code ready."""
+        """A learner of one coordinate and two actions, to compile its code in advance."""
         config = KernelQConfig(warmup_steps=2, batch_size=2)
         return cls(1, ActionCodec(spaces.Discrete(2)), 1, np.full(1, -1.0), np.ones(1), config, seed)
 
@@ -109,7 +113,7 @@ class KernelLearner(Learner):
 
     @property
     def n_cells(self) -> int:
-        """Points of the dictionary."""
+        """Number of points of the dictionary."""
         return self.machine.n_points
 
     @property
@@ -129,7 +133,7 @@ class KernelLearner(Learner):
         return self.machine.records[:, FIRST_STATE]
 
     def figures(self) -> dict[str, float]:
-        """What an SB3 algorithm logs of itself."""
+        """The figures that an SB3 algorithm logs."""
         records = self.machine.records[-RECENT:]
         return {
             "rollout/exploration_rate": self.exploration_rate,
@@ -179,9 +183,9 @@ class KernelLearner(Learner):
         return self.next_action(env)
 
     def _learn(self) -> bool:
-        """One mini-batch: the outputs of the actions taken are drawn to their targets, others stay.
+        """Learn from a mini-batch: only the outputs of the actions taken move to new targets.
 
-        Returns False if the values are out of all bounds.
+        Returns False, and learns nothing, if the values have diverged.
         """
         n_features, rows = self.memory.last.shape[1], np.arange(self.n_waiting)
         parts = np.split(self.waiting, np.cumsum([n_features, 1, 1, n_features]), axis=1)
@@ -190,7 +194,7 @@ class KernelLearner(Learner):
         best = self.machine(after).max(axis=1)
         goal = reward[:, 0] + self.config.gamma * np.where(terminated[:, 0] > 0.0, 0.0, best)
         self.n_waiting = 0
-        if not np.abs(goal).max() < LARGEST:  # what was learned before is kept
+        if not np.abs(goal).max() < LARGEST:
             return False
         targets[rows, action[:, 0].astype(np.int64)] = goal
         self.machine.learn(points, targets, np.ones(len(points)))
@@ -215,10 +219,10 @@ class KernelLearner(Learner):
 
     @classmethod
     def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
-        """What a model file may hold of `get_state`."""
+        """The schema of `get_state` in a model file."""
 
         def are_whole(waiting: Any, sizes: Sizes) -> None:
-            """The actions among what waits are numbers of actions."""
+            """A rule: actions are valid indices, and the transitions are less than a mini-batch."""
             taken, n = waiting[:, observations.n_features], actions.n_actions
             right = np.all((taken == np.round(taken)) & (taken >= 0.0) & (taken < n))
             expect(right, "", "has other actions", f"actions from 0 to {n - 1}")
@@ -240,7 +244,7 @@ class KernelLearner(Learner):
         return _schema.Sized(entries, d="obs", c="obs", m=actions.n_actions)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
-        """All that has been learned, as `Learner.get_state`; and the transitions that wait to be."""
+        """The state as in `Learner.get_state`, the kernel machine, and the current mini-batch."""
         return {
             **super().get_state(under_way),
             "n_learned": self.n_learned,
@@ -249,7 +253,7 @@ class KernelLearner(Learner):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`."""
+        """Restore the state that `get_state` returned."""
         super().set_state(state)
         self.n_learned = state["n_learned"]
         self.machine.set_state(state["machine"])

@@ -1,1 +1,1 @@
-"""The baselines of the papers and of the field: linear Sarsa(lambda) and Q(lambda)."""
+"""The baselines of the papers and of the literature: linear Sarsa(lambda) and Q(lambda)."""

@@ -1,4 +1,4 @@
-"""The arrays that compiled code of a baseline takes, besides its weights."""
+"""The arrays that the compiled code of a baseline takes in addition to its weights."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from oda_rl.agents.linear_q.encoding import Scratch
 
 
 def make_memory(features: Any, n_actions: int, n_envs: int) -> kernels.Memory:
-    """What is remembered of environments that have not begun, with these features of observations."""
+    """The memory of environments that have not begun, for these features of observations."""
     n_weights = features.n_features * n_actions
     dense, sparse = _widths(features)
     return kernels.Memory(
@@ -41,5 +41,5 @@ def make_scratch(features: Any, n_actions: int, n_coordinates: int) -> Scratch:
 
 
 def _widths(features: Any) -> tuple[int, int]:
-    """Numbers that stand for an observation if its features are dense, and if few of them are active."""
+    """Lengths of an observation's dense features and sparse indices; 1 for those that are not used."""
     return (features.n_features, 1) if features.is_dense else (1, features.n_active)

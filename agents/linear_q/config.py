@@ -1,4 +1,4 @@
-"""The hyperparameters of the baselines, and those found for the classic tasks.
+"""The hyperparameters of the baselines, and presets for the classic tasks.
 
 The defaults were chosen by trials on CartPole, MountainCar and Acrobot with seeds 100 to 111.
 """
@@ -175,9 +175,9 @@ class FourierConfig(LinearConfig):
     )
 
 
-# Found by short searches on seeds 100 to 111. The ranges of CartPole are those of its states while it
-# can still be saved; Acrobot is described by its angles in place of their cosines and sines, but for
-# the Fourier basis.
+# Found by short searches on seeds 100 to 111. The ranges of CartPole are those of the states in which
+# the pole can still be balanced. Acrobot is described by angles instead of their cosines and sines,
+# except for the Fourier basis.
 _CART_POLE: dict[str, Any] = {
     "observation_low": (-2.4, -3.0, -0.2095, -3.5),
     "observation_high": (2.4, 3.0, 0.2095, 3.5),
@@ -214,13 +214,13 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "FourierSarsa": {"order": 4},
     },
 }
-"""By the name of the environment, without namespace, version and "Friction", and of the algorithm."""
+"""By name of the environment, without namespace, version and "Friction", and name of the algorithm."""
 
 
 def preset(algorithm: str, env_id: str) -> dict[str, Any]:
-    """The hyperparameters found for an environment, of any version and namespace, as keyword arguments.
+    """The preset for an environment, of any version and namespace, as keyword arguments.
 
-    Empty for what is not known here, which leaves the defaults.
+    Empty if there is no preset: the defaults then apply.
 
     >>> preset("FourierSarsa", "oda_rl/MountainCar-v0")
     {'order': 5}

@@ -1,9 +1,9 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""What compiled code makes of an observation: the features of tiles, a map or the Fourier basis.
+"""Compiled code that turns an observation into features: of tiles, a map or the Fourier basis.
 
-Arguments: `u` (n,) coordinates in [0, 1]; `source` (n, 2) and the other tables as in `Encoder`, whose
-arrays all are float64, but for `source`, `size` and `parent`, int64.
+Arguments: `u` (n,), the coordinates in [0, 1]; `source` (n, 2) and the other tables, as in `Encoder`.
+All arrays are float64, except for `source`, `size` and `parent`, which are int64.
 """
 
 import math
@@ -17,12 +17,13 @@ TILES, MAP, FOURIER = 0, 1, 2
 
 
 class Encoder(NamedTuple):
-    """From an observation to features.
+    """The tables that turn an observation into features.
 
-    `source` (n, 2) names the entry of the observation behind each coordinate and -1, or the cosine and
-    the sine of an angle; `low` and `inverse` (n,) map it to [0, 1]. Tiles: `scale` and `size` (n,),
-    tiles over the range and tiles stored; `offset` (tilings, n) in tiles. Fourier: `size[0]`, the order,
-    and `parent` (features, 3). Map: `location` (n, cells) and `lattice` (dimensions, cells).
+    `source` (n, 2) has for each coordinate the index of its entry in the observation and -1, or for an
+    angle the indices of its cosine and sine. `low` and `inverse` (n,) map coordinates to [0, 1]. Tiles:
+    `scale` and `size` (n,), tiles over the range and tiles stored; `offset` (tilings, n) in tiles.
+    Fourier: `size[0]`, the order, and `parent` (features, 3), see `fourier_features`. Map: `location`
+    (n, cells) and `lattice` (dimensions, cells).
     """
 
     source: Int2
@@ -39,7 +40,8 @@ class Encoder(NamedTuple):
 class Scratch(NamedTuple):
     """Scratch arrays: the coordinates, features and `values` (n_actions,) of the next observation.
 
-    `spare` is (1, cells) for the distances of a map, (4, n) for the powers of the Fourier basis.
+    `spare` is (1, cells) for the distances of a map, or (4, n) for cosines, sines and their powers of
+    the Fourier basis.
     """
 
     u: Float1
@@ -51,7 +53,7 @@ class Scratch(NamedTuple):
 
 @lean_kernel
 def nearest_cell(u, source, location, distance):
-    """The cell of the map that is nearest to `u`; the first of several. Angles wrap around."""
+    """The index of the map's cell that is nearest to `u`; ties go to the first. Angles wrap around."""
     n_cells = location.shape[1]
     for i in range(n_cells):
         distance[i] = 0.0
@@ -76,9 +78,9 @@ def nearest_cell(u, source, location, distance):
 def fourier_features(u, order, parent, spare, feature):
     """Fill `feature` with cos(pi c . u), for every vector c of the basis.
 
-    A row of `parent` is another vector of the basis (an earlier one), the coordinate in which this one
-    differs, and its number there. exp(i pi c . u) is then that of the other times a power that all
-    share: a few multiplications in place of a cosine.
+    A row of `parent` has the index of an earlier vector of the basis, the only coordinate in which this
+    vector differs from it, and this vector's entry there. exp(i pi c . u) is then that of the earlier
+    vector times a power that all vectors share: a few multiplications replace a cosine.
     """
     cosine, sine = spare[0], spare[1]
     power_cosine, power_sine = spare[2], spare[3]

@@ -1,7 +1,7 @@
 """The features of each baseline: their sizes and tables, which the compiled code of `encoding` reads.
 
-Tiles (a uniform grid is one tiling) and the cells of a self-organising map give features of which a few
-are 1 and the others 0: their indices tell all. The Fourier basis is dense.
+Tiles (a uniform grid is one tiling) and the cells of a self-organising map give sparse features: a few
+are 1, the others are 0, and the indices of the former represent them. The Fourier basis is dense.
 """
 
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ from oda_rl.agents.linear_q.config import (
 )
 from oda_rl.agents.linear_q.encoding import FOURIER, MAP, TILES
 
-# Of sparse features, by the memory that they take; of dense ones, by the time.
+# Largest numbers of sparse features, limited by memory, and of dense features, limited by time
 MOST_CELLS = 5_000_000
 MOST_FUNCTIONS = 20_000
-# What is taken if the user does not say
+# Limits of the defaults: bins per coordinate and cells; tiles per coordinate and in all; functions
 USUAL_BINS, USUAL_CELLS = 12, 700
 USUAL_TILES, USUAL_TILE_CELLS = 10, 100_000
 USUAL_FUNCTIONS = 1000
@@ -34,8 +34,8 @@ USUAL_FUNCTIONS = 1000
 class Features:
     """Tables of the kernels, see `Encoder`, of the kind `TILES`, `MAP` or `FOURIER`.
 
-    `n_active` of the `n_features` are not 0 at a time. `gain` (n_features,) or (1,) are shares of the
-    stepsize; `norm` is the sum of their squares, each with its share, or its mean if it varies.
+    `n_active` of the `n_features` are nonzero at a time. `gain` (n_features,) or (1,) are factors of the
+    stepsize. `norm` is the sum of gain times squared feature, or its mean if it varies.
     """
 
     kind: int
@@ -52,12 +52,12 @@ class Features:
 
     @property
     def is_dense(self) -> bool:
-        """Whether all features are active at a time."""
+        """Whether all features are active at the same time."""
         return self.kind == FOURIER
 
     @property
     def tables(self) -> tuple[NDArray[Any], ...]:
-        """What the kernels read, in their order."""
+        """The last tables of an `Encoder`, in its order."""
         return self.scale, self.size, self.offset, self.parent, self.location, self.lattice
 
 
@@ -67,11 +67,12 @@ def make_features(
     rng: np.random.Generator,
     counts: NDArray[np.int64],
 ) -> Features:
-    """The features that a configuration asks for.
+    """Make the features of a configuration.
 
-    `periodic` (n_coordinates,) tells which coordinates are angles; `rng` places the cells of a map;
-    `counts` (n_coordinates,), of discrete coordinates, are the bins of a grid, else it is empty.
-    Raises a ValueError if there would be too many, or a count is not given for each coordinate.
+    `periodic` (n_coordinates,) marks the angles; `rng` places the cells of a map. `counts`
+    (n_coordinates,), the numbers of values of discrete coordinates, are the default bins of a grid; it
+    is empty if coordinates are not discrete. Raises a ValueError if there would be too many features, or
+    if bins or tiles are not given for each coordinate.
     """
     if isinstance(config, UniformGridConfig):
         bins = _bins(config, len(periodic), counts)
@@ -87,7 +88,7 @@ def make_features(
 
 
 def count_features(config: LinearConfig, periodic: NDArray[np.bool_], counts: NDArray[np.int64]) -> int:
-    """How many features a configuration asks for, none of which is made."""
+    """Count the features of a configuration without making them."""
     n = len(periodic)
     if isinstance(config, UniformGridConfig):
         return prod(_bins(config, n, counts))
@@ -101,11 +102,11 @@ def count_features(config: LinearConfig, periodic: NDArray[np.bool_], counts: ND
 
 
 def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], name: str) -> Features:
-    """Displaced tilings; they reach over the range by a tile, but where a coordinate wraps around."""
+    """Displaced tilings, which extend beyond the range by a tile unless a coordinate wraps around."""
     size = np.array(_tile_counts(tiles, wraps))
     cells = tilings * prod(_tile_counts(tiles, wraps))
     _check_size(name, tiles, cells, "cells", MOST_CELLS)
-    # Displacements by odd numbers leave no pattern along the diagonal, as equal ones would.
+    # Displacements by odd numbers avoid the pattern along the diagonal that equal ones would leave.
     odd = 2 * np.arange(len(tiles)) + 1
     offset = (np.arange(tilings)[:, None] * odd % tilings) / tilings
     return Features(
@@ -120,7 +121,7 @@ def make_tiles(tiles: tuple[int, ...], tilings: int, wraps: NDArray[np.bool_], n
 
 
 def make_map(shape: int | tuple[int, ...], n_coordinates: int, rng: np.random.Generator) -> Features:
-    """Cells on a lattice, before it has learned anything."""
+    """Cells of a map before learning: a uniform grid if it has a side per coordinate, or random."""
     sides = _sides(shape, n_coordinates)
     cells = prod(sides)
     _check_size("n_cells", shape, cells, "cells", MOST_CELLS // max(n_coordinates, 1))
@@ -140,7 +141,7 @@ def make_map(shape: int | tuple[int, ...], n_coordinates: int, rng: np.random.Ge
 
 
 def make_fourier(order: int, coupled: int | None, n_coordinates: int) -> Features:
-    """The cosines of pi c . u, c having at most `coupled` numbers from 1 to `order`, the others 0."""
+    """The cosines of pi c . u; at most `coupled` entries of c are from 1 to `order`, the others 0."""
     n, coupled = _count_functions(order, coupled, n_coordinates)
     _check_size("order", order, n, "functions", MOST_FUNCTIONS, "; so does a smaller coupled")
     index: dict[tuple[int, ...], int] = {}
@@ -175,7 +176,7 @@ def _tile_counts(tiles: tuple[int, ...], wraps: NDArray[np.bool_]) -> list[int]:
 
 
 def _count_functions(order: int, coupled: int | None, n_coordinates: int) -> tuple[int, int]:
-    """The functions of a Fourier basis, and how many coordinates one of them couples."""
+    """The number of functions of a Fourier basis, and of coordinates that one of them can couple."""
     counts = [comb(n_coordinates, k) * order**k for k in range(n_coordinates + 1)]
     if coupled is None:
         coupled = max(
@@ -195,7 +196,7 @@ def _sides(shape: int | tuple[int, ...], n_coordinates: int) -> tuple[int, ...]:
 
 
 def _even_sides(n_cells: int, n: int) -> tuple[int, ...]:
-    """The counts along `n` sides that differ by no more than 1 and give no more than `n_cells`."""
+    """Counts along `n` sides that differ by at most 1, with a product of at most `n_cells`."""
     least = 1
     while (least + 1) ** n <= n_cells:
         least += 1
@@ -218,7 +219,7 @@ def _usual_tiles(n: int, tilings: int) -> int:
 def _per_coordinate(
     name: str, given: int | tuple[int, ...] | None, usual: int | tuple[int, ...], n: int
 ) -> tuple[int, ...]:
-    """One count for each coordinate: as given, or the usual one."""
+    """One count for each coordinate: as given, or the default."""
     if given is None:
         given = usual
     counts = (given,) * n if isinstance(given, int) else given

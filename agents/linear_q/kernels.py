@@ -1,11 +1,11 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled code of the baselines: choosing, learning, the loop.
+"""Compiled code of the baselines: choosing actions, learning, evaluating.
 
-All baselines are linear: Q(x, a) = w_a . phi(x). Of sparse features only the weights and traces that are
-touched cost anything; those of the Fourier basis are all touched at every step.
+All baselines are linear: Q(x, a) = w_a . phi(x). With sparse features, a step costs time only for the
+weights and traces that it touches; with the Fourier basis, each step touches all of them.
 
-Arguments that recur, besides the namedtuples:
+Arguments that recur, in addition to the namedtuples:
 `env`, index of the environment; `observation` (n_features,) in its own units; `draws` (N_DRAWS,) uniform
 in [0, 1); `index` (active,) int64 and `feature` (n_features,) float64, the features of an observation.
 """
@@ -22,19 +22,19 @@ from oda_rl.agents.bounds import LARGEST_ERROR, bound_reward
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, BEGIN, DIVERGED
 from oda_rl.agents.linear_q.encoding import FOURIER, MAP, Encoder, Scratch, encode
 
-# Where the counters and the running figures stand
+# Indices of the counters and of the running figures
 STEPS, LEARNING_STEPS, N_COUNTERS = range(3)
-# (four figures of `bounds.bound_reward` stand behind the error)
+# (the error is followed by the four figures of `bounds.bound_reward`)
 TD_ERROR, REWARDS, N_FIGURES = 0, 1, 5
 
 TRACES = ("accumulating", "replacing", "clearing")
 ACCUMULATING, REPLACING, CLEARING = range(3)
 
-# Uniform numbers that one choice of an action uses
+# Uniform random numbers for one choice of an action
 N_DRAWS = 4
-# Forgetting of the running figures
+# Rate of the running mean of the error
 FIGURE_RATE = 0.001
-# A smaller trace is forgotten: thousands of weights need not be decayed at every step.
+# A smaller trace is set to 0, so that thousands of weights need not be decayed at every step.
 SMALLEST_TRACE = 1e-3
 # Cells of the map further from the winner than this many radii stay where they are.
 REACH = 3.0
@@ -43,10 +43,10 @@ REACH = 3.0
 class Settings(NamedTuple):
     """The hyperparameters of a run, as the compiled code reads them: float64.
 
-    `kind` of features and their `norm`; `sarsa` (1), or Watkins (0); `trace_kind` and `trace_decay`; the
-    stepsize, its least, and over how many steps it falls, or how with the visits; epsilon likewise; how
-    long random actions are held, also while only the map learns; and the map: rates, radii, over how
-    many steps its rate falls, how many steps it has to itself, and after how many it moves.
+    `kind` and `norm` of the features; `sarsa` (1), or Watkins (0); the traces; the stepsize: `rate`,
+    its minimum, and how it falls over `rate_steps` or with visits; epsilon, which falls over
+    `epsilon_steps`; the longest `hold` of a random action, `warmup_hold` while only the map learns; of
+    the map: rates, radii, steps over which its rate falls, in which only it learns, and between updates.
     """
 
     kind: float
@@ -76,10 +76,10 @@ class Settings(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """`weight` (n_features * n_actions,), its share `gain` of the stepsize, and its `visits`.
+    """`weight` (n_features * n_actions,), the factor `gain` of its stepsize, and its `visits`.
 
-    The weights of a sparse feature stand together, one for each action; those of a dense action stand
-    together, one for each feature. `gain` is by feature if dense.
+    If features are sparse, the weights of a feature are adjacent, one for each action. If they are
+    dense, the weights of an action are adjacent, one for each feature, and `gain` is (n_features,).
     """
 
     weight: Float1
@@ -88,13 +88,13 @@ class Weights(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What is remembered of each environment: one row or entry each.
+    """Arrays with a row or an entry for each environment.
 
-    The features of the last observation: `index` (n_envs, active), or `feature` (n_envs, n_features) if
+    The features of the last observation, `index` (n_envs, active), or `feature` (n_envs, n_features) if
     dense; whether they are `known`; the `action` taken, also as a compiled environment takes it
-    (`command`, (n_envs, 1)), how long it is `held`, whether it is
-    `exploratory`; `trace` (n_envs, n_weights) and which of them are not 0: `listed` (n_envs, n_weights),
-    `n_listed`, or the `level` (n_envs, n_actions) of those of a dense action.
+    (`command`, (n_envs, 1)), for how many steps it is still `held`, whether it is `exploratory`;
+    `trace` (n_envs, n_weights), and the first `n_listed` of `listed` (n_envs, n_weights), the indices of
+    nonzero traces, or `level` (n_envs, n_actions), a bound of the dense traces of each action.
     """
 
     index: Int2  # type: ignore[assignment]
@@ -118,7 +118,7 @@ class Numbers(NamedTuple):
     figures: Float1
 
 
-# The state of a learner: the table of these groups, one after the other
+# The state of a learner is the table of these groups, in this order
 GROUPS = (Numbers, Encoder, Weights, Memory, Scratch)
 open_numbers, open_encoder, open_weights, open_memory, open_scratch = (
     make_opener(group, count_slots(*GROUPS[:i])) for i, group in enumerate(GROUPS)
@@ -131,7 +131,7 @@ N_SETTINGS = len(Settings._fields)
 
 @lean_kernel
 def value_of(action, n_actions, kind, weight, index, feature):
-    """Q(x, a) = w_a . phi(x) of one action; the sum over a dense basis in four, side by side."""
+    """Q(x, a) = w_a . phi(x) of one action; the sum over a dense basis is split into four."""
     if kind != FOURIER:
         total = 0.0
         for k in range(index.shape[0]):
@@ -153,7 +153,7 @@ def value_of(action, n_actions, kind, weight, index, feature):
 
 @inline_kernel
 def forget_traces(env, n_actions, memory):
-    """Let the traces of environment `env` be 0."""
+    """Set the traces of environment `env` to 0."""
     trace, level = memory.trace[env], memory.level[env]
     for k in range(memory.n_listed[env]):
         trace[memory.listed[env, k]] = 0.0
@@ -170,7 +170,7 @@ def forget_traces(env, n_actions, memory):
 def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, memory):
     """Add the active features of the action `taken` to the traces, and move the weights along them.
 
-    The weights move by `step` times their gain, which is `floor` at least; then the traces decay.
+    Weights move by `step` times trace times gain, which is at least `floor`; then the traces decay.
     """
     trace, listed, n = memory.trace[env], memory.listed[env], memory.n_listed[env]
     by_visits = settings.rate_by_visits == 1.0
@@ -205,7 +205,7 @@ def learn_sparse(env, taken, n_actions, step, floor, decay, settings, weights, m
 
 @inline_kernel
 def learn_dense(env, taken, step, decay, weights, memory):
-    """The same for the Fourier basis, whose traces collect the features as they are."""
+    """Add the dense features of the action `taken` to the traces, and move the weights along them."""
     trace, level, feature = memory.trace[env], memory.level[env], memory.feature[env]
     weight, gain, n = weights.weight, weights.gain, feature.shape[0]
     for f in range(n):
@@ -227,10 +227,10 @@ def learn_dense(env, taken, step, decay, weights, memory):
 
 @lean_kernel
 def move_map(winner, settings, counters, encoder, u):
-    """Draw the winner towards `u`, and its neighbours on the lattice less so.
+    """Move the winner towards `u`, and its neighbours on the lattice by less.
 
-    First the map unfolds, with a rate and a radius that fall; then it follows the agent ever more
-    slowly.
+    During the first `map_steps` the map unfolds, while its rate and radius fall. Later its rate falls
+    further, to 0.
     """
     source, location, lattice = encoder.source, encoder.location, encoder.lattice
     start, end, radius = settings.map_rate, settings.map_rate_final, settings.map_radius_final
@@ -260,15 +260,15 @@ def move_map(winner, settings, counters, encoder, u):
                 location[j, i] += part * difference
 
 
-# -- a step, and the loop ----------------------------------------------------------------------------
+# -- a step, and evaluation --------------------------------------------------------------------------
 
 
 @lean_kernel
 def observe(state, env, observation, reward, terminated, ended, event, draws):
-    """All that an observation of environment `env` asks for; returns the next action, or an error.
+    """Learn from an observation of environment `env`; returns the next action, or an error code.
 
-    `state` is a table of `GROUPS`. If the event is `BEGIN` the observation begins an episode: there is
-    nothing to learn from yet.
+    `state` is a table of `GROUPS`. If the event is `BEGIN`, the observation begins an episode, and there
+    is nothing to learn from yet.
     """
     numbers, weights = open_numbers(state), open_weights(state)
     memory, scratch, encoder = open_memory(state), open_scratch(state), open_encoder(state)
@@ -309,7 +309,7 @@ def observe(state, env, observation, reward, terminated, ended, event, draws):
         if not abs(error) < LARGEST_ERROR:
             return DIVERGED
         figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
-        # the traces of an episode end with it; those of Watkins with an action that is not greedy
+        # traces end with their episode, and those of Watkins at an action that is not greedy
         cut = ended or (settings.sarsa == 0.0 and memory.exploratory[env])
         decay = 0.0 if cut else settings.gamma * settings.trace_decay
         rate, floor = settings.rate, settings.rate_min / settings.rate
@@ -332,7 +332,7 @@ def observe(state, env, observation, reward, terminated, ended, event, draws):
 
 @lean_kernel
 def evaluate(state, observations, actions, values):
-    """Fill `actions` (n,) with the greedy ones, ties to the first, and `values` (n, n_actions).
+    """Fill `actions` (n,) with the greedy actions, ties to the first, and `values` (n, n_actions).
 
     Returns False if an observation is not finite.
     """

@@ -22,28 +22,28 @@ from oda_rl.agents.linear_q.schema import linear_schema
 from oda_rl.agents.observation_scale import ObservationRange
 
 OBSERVE = ObserveFunction(kernels.observe)
-# What has addresses of arrays, and is made anew for copies of them
+# Attributes that hold addresses of arrays: copies of a learner make their own.
 ADDRESSES = ("_table", "_groups", "_reading")
 NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 class _Reading(threading.local):
-    """The table of a learner with scratch arrays of this thread's own: each thread makes them anew."""
+    """The table of a learner for reading; each thread has a table and scratch arrays of its own."""
 
     def __init__(self, groups: tuple[Any, ...], scratch: Scratch) -> None:
-        self.groups = groups  # the table has their addresses
+        self.groups = groups  # kept alive, as the table has their addresses
         own: Any = map(np.copy, scratch)
         self.scratch = Scratch(*own)
         self.table = np.concatenate([slots(group) for group in (*groups, self.scratch)])
 
 
 class LinearLearner(Learner):
-    """Q(x, a) = w_a . phi(x), one step for all features phi.
+    """Learns Q(x, a) = w_a . phi(x), with the same code for all kinds of features phi.
 
-    Parameters are as for `Learner`, with the bounds of the observations, `low` and `high` (n_features,),
-    which may be infinite; `counts` (n_features,), the values that discrete coordinates can have, are the
-    bins of a grid, else it is empty. `range` is the range that the `features` divide up; `weights`
-    (n_cells, n_actions), a view, has for every feature its weight in the value of each action.
+    Parameters are as for `Learner`, and `low` and `high` (n_features,), the bounds of the observations,
+    which may be infinite; `counts` (n_features,), the numbers of values of discrete coordinates, which
+    are the default bins of a grid, or empty. `range` is the range that the `features` divide up.
+    `weights` (n_cells, n_actions), a view, has the weight of each feature in the value of each action.
     """
 
     remedy = "lower learning_rate or trace_decay"
@@ -78,7 +78,7 @@ class LinearLearner(Learner):
         self._share()
 
     def _make_arrays(self, n_envs: int) -> None:
-        """Weights, what is remembered of each environment, and scratch arrays."""
+        """Make the weights, the memory of the environments, and scratch arrays."""
         features, n_actions = self.features, self.n_actions
         n_weights = features.n_features * n_actions
         by_visits = self._rate_by_visits
@@ -110,7 +110,7 @@ class LinearLearner(Learner):
 
     @property
     def initial_value(self) -> float:
-        """What all values are when learning begins."""
+        """The value of every action when learning begins."""
         if self.config.initial_value is not None:
             return self.config.initial_value
         value = float(self.rewards[-1]) / (1.0 - self.config.gamma)
@@ -118,7 +118,7 @@ class LinearLearner(Learner):
 
     @property
     def n_touched(self) -> int:
-        """Weights that have ever been moved."""
+        """Number of weights that differ from their initial values."""
         return int(np.count_nonzero(self._weights.weight != self._initial_weights()))
 
     @property
@@ -131,7 +131,7 @@ class LinearLearner(Learner):
 
     @property
     def visits(self) -> NDArray[np.float64] | None:
-        """Visits of every cell and action, of shape (n_cells, n_actions); None if they do not count."""
+        """Visits of every cell and action, of shape (n_cells, n_actions); None if not counted."""
         return self._weights.visits.reshape(-1, self.n_actions) if self._rate_by_visits else None
 
     @property
@@ -156,7 +156,7 @@ class LinearLearner(Learner):
         return not self.is_scaled or self.counters[kernels.STEPS] < self._settings.map_steps
 
     def figures(self) -> dict[str, float]:
-        """What an SB3 algorithm logs of itself."""
+        """The figures that an SB3 algorithm logs."""
         return {
             "rollout/exploration_rate": self.exploration_rate,
             "train/td_error": float(self._figures[kernels.TD_ERROR]),
@@ -165,8 +165,10 @@ class LinearLearner(Learner):
         }
 
     def encode(self, observation: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """The coordinates of an observation in [0, 1], (n_coordinates,), and, after the warm-up, the
-        numbers (n_active,) of the features that are 1, or all features (n_cells,) of the Fourier basis.
+        """The coordinates and features of an observation, after the warm-up.
+
+        The coordinates (n_coordinates,) are in [0, 1]. Sparse features are the indices (n_active,) of
+        those that are 1; the Fourier basis gives all its features (n_cells,).
         """
         scratch = self._reading.scratch
         encode(np.asarray(observation, dtype=float), self.features.kind, self._encoder, scratch)
@@ -178,7 +180,7 @@ class LinearLearner(Learner):
         return isinstance(self.config, SparseConfig) and self.config.learning_rate_by == "visits"
 
     def _mean_rate(self) -> float:
-        """The stepsize at present: the mean over the visits, if it falls with them."""
+        """The current stepsize; if it falls with the visits, its mean weighted by them."""
         s = self._settings
         if s.rate_by_visits:
             visits = self._weights.visits
@@ -190,7 +192,7 @@ class LinearLearner(Learner):
     # -- learning --------------------------------------------------------------------------------
 
     def set_horizon(self, total_timesteps: int) -> None:
-        """Tell how long the run will be: exploration and stepsize fall over a fraction of it."""
+        """Set the length of the run: exploration and stepsize fall over a fraction of it."""
         super().set_horizon(total_timesteps)
         self._share()
 
@@ -229,12 +231,12 @@ class LinearLearner(Learner):
         return weight.reshape(-1)
 
     def _share(self) -> None:
-        """Have the arrays and the settings of the run ready for compiled code."""
+        """Make the settings of the run and the tables of arrays that compiled code takes."""
         f, known = self.features, self.range
         self._encoder = Encoder(known.source, known.low, known.inverse, *f.tables)
         self._settings = self._make_settings()
         numbers = kernels.Numbers(np.array(self._settings, dtype=float), self.counters, self._figures)
-        # The table has their addresses: they must live as long.
+        # The table has the addresses of these arrays, which must live as long.
         self._groups = (numbers, self._encoder, self._weights, self.memory)
         self._table = np.concatenate([slots(group) for group in (*self._groups, self._scratch)])
         self._reading = _Reading(self._groups, self._scratch)
@@ -244,7 +246,7 @@ class LinearLearner(Learner):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._share()  # with the copies of the arrays
+        self._share()  # with the addresses of the copied arrays
 
     def _make_settings(self) -> kernels.Settings:
         """The hyperparameters of a run of `horizon` steps, as the kernels read them."""
@@ -291,11 +293,11 @@ class LinearLearner(Learner):
         return self._evaluate(observations)[1]
 
     def _evaluate(self, observations: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The greedy actions, and the values of all; before the warm-up is over all are as good."""
+        """The greedy actions and all values, which are equal until the warm-up is over."""
         actions = np.zeros(len(observations), dtype=np.int64)
         values = np.full((len(observations), self.n_actions), self.initial_value)
         points = np.ascontiguousarray(observations, dtype=np.float64)
-        reading = self._reading  # kept alive: the learning may take another one meanwhile
+        reading = self._reading  # kept alive: training may replace it in the meantime
         if self.is_scaled and not kernels.evaluate(reading.table, points, actions, values):
             raise ValueError("observation contains NaN or infinity.")
         return actions, values
@@ -304,11 +306,11 @@ class LinearLearner(Learner):
 
     @classmethod
     def schema(cls, config: Any, actions: ActionCodec, observations: Any, n_envs: int) -> Schema:
-        """What a model file may hold of `get_state`."""
+        """The schema of `get_state` in a model file."""
         return linear_schema(config, actions, observations)
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
-        """All that has been learned, as `Learner.get_state`."""
+        """The state as in `Learner.get_state`, the weights, and counters and figures."""
         weights = self._weights._asdict() if self._rate_by_visits else {"weight": self._weights.weight}
         if isinstance(self.config, SOMConfig):
             weights["location"] = self.features.location
@@ -320,7 +322,7 @@ class LinearLearner(Learner):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`."""
+        """Restore the state that `get_state` returned."""
         super().set_state(state)
         self.counters[:] = state["counters"]
         self._figures[:] = state["figures"]
@@ -331,6 +333,6 @@ class LinearLearner(Learner):
 
     @classmethod
     def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
-        """A learner of one coordinate and two actions, whose compiled code is that of all."""
+        """A learner of one coordinate and two actions, which shares its compiled code with all."""
         config = UniformGridConfig(bins=2, warmup_steps=2)
         return cls(1, ActionCodec(spaces.Discrete(2)), 1, np.full(1, -1.0), np.ones(1), config, seed)

@@ -1,4 +1,4 @@
-"""What a model file holds of a learner with linear features (see `oda_rl._schema`)."""
+"""The schema of a learner with linear features in a model file (see `oda_rl._schema`)."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from oda_rl.agents.schema import range_schema, rows_schema, shared_schema
 
 
 def _traces_are_listed(memory: Any, sizes: Sizes) -> None:
-    """The traces that are not zero are those that are listed."""
+    """A rule: the traces that are not zero are listed, each once."""
     for trace, listed, n in zip(memory["trace"], memory["listed"], memory["n_listed"], strict=True):
         right = np.array_equal(np.sort(listed[:n]), np.flatnonzero(trace))
         expect(right, "listed", "are not those with a trace", "each of them once")
 
 
 def linear_schema(config: Any, actions: Any, observations: Any) -> Schema:
-    """What `LinearLearner.get_state` gives, of F features and W weights."""
+    """The schema of `LinearLearner.get_state`, with F features and W weights."""
     n_angles = len(config.angles)
     n_plain = observations.n_features - 2 * n_angles
     periodic = np.arange(n_plain + n_angles) >= n_plain

@@ -29,35 +29,36 @@ AS_PRINTED: dict[str, Any] = {
 
 
 class CodebookAlgorithm(OnlineAlgorithm):
-    """What the two-timescale agents have in common: actions are numbered, or points of a Box."""
+    """Base class of the two-timescale agents, with discrete actions or those of a bounded Box."""
 
     @classmethod
     def _check_action_space(cls, space: spaces.Space) -> None:
         ActionCodec(space, cls.most_actions)
 
     def decode(self, env: int, action: int) -> Any:
-        """What environment `env` takes: a numbered action, or the point that was chosen."""
+        """Convert a discrete `action`, or the continuous one that was chosen, for environment `env`."""
         return self.actions.decode(self.learner.command(env) if self.actions.is_continuous else action)
 
 
 class TwoTimescaleQ(CodebookAlgorithm):
-    """Q-learning over the cells of a codebook that an annealer makes finer while it learns.
+    """Q-learning over the cells of a codebook that annealing refines during the training.
 
     Two stochastic approximations run at once. The fast one is Watkins' Q(lambda) over soft aggregate
     states, Q(x, a) = sum_i p(mu_i | x) Q_i(x, a). The slow one is online deterministic annealing of the
-    observations, which moves the codevectors mu_i and splits a cell when the temperature falls below its
-    critical one; the new cells inherit the Q values.
+    observations, which moves the codevectors mu_i and splits a cell when the temperature falls below the
+    critical temperature of the cell; the new cells inherit the Q values.
 
     Observations may be Boxes of any shape, bounded or not, Discrete, MultiDiscrete, MultiBinary, and
-    Dicts and Tuples of these. Where all is discrete, and there are few enough combinations, each state
-    is a cell: then this is tabular Q(lambda), which learns from the first step on. Discrete,
-    MultiDiscrete and MultiBinary actions are numbered, and a cell has a value for each. The point of a
-    bounded Box of actions is part of a codevector's location; the greedy one is found by moving from
-    the best cell's action between its neighbours.
+    Dicts and Tuples of these. If an observation is entirely discrete, with few enough combinations, each
+    state is a cell: the agent is then tabular Q(lambda), which learns from the first step on. Discrete,
+    MultiDiscrete and MultiBinary actions are enumerated, and a cell has a value for each. An action from
+    a bounded Box is part of a codevector's location. The greedy one is found by a search that starts at
+    the action of the best cell and moves between the actions of the cells near the observation.
 
-    With `tree=True` the codebook is divided into branches, and a step uses the few nearest ones: a
-    thousand cells then cost some forty distances and about as much time as a hundred without a tree.
-    `learner.n_distances` tells how many, `learner.tree` holds the branches.
+    With `tree=True` the codebook is divided into branches, and a step uses only the few nearest ones. A
+    step with a thousand cells then computes about forty distances and takes about as long as one with a
+    hundred cells without a tree. `learner.n_distances` is the number of distances per observation,
+    `learner.tree` holds the branches.
 
     Attributes
     ----------
@@ -79,9 +80,9 @@ class TwoTimescaleQ(CodebookAlgorithm):
     ----------
     Mavridis and Baras, "Annealing Optimization for Progressive Learning with Stochastic Approximation",
     Section IV, Algorithm 2 and Theorem 6; with rewards and a maximum in place of costs and a minimum.
-    `TwoTimescaleQ.papers` makes the agent as it is printed. The tree is that
-    of "Multi-Resolution Online Deterministic Annealing", Section V and Algorithm 5, as
-    `oda_rl.agents.codebook_rl.branches.BranchTree` explains.
+    `TwoTimescaleQ.papers` makes the agent of the paper. The tree is that of "Multi-Resolution Online
+    Deterministic Annealing", Section V and Algorithm 5; `oda_rl.agents.codebook_rl.branches.BranchTree`
+    explains how it differs.
 
     Examples
     --------
@@ -100,21 +101,22 @@ class TwoTimescaleQ(CodebookAlgorithm):
 
     @classmethod
     def papers(cls, env: Any, **options: Any) -> Self:
-        """The agent as the paper prints it: nearest cells, one number for each, no traces.
+        """Make the agent of the paper: nearest cells with a single value each, without traces.
 
-        Codevectors are pairs of an observation and an action, a codebook for each action. They follow
-        the visits (no flattening), and Q(h) moves towards r + gamma max Q(h') by alpha alone. The paper
-        leaves open alpha, how actions are tried, the cost and the first temperature. Here alpha falls
-        to 0.03; random actions are held for up to ten steps; Q begins at the value of a reward for ever,
-        which is a cost of failure alone and Q = 0; and in the place of a uniform first codebook, which
-        would fall together at a high temperature, it is annealed first, under random actions.
+        Codevectors are pairs of an observation and an action, with one codebook for each action. They
+        follow the visits (no flattening), and Q(h) moves towards r + gamma max Q(h') with the stepsize
+        alpha alone. The paper does not specify alpha, the exploration, the cost and the first
+        temperature. Here alpha falls to 0.03, and random actions are held for up to ten steps. Q starts
+        at the value of being rewarded for ever, which amounts to Q = 0 with a cost of failure alone. A
+        uniform first codebook would collapse at a high temperature, so the codebook is first annealed
+        under random actions.
 
         Parameters
         ----------
         env : environment, vectorised environment or str
-            With numbered actions.
+            With discrete actions.
         **options
-            All other arguments, which come before these.
+            All other arguments; they take precedence over the settings of the paper.
 
         Returns
         -------
@@ -124,25 +126,25 @@ class TwoTimescaleQ(CodebookAlgorithm):
 
 
 class TwoTimescaleAC(CodebookAlgorithm):
-    """An actor and a critic over the cells of a codebook that an annealer makes finer while they learn.
+    """Actor-critic over the cells of a codebook that annealing refines during the training.
 
-    Three stochastic approximations run at once. The critic learns the value of states by TD(lambda),
-    the actor the preferences of which its probabilities are the softmax, by the errors of the critic;
-    both are functions sum_i p(mu_i | x) f_i(x), f_i linear in x, over soft aggregate states. The third,
+    Three stochastic approximations run at once. The critic learns state values by TD(lambda). The actor
+    learns preferences, whose softmax gives the action probabilities, from the TD errors of the critic.
+    Both are functions sum_i p(mu_i | x) f_i(x), f_i linear in x, over soft aggregate states. The third,
     online deterministic annealing of the observations, moves the codevectors mu_i and splits cells; the
     new ones inherit preferences and values.
 
-    There is no share of random actions to be set, no optimism, and nothing that depends on the length
-    of a run: what is learned gets better with more steps. `predict` takes the most probable action (of
-    a distribution over a Box a point between its mean and its mode), or, if it is not to be
-    deterministic, draws one.
+    There is no share of random actions to set, no optimism, and no schedule that depends on the length
+    of the run: what is learned improves with more steps. `predict` takes the most probable action, or
+    draws one if `deterministic` is False. For a Box the deterministic action lies between the mean and
+    the mode of its distribution.
 
-    Observations are those of `TwoTimescaleQ`, a cell for each state where they are discrete; the scale
-    of Boxes is learned from the bounds and from what a warm-up shows. Discrete, MultiDiscrete and
-    MultiBinary actions are numbered; of several parts each is drawn by preferences of its own. For a
-    bounded Box of actions the actor learns the two parameters of a Beta distribution for each
-    coordinate, values begin at the largest reward that ended an episode while the codebook grew, and the
-    discount rises while the critic explains returns well.
+    Observations are those of `TwoTimescaleQ`, with one cell for each state if they are discrete. The
+    scale of Boxes is estimated from their bounds and from a warm-up. Discrete, MultiDiscrete and
+    MultiBinary actions are enumerated; each part of an action with several parts is drawn by its own
+    preferences. For a bounded Box of actions the actor learns the two parameters of a Beta distribution
+    for each coordinate, values start at the largest reward that ended an episode while the codebook
+    grew, and the discount rises while the critic explains the returns well.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The interface of Stable-Baselines3 around a learner that is given one transition at a time."""
+"""The Stable-Baselines3 interface around a learner that is given one transition at a time."""
 
 import inspect
 from collections import deque
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 class OnlineAlgorithm(Saving):
     """An SB3 algorithm that hands every transition to a learner.
 
-    A single environment is stepped directly, without the vectorised environment around it, which
-    `get_env` returns all the same. Several environments take turns at the same learner.
+    A single environment is stepped directly, bypassing the vectorised environment around it, which
+    `get_env` still returns. Several environments share one learner, which they use in turn.
 
-    A subclass names its `config_class`, the fields of which become keyword arguments, parts of its
-    signature and of its docstring, and its learner.
+    A subclass sets `config_class`, whose fields are added to its keyword arguments, signature and
+    docstring, and the path of its learner.
 
     Attributes
     ----------
     config : Config
-        The hyperparameters. Each is also an attribute, `model.gamma`; set to another value, learning
-        goes on with that, or it is refused if it cannot change any more.
+        The hyperparameters. Each is also an attribute such as `model.gamma`. Learning continues with a
+        newly assigned value; assigning one that can no longer change raises a ValueError.
     learner : Learner
         What has been learned.
     observations : ObservationCodec
-        How it is given what the environment returns.
+        Converts what the environment returns into the rows of numbers that the learner takes.
     env_id : str or None
         The id of the environment that was learned from, if it has one.
     stopping : bool
@@ -56,14 +56,14 @@ class OnlineAlgorithm(Saving):
 
     policy_aliases: ClassVar[dict[str, Any]] = {"CodebookPolicy": CodebookPolicy}
     config_class: ClassVar[type[Config]] = Config
-    # Where its learner is, below `oda_rl.agents`
+    # Module and class of the learner, relative to `oda_rl.agents`
     learner_path: ClassVar[str]
-    # Whether its learner can keep a table of states, given the `counts` of their coordinates
+    # Whether the learner can keep a table of states, given the `counts` of values of each coordinate
     knows_tables: ClassVar[bool] = False
-    most_actions: ClassVar[int] = MOST_ACTIONS  # numbered ones
-    # Whether one-hot observations are taken for the numbers of states
+    most_actions: ClassVar[int] = MOST_ACTIONS  # most discrete actions accepted
+    # Whether one-hot observations are converted to state indices
     one_hot: bool = False
-    # Of parts of observations that are too large for a codebook, by their numbers
+    # Principal components of the parts of observations that are too large for a codebook, by their index
     components: dict[str, Components]
     learner: Any
     observations: ObservationCodec
@@ -123,7 +123,7 @@ class OnlineAlgorithm(Saving):
             self._setup_model()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Another agent's hyperparameter, or a misspelt one, would be taken and do nothing.
+        # Otherwise another agent's hyperparameter, or a misspelt one, would be accepted silently.
         is_made = "next_actions" in self.__dict__
         if is_made and not name.startswith("_") and not hasattr(self, name):
             raise AttributeError(
@@ -138,7 +138,7 @@ class OnlineAlgorithm(Saving):
 
     @classmethod
     def _learner_class(cls) -> "type[Learner]":
-        """The learner that the algorithm drives; its code is imported when an agent is made."""
+        """The class of the learner; its code is imported only when an agent is made."""
         module, _, name = cls.learner_path.rpartition(".")
         found: type[Learner] = getattr(import_module(f"oda_rl.agents.{module}"), name)
         return found
@@ -163,23 +163,23 @@ class OnlineAlgorithm(Saving):
         total_timesteps : int
             Environment steps, over all environments together.
         callback : callable, BaseCallback or list of them, optional
-            Called after every step, as SB3 does.
+            Called after every step, as in SB3.
         log_interval : int or None, default=100
-            Episodes between two logs; None leaves it to a callback such as `LogEveryNTimesteps`.
+            Episodes between two logs; None leaves logging to a callback such as `LogEveryNTimesteps`.
         tb_log_name : str, optional
             Name of the TensorBoard run; the name of the class by default.
         reset_num_timesteps : bool, default=True
-            False goes on counting, and goes on with the episode under way: two trainings are one, cut in
-            two. True counts from 0 and resets the environment, as SB3 does; what was learned is kept.
+            False continues the step count and the current episode: two calls equal one longer call.
+            True counts from 0 and resets the environment, as in SB3, but keeps what was learned.
         progress_bar : bool, default=False
-            Show one.
+            Whether to show a progress bar.
         callback_every : int, default=1000
             On an environment with compiled dynamics (`oda_rl/...`), steps between two calls of the
-            callbacks; they count all steps. 1 steps it from Python like any other, with the same result.
+            callbacks, which still count all steps. 1 steps it from Python, with the same result.
         planned_timesteps : int, optional
-            The end of the whole plan, as `num_timesteps` counts: exploration and the like fall over a
-            part of the way there. By default the end of this call, as in SB3; say it if another call
-            is to follow.
+            Value of `num_timesteps` at which the whole training is planned to end: exploration and
+            other schedules fall over a part of it. By default the end of this call, as in SB3; set it
+            if another call is to follow.
 
         Returns
         -------
@@ -188,11 +188,11 @@ class OnlineAlgorithm(Saving):
         Raises
         ------
         TypeError
-            If the callback is none.
+            If `callback` is not a callback.
         ValueError
             If a number is not accepted, or there is no environment.
         BadTransitionError
-            If the environment returns NaN or infinity. What was learned until then is kept.
+            If the environment returns NaN or infinity. What was learned before is kept.
         """
         if self.env is None:
             raise ValueError("there is no environment to learn from: call set_env first.")
@@ -228,8 +228,8 @@ class OnlineAlgorithm(Saving):
         return self
 
     def _train(self, *arguments: Any) -> None:
-        """Train, and begin anew where one-hot observations turn out to be no states."""
-        # With numba, which the learner has imported by now; the name of an agent does without.
+        """Train; start again if an observation is not one-hot although the first ones were."""
+        # Imported here because it imports numba, which importing an agent class does not need
         from oda_rl.agents.sb3.training_loops import train
 
         try:
@@ -239,14 +239,14 @@ class OnlineAlgorithm(Saving):
             train(self, *arguments)
 
     def _begin(self) -> None:
-        """Choose the first actions of episodes that have begun; in another environment begin them."""
+        """Choose the first actions of the episodes; reset the environment first if necessary."""
         if self._last_obs is None:
             self._last_obs = self.env.reset()  # type: ignore[union-attr, assignment]
         starts = self.observations.encode_many(self._last_obs, self.n_envs)
         self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
 
     def _begin_without_states(self) -> None:
-        """Begin anew with the entries of observations, as they are not all one-hot."""
+        """Start again with the entries of observations as features, as they are not all one-hot."""
         self.one_hot = False
         self._build()
         self.learner.set_horizon(self._total_timesteps)
@@ -255,10 +255,10 @@ class OnlineAlgorithm(Saving):
         self._begin()
 
     def stop(self) -> None:
-        """End the training that is under way, or the next one, after a step.
+        """End the current training, or the next one, after a step.
 
-        `learn` then returns as at its end, and can be gone on with exactly. May be called from a handler
-        of signals or another thread. On compiled environments some ten thousand steps may still be made.
+        `learn` then returns normally, and can be continued exactly. May be called from a signal handler
+        or another thread. On compiled environments tens of thousands of steps may still be made.
         """
         self.stopping = True
 
@@ -268,10 +268,10 @@ class OnlineAlgorithm(Saving):
         return max(0, self._total_timesteps - self.num_timesteps)
 
     def _end_after(self, error: BaseException, callback: BaseCallback) -> None:
-        """Let callbacks end a training that has failed; the error then says what there is to say."""
-        from oda_rl.agents.learner import BadTransitionError  # with numba, as above
+        """Call the callbacks at the end of a failed training, and add the step to the error message."""
+        from oda_rl.agents.learner import BadTransitionError  # imports numba, as above
 
-        self._last_obs = None  # where the environment stands is unknown
+        self._last_obs = None  # the state of the environment is unknown
         try:
             callback.on_training_end()
         except Exception as another:
@@ -283,10 +283,10 @@ class OnlineAlgorithm(Saving):
         if isinstance(error, BadTransitionError):
             error.args, error.__cause__ = (f"{error} {where}",), None
         else:
-            error.add_note(where)  # of the environment, or of what wraps it
+            error.add_note(where)  # raised by the environment or one of its wrappers
 
     def decode(self, env: int, action: int) -> Any:
-        """What environment `env` takes for the learner's `action`."""
+        """Convert the learner's `action` to an element of the action space, for environment `env`."""
         return self.actions.decode(action)
 
     # -- setting up ------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class OnlineAlgorithm(Saving):
 
     @classmethod
     def _check_action_space(cls, space: spaces.Space) -> None:
-        """Raise a ValueError if the agent has no use for this space."""
+        """Raise a ValueError if the agent does not support this action space."""
         check_discrete_action_space(space)
 
     def _init_episode_buffers(self) -> None:
@@ -321,7 +321,7 @@ class OnlineAlgorithm(Saving):
         self.next_actions = [0] * self.n_envs
 
     def _load_kernels(self) -> None:
-        """Have compiled code ready before anything has been learned."""
+        """Load or compile the learner's compiled code before anything has been learned."""
         kind: Any = self._learner_class()
         load_kernels(kind, self.actions.is_continuous, self.observations.is_table)
 
@@ -333,14 +333,14 @@ class OnlineAlgorithm(Saving):
         return kind(seen.n_features, self.actions, self.n_envs, *told, **options)
 
     def set_random_seed(self, seed: int | None = None) -> None:
-        """Seed the environment. The learner's generator is its own; global generators are left alone."""
+        """Seed the environment, but neither the learner's own generator nor the global ones."""
         if seed is not None:
             self.action_space.seed(seed)
             if self.env is not None:
                 self.env.seed(seed)
 
     def _read_env_id(self, given: Any) -> str | None:
-        """The environment's own id, with the module that registers it if it was given so."""
+        """The environment's id, prefixed with the module that registers it if `given` has the prefix."""
         spec = self.env.get_attr("spec")[0] if self.env is not None else None
         if spec is None:
             return None

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class LinearAlgorithm(OnlineAlgorithm):
-    """What the baselines have in common: Q(x, a) = w_a . phi(x), one kernel for all features phi.
+    """Base class of the linear baselines, Q(x, a) = w_a . phi(x), with one kernel for all features phi.
 
-    For any observations, discrete ones one-hot but in a grid, and Discrete actions. The features,
-    `n_cells` of them, divide up a range of each coordinate: `observation_low` and `observation_high`,
-    the bounds of the space, or what a warm-up has seen. `learner` has the `weights`, the `features` and
-    the `range`.
+    All observation spaces of the package are supported, and Discrete actions. Discrete observations are
+    one-hot encoded, except in a grid. The `n_cells` features cover a range of each coordinate:
+    `observation_low` to `observation_high`, the bounds of the space, or the range seen in a warm-up.
+    `learner` has the `weights`, the `features` and the `range`.
 
     Raises
     ------
@@ -46,13 +46,13 @@ class LinearAlgorithm(OnlineAlgorithm):
 
 
 class UniformGridQ(LinearAlgorithm):
-    """Watkins' Q(lambda) over the cells of a uniform grid: no aggregation of states.
+    """Watkins' Q(lambda) over the cells of a uniform grid, without adaptive state aggregation.
 
     References
     ----------
     Sutton and Barto, "Reinforcement Learning: An Introduction", second edition, Sections 6.5 and 12.10.
     Mavridis and Baras, "Annealing Optimization for Progressive Learning with Stochastic Approximation",
-    Section V-B, compares with it.
+    Section V-B, compares its agent with this method.
 
     Examples
     --------
@@ -70,16 +70,16 @@ class UniformGridQ(LinearAlgorithm):
 class SOMQ(LinearAlgorithm):
     """Watkins' Q(lambda) over the cells of a self-organising map.
 
-    The map first unfolds under random actions: the cell nearest to an observation is drawn towards it,
-    and so are its neighbours on a lattice, ever fewer of them. Then the values are learned, and the map
-    follows the agent on the slower of two timescales. The number of its cells never changes.
+    The map first unfolds under random actions: the cell nearest to an observation moves towards it, and
+    so do its neighbours on a lattice, within a radius that shrinks. Then the values are learned, and the
+    map follows the agent on the slower of two timescales. The number of cells never changes.
 
     References
     ----------
     Kohonen, "Self-Organizing Maps", for the map.
     Mavridis and Baras, "Vector Quantization for Adaptive State Aggregation in Reinforcement Learning",
-    American Control Conference 2021, which "Annealing Optimization for Progressive Learning with
-    Stochastic Approximation", Section V-B, compares with.
+    American Control Conference 2021. "Annealing Optimization for Progressive Learning with Stochastic
+    Approximation", Section V-B, compares its agent with this method.
 
     Examples
     --------
@@ -96,8 +96,8 @@ class SOMQ(LinearAlgorithm):
 class TileCodingSarsa(LinearAlgorithm):
     """Sarsa(lambda) with tile coding.
 
-    Each of several displaced grids, the tilings, has one tile that an observation lies in. Displacements
-    are asymmetric; an angle wraps around.
+    An observation lies in one tile of each of several displaced grids, the tilings. Displacements are
+    asymmetric; an angle wraps around.
 
     References
     ----------
@@ -118,8 +118,8 @@ class TileCodingSarsa(LinearAlgorithm):
 class FourierSarsa(LinearAlgorithm):
     """Sarsa(lambda) with the Fourier basis.
 
-    The functions are cos(pi c . u), u the observation in [0, 1] and c vectors of whole numbers up to
-    `order`. The stepsize of each is divided by the length of c.
+    The functions are cos(pi c . u), where u is the observation scaled to [0, 1] and c a vector of
+    integers up to `order`. The stepsize of each is divided by the length of c.
 
     References
     ----------
@@ -139,13 +139,13 @@ class FourierSarsa(LinearAlgorithm):
 
 
 class KernelQ(OnlineAlgorithm):
-    """Q-learning in a reproducing kernel Hilbert space, with few points and a bandwidth that adapts.
+    """Q-learning in a reproducing kernel Hilbert space, with few points and an adaptive bandwidth.
 
-    Q(x, a) = sum_j w_ja k(d_j, x), one dictionary d for all actions. Functional stochastic gradients of
-    the squared temporal-difference error, the target held fixed, in mini-batches of steps; matching
-    pursuit drops points within a budget (POLK), and the bandwidth is a Markov chain that follows the
-    derivative of the error (BARRETTE). For any observations, which are scaled by their ranges, discrete
-    ones one-hot, and Discrete actions.
+    Q(x, a) = sum_j w_ja k(d_j, x), with one dictionary d for all actions. It is trained by functional
+    stochastic gradient descent on the squared temporal-difference error, with a fixed target and
+    mini-batches of steps. Matching pursuit drops points within an error budget (POLK). The bandwidth is
+    a Markov chain that follows the derivative of the error (BARRETTE). Observations are scaled by their
+    ranges, discrete ones are one-hot encoded; actions are Discrete.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class KernelQ(OnlineAlgorithm):
     n_parameters : int
         Numbers stored to act.
     bandwidth_history_ : ndarray of shape (n_batches,)
-        The bandwidth after each mini-batch, in parts of the ranges.
+        The bandwidth after each mini-batch, as a fraction of the ranges of the coordinates.
     learner : KernelLearner
         What has been learned: `learner.machine`, `learner.dictionary`, `learner.range`.
 
@@ -168,9 +168,8 @@ class KernelQ(OnlineAlgorithm):
     References
     ----------
     Koppel, Bedi and Krishnamurthy, "A Dynamical Systems Perspective on Online Bayesian Nonparametric
-    Estimators with Adaptive Hyperparameters", Algorithm 1, of which this is the same with the
-    temporal-difference error. The likelihood of eq. 9 is of no use here: observations that follow one
-    another are too much alike.
+    Estimators with Adaptive Hyperparameters", Algorithm 1, here with the temporal-difference error. The
+    likelihood of its eq. 9 is not used, because successive observations are too similar for it.
 
     Examples
     --------
@@ -187,7 +186,7 @@ class KernelQ(OnlineAlgorithm):
 
     @property
     def learning_rate(self) -> float:
-        """Its `stepsize`, as SB3 calls it."""
+        """The hyperparameter `stepsize`, under the name that SB3 uses."""
         config: Any = self.config
         return float(config.stepsize)
 
@@ -197,5 +196,5 @@ class KernelQ(OnlineAlgorithm):
 
     @property
     def bandwidth_history_(self) -> NDArray[np.float64]:
-        """The bandwidth after each mini-batch, in parts of the ranges."""
+        """The bandwidth after each mini-batch, as a fraction of the ranges of the coordinates."""
         return self.learner.bandwidth_history

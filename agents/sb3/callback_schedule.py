@@ -1,9 +1,10 @@
-"""When a callback is due: calls at which it would do nothing are counted, but not made.
+"""When a callback is due: calls in which it would do nothing are counted, but not made.
 
-SB3's callbacks are called at every step, which costs as much as a step of a quick environment. A class
-of callbacks with a property `due_every` promises to need no calls but those at multiples of it, one with
-a method `due_at(num_timesteps)` none before the environments have made so many steps. At the end of an
-episode, and of the training, all are called.
+SB3 calls every callback at every step, which takes as long as a step of a fast environment. A callback
+class can opt out in two ways. With a property `due_every`, it needs only the calls whose number is a
+multiple of that. With a method `due_at(num_timesteps)`, it needs no call before the environments have
+made the number of steps that the method returns. At the end of an episode, and of the training, all are
+called.
 """
 
 import time
@@ -21,18 +22,18 @@ from stable_baselines3.common.callbacks import (
 )
 from stable_baselines3.common.type_aliases import MaybeCallback
 
-# What is told of a callback that is due at every call, and of one that never is
+# Returned by `calls_until_due` for a callback that is due at every call, and for one that never is
 ALWAYS, NEVER = 0, 10**18
-# SB3's own, and where they say how many calls there are between two that matter
+# SB3's own callbacks with a fixed interval, and the attribute that holds it, in calls
 EVERY_CALLS: dict[type, str] = {CheckpointCallback: "save_freq", EvalCallback: "eval_freq"}
-# How often a progress bar is drawn, in a second: that costs as much as hundreds of steps
+# Times per second that a progress bar is drawn; once costs as much as hundreds of steps
 BAR_RATE = 1
-# How often it is told how far the training is: rich finds the speed from that
+# Times per second that its count is passed on to rich, which estimates the speed from it
 TOLD_RATE = 10
 
 
 class ProgressBar(ProgressBarCallback):
-    """SB3's progress bar, drawn less often; on a console of rich's if one is given."""
+    """SB3's progress bar, drawn less often; `options` go to rich, such as a console to draw on."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class ProgressBar(ProgressBarCallback):
         self._next = 0.0
 
     def count(self, steps: int) -> None:
-        """Let the bar be further by some steps."""
+        """Advance the bar by some steps."""
         self.pbar.n += steps
         now = time.monotonic()
         if now >= self._next:
@@ -59,12 +60,12 @@ class ProgressBar(ProgressBarCallback):
 
 
 def make_callback(callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
-    """Of a callback, a list of them or a function one callback, perhaps with a progress bar.
+    """Make one callback of a callback, a function or a list of these, perhaps with a progress bar.
 
     Raises
     ------
     TypeError
-        If it is something else.
+        If `callback` is something else.
     """
     own: list[Any] = callback if isinstance(callback, list) else [callback] * (callback is not None)
     for one in own:
@@ -78,15 +79,15 @@ def make_callback(callback: MaybeCallback, progress_bar: bool = False) -> BaseCa
 def calls_until_due(
     callback: BaseCallback, num_timesteps: int, n_envs: int = 1, always: int = ALWAYS
 ) -> int:
-    """Calls, from 1, until a callback, or one of a list, may do something; or `always`, or `NEVER`.
+    """Calls until a callback, or one of a list, may do something: at least 1, or `always`, or `NEVER`.
 
-    What is not known here is always due. All `n_envs` environments make a step between two calls.
+    Callbacks of unknown classes are always due. All `n_envs` environments make a step between two calls.
     """
     one: Any = callback
     if type(one) is CallbackList:
         dues = [calls_until_due(child, num_timesteps, n_envs, always) for child in one.callbacks]
         return min(dues, default=NEVER)
-    if type(one) is ConvertCallback and one.callback is None:  # SB3's own for None
+    if type(one) is ConvertCallback and one.callback is None:  # SB3's placeholder for no callback
         return NEVER
     if _keeps(one, "due_every"):
         return int(one.due_every - one.n_calls % one.due_every)
@@ -105,7 +106,7 @@ def calls_until_due(
 
 
 def count_calls(callback: BaseCallback, n: int, n_envs: int = 1) -> None:
-    """Let a callback, and the children of a list, count `n` calls that were not made."""
+    """Count `n` calls that were not made, in a callback and the children of a list."""
     callback.n_calls += n
     if isinstance(callback, ProgressBar):
         callback.count(n * n_envs)
@@ -117,7 +118,7 @@ def count_calls(callback: BaseCallback, n: int, n_envs: int = 1) -> None:
 
 
 def _keeps(callback: BaseCallback, promise: str) -> bool:
-    """Whether its class promises this, and no subclass does something of its own at every step."""
+    """Whether a class of the callback defines `promise`, and no subclass of it overrides `_on_step`."""
     kind: Any = type(callback)
     promising = next((base for base in kind.__mro__ if promise in vars(base)), None)
     return promising is not None and kind._on_step is promising._on_step

@@ -1,4 +1,4 @@
-"""A callback in SB3's style that logs what becomes of the codebook."""
+"""An SB3 callback that logs how the codebook develops."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,35 +10,36 @@ from oda_rl._validation import check_at_least
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.tensorboard import Board
 
-# Recorded with every set of numbers, so that it can be told whether they have been written
+# Recorded with every set of numbers; while it is in the logger, they have not been written yet
 MARK = "time/total_timesteps"
-# Seconds that the first of a kind are thought to take: pictures import matplotlib.
+# Seconds assumed for the first drawing of each kind; pictures import matplotlib
 FIRST_GUESS = {"pictures": 0.6, "histograms": 0.01}
 
 
 class CodebookCallback(BaseCallback):
-    """Logs how the codebook grows and what it knows, next to SB3's own tags.
+    """Log how the codebook grows and what its cells have learned, in addition to SB3's own tags.
 
     Numbers, for every logger: `oda/temperature` (squared scaled units), `oda/n_codevectors`,
     `oda/distortion` (running mean of the squared distance to the nearest codevector, squared scaled
     units), `oda/n_splits` and `oda/n_merges` (totals so far).
 
-    For TensorBoard alone, and drawn at least once, at the end of the training:
+    For TensorBoard only, and drawn at least once, at the end of the training:
 
-    - `codebook/greedy_actions`, `codebook/value` (Images): over two dimensions, the others at the mean
-      of the codevectors, the greedy actions with the codevectors whose cells are there, and the value;
+    - `codebook/greedy_actions`, `codebook/value` (Images): the greedy actions, with the codevectors of
+      the cells shown, and the value, over two dimensions; the others are at the mean of the codevectors;
     - `codebook/cells_against_temperature` (Images): K at the end of every temperature;
     - `cells/q`, `cells/log10_visits`, `cells/td_error` (Histograms, Distributions): the values of all
-      actions at the codevectors, the visits of the cells, running means of the size of their TD error;
+      actions at the codevectors, the visits of the cells, running means of their absolute TD errors;
     - HParams: the hyperparameters with the last `rollout/ep_rew_mean`, `time/fps`, `oda/n_codevectors`
       and, with an `EvalCallback` in the same list, `eval/mean_reward`;
-    - Projector: the codebook in scaled units, with action, visits, value and level of every cell: the
-      number of the temperature since which there have been so many cells, or the branch of a tree.
+    - Projector: the codebook in scaled units, with action, visits, value and level of every cell. The
+      level is the index of the first temperature with enough cells to include this one; on a tree the
+      branch takes its place.
 
-    What an agent does not have is not logged: the baselines have no temperature, and TD errors of cells
-    are those of two-timescale learning. Pictures and histograms wait until their cost is a small part of
-    the time spent on the training (`max_cost`): which of them are drawn depends on the machine, what is
-    learned does not.
+    What an agent does not have is not logged: the baselines have no temperature, and only two-timescale
+    learning has TD errors of cells. During the training, pictures and histograms are drawn only if their
+    total cost stays a small part of the training time (`max_cost`). Which of them are drawn depends on
+    the machine; what is learned does not.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ class CodebookCallback(BaseCallback):
     verbose : int, default=0
         1 prints every finished temperature.
     dimensions : (int, int), optional
-        What the pictures show, horizontally and vertically; by default the two dimensions of an
-        observation that tell most about the greedy action when it is first drawn.
+        Dimensions of the horizontal and vertical axes of the pictures. By default the two dimensions of
+        an observation that are most informative about the greedy action at the first drawing.
     figure_freq : int, default=50_000
         Environment steps between two sets of pictures; 0 for none. Needs matplotlib.
     histogram_freq : int, default=20_000
@@ -59,12 +60,12 @@ class CodebookCallback(BaseCallback):
     hparams : bool, default=True
         Whether to write the hyperparameters at the beginning.
     max_cost : float, default=0.01
-        Pictures and histograms during the training take no more than this part of its time.
+        Largest share of the training time that pictures and histograms may take during the training.
 
     Attributes
     ----------
     seconds : dict of str to float
-        Time spent on `"training"` (all between the first call and the last), on `"pictures"` (and
+        Time spent on `"training"` (everything from its start to its end), on `"pictures"` (and
         histograms) during it, and on what is written `"at_end"`.
 
     Examples
@@ -101,7 +102,7 @@ class CodebookCallback(BaseCallback):
         self._levels = 0
 
     def due_at(self, num_timesteps: int) -> int:
-        """Steps at which something may happen next."""
+        """Return the number of steps at which the callback is due next."""
         return (num_timesteps // self.log_freq + 1) * self.log_freq
 
     def _on_training_start(self) -> None:
@@ -134,7 +135,7 @@ class CodebookCallback(BaseCallback):
         return True
 
     def _on_training_end(self) -> None:
-        # An interrupt can come before the first call.
+        # The training may have been interrupted before the first call.
         self.num_timesteps = self.model.num_timesteps
         written = self._recorded_at == self.num_timesteps and MARK not in self.logger.name_to_value
         now = time.perf_counter()
@@ -153,11 +154,11 @@ class CodebookCallback(BaseCallback):
     # -- pictures and histograms -----------------------------------------------------------------
 
     def _number(self, kind: str) -> int:
-        """How many of a kind should have been drawn by now."""
+        """The number of drawings of a kind that should have been made so far."""
         return self.model.num_timesteps // self._every[kind] if self._every[kind] else 0
 
     def _draw_if_cheap(self) -> None:
-        """Draw what is due, if all that was drawn takes a small part of the time of the training."""
+        """Draw what is due, if all drawings together take at most `max_cost` of the training time."""
         for kind in self._every:
             number = self._number(kind)
             if number == self._drawn[kind]:
@@ -182,11 +183,11 @@ class CodebookCallback(BaseCallback):
 
     def _record(self) -> None:
         self._recorded_at = self.num_timesteps
-        # tells later whether what is recorded here has been written
+        # shows later whether the numbers recorded here have been written
         self.logger.record(MARK, self.num_timesteps, exclude="tensorboard")
         learner: Any = self.model.learner  # type: ignore[attr-defined]
         annealer = getattr(learner, "annealer", None)
-        if annealer is None:  # not yet, or never: the baselines have none
+        if annealer is None:  # during the warm-up, and for the baselines
             return
         self.logger.record("oda/temperature", annealer.temperature)
         self.logger.record("oda/n_codevectors", learner.n_cells)

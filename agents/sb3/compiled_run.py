@@ -1,4 +1,4 @@
-"""Compiled environments and a learner in one compiled loop, and what SB3 is told of their episodes."""
+"""Compiled environments and a learner in one compiled loop, and the episode records passed to SB3."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -21,22 +21,23 @@ from oda_rl.envs.wrapper_chain import find_monitor
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
-# Starts of episodes drawn at once, for each environment
+# Episode starts drawn at once for each environment
 STARTS = 256
 NO_LIMIT = np.iinfo(np.int64).max
 
 
 def find_dynamics_of_all(envs: list[gym.Env]) -> list[CompiledDynamics] | None:
-    """The dynamics of environments that one compiled loop can step in turn, if they have them."""
+    """The dynamics of all environments, or None if one compiled loop cannot step them all in turn."""
     found = [one for one in map(find_dynamics, envs) if one is not None]
     kinds = {(one.step, one.reset, len(one.parameters), one.state_size) for one in found}
     return found if len(found) == len(envs) and len(kinds) == 1 else None
 
 
 class CompiledRun:
-    """A learner past its warm-up on compiled environments, from where all stand.
+    """A learner past its warm-up on compiled environments, continuing from their present states.
 
-    In the environments `reset` has been called; `dynamics` are what was found in them.
+    `reset` must have been called in the environments. `dynamics` are what `find_dynamics` returned for
+    them, in the same order.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class CompiledRun:
         self.model: Any = model
         self.envs, self.dynamics = envs, dynamics
         self.monitors = [find_monitor(env) for env in envs]
-        self._stand = False  # whether the environments stand where this does, and their generators
+        self._stand = False  # whether the environments and their generators are in step with this run
         self.starts = [StartBlock(one.env, STARTS) for one in dynamics]
         n = len(envs)
         clock = np.zeros((n, compiled_rollout.N_CLOCK), dtype=np.int64)
@@ -67,7 +68,7 @@ class CompiledRun:
         )
 
     def advance(self, n_steps: int) -> list[dict[str, Any]]:
-        """Make `n_steps`; returns an info for each episode that ended, as the Monitor gives it."""
+        """Make `n_steps` steps; return an info with the Monitor's record of each episode that ended."""
         infos: list[dict[str, Any]] = []
         n, cursor, made = len(self.envs), self.cursor, 0
         step, reset = self.dynamics[0].step, self.dynamics[0].reset
@@ -77,7 +78,7 @@ class CompiledRun:
             made_now = call_compiled(self.learner.play, step, reset, self.rollout, n_steps - made)
             ended = self.rollout.episodes[: cursor[compiled_rollout.EPISODES]].tolist()
             infos += [self._record(int(env), total, int(length)) for env, total, length in ended]
-            if made_now < 0:  # all environments have made the step
+            if made_now < 0:  # an error; the step is counted for all environments
                 made += int(cursor[compiled_rollout.FAILED_AFTER])
                 self.model.num_timesteps += -(-made // n) * n
             env = cursor[compiled_rollout.ENV]
@@ -90,29 +91,29 @@ class CompiledRun:
 
     @property
     def rewards(self) -> NDArray[np.float32]:
-        """The last one of each environment."""
+        """The last reward of each environment, of shape (n_envs,)."""
         return self.rollout.played[:, compiled_rollout.REWARD].astype(np.float32)
 
     @property
     def learner(self) -> Any:
-        """What learns; a callback may have replaced it."""
+        """The model's present learner; a callback may have replaced it."""
         return self.model.learner
 
     def hand_over(self) -> None:
-        """Let the environments, their Monitors and generators stand where this stands.
+        """Bring the environments, their Monitors and generators to the state of this run.
 
-        They, or this, can go on from here: it is the same.
+        The training can continue from there with either, with the same result.
         """
         rollout = self.rollout
         for e, env in enumerate(self.envs):
             clock = rollout.clock[e]
             if clock[compiled_rollout.BEGINNING]:
-                # The draw that begins the episode is the learner's next; nothing else has happened.
+                # The learner's next random draw begins the episode; nothing else has happened.
                 self.learner.begin(e, rollout.observation[e])
                 clock[compiled_rollout.BEGINNING] = 0
                 self.cursor[compiled_rollout.ENV] = (e + 1) % len(self.envs)
             total = float(rollout.played[e, compiled_rollout.RETURN])
-            # Otherwise the step is refused, and a reset follows.
+            # With a state that is not finite the step raises an error, and a reset follows.
             if np.isfinite(rollout.state[e]).all():
                 hand_back(env, rollout.state[e], int(clock[compiled_rollout.ELAPSED]), total)
             self.starts[e].rewind_to(int(clock[compiled_rollout.STARTS_USED]))
@@ -120,7 +121,7 @@ class CompiledRun:
         self._stand = True
 
     def _draw_starts(self) -> None:
-        """Have starts of episodes ready, drawn anew if the environments' generators stand here."""
+        """Provide episode starts; draw new ones if they are used up or the generators were rewound."""
         used = self.rollout.clock[:, compiled_rollout.STARTS_USED]
         for e, dynamics in enumerate(self.dynamics):
             if used[e] == STARTS:

@@ -1,4 +1,4 @@
-"""The agent that a distilled policy is."""
+"""A distilled policy as an agent."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 class DistilledPolicy(OnlineAlgorithm):
-    """A small table of cells that does what another policy, its teacher, would do.
+    """A small table of cells that imitates another policy, its teacher.
 
-    `oda_rl.agents.distill.distill` and `shrink` make it. In each cell the preferences of numbered
-    actions, or the point of a Box, are linear in the observation or constant; cells overlap softly, or
-    the nearest decides. It predicts, is evaluated, explained, exported, saved and loaded as other agents
-    are; it does not learn from rewards.
+    `oda_rl.agents.distill.distill` and `shrink` make it. In each cell the preferences of discrete
+    actions, or the continuous action itself, are linear in the observation or constant. Cells overlap
+    softly, or the nearest decides alone. Prediction, evaluation, explanation, export, saving and loading
+    work as for other agents, but it does not learn from rewards.
 
     Attributes
     ----------
     n_cells : int
         Codevectors.
     n_parameters : int
-        Numbers that decide.
+        Numbers that determine the actions.
     learner : ProgramLearner
         `learner.program` is the table.
 
     References
     ----------
     Bastani, Pu and Solar-Lezama, "Verifiable Reinforcement Learning via Policy Extraction", NeurIPS
-    2018, for the way in which it is made.
+    2018, for the method of distillation.
     """
 
     config_class = DistilledConfig
@@ -48,18 +48,18 @@ class DistilledPolicy(OnlineAlgorithm):
         ActionCodec(space)
 
     def act(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """What the environment takes, at observations as rows of numbers (n, n_features)."""
+        """Actions for the environment, for observations as rows of numbers (n, n_features)."""
         return self.actions.decode_many(self.learner.greedy(rows))
 
     def learn(self, *arguments: Any, **options: Any) -> Self:
-        """Not possible: raises a ValueError that says what is."""
+        """Raise a ValueError that names `distill`, as learning from rewards is not possible."""
         raise ValueError(
             "a DistilledPolicy learns from a teacher, not from rewards: "
             "oda_rl.agents.distill.distill(teacher, env) makes one."
         )
 
     def _load_kernels(self) -> None:
-        """There are none."""
+        """Do nothing: a table needs no compiled code."""
 
     def _make_learner(self) -> Any:
         kind: Any = self._learner_class()

@@ -1,4 +1,4 @@
-"""Environments to evaluate a policy in: many episodes at once, in compiled code where there is some."""
+"""Environments to evaluate a policy in: many episodes at once, in compiled code if there is any."""
 
 import time
 from functools import partial
@@ -19,21 +19,21 @@ from oda_rl.envs import find_dynamics, find_twin
 from oda_rl.envs.kernels import step_many
 from oda_rl.envs.names import find_env_spec
 
-# Steps of an episode at most in environments that set no limit: a policy may go round in circles.
+# Time limit for environments that set none: a policy may go round in circles.
 LONGEST = 10_000
 
 
 class CompiledVecEnv(DummyVecEnv):
-    """Copies of an environment with compiled dynamics, all of which one compiled call steps.
+    """Copies of an environment with compiled dynamics, all stepped by one compiled call.
 
-    What it returns is what SB3's `make_vec_env` of the same environment would, number by number; a step
-    of twenty environments takes less time than one of Gymnasium's own. The states are kept here: the
-    environments behind it know only those at the beginning of their episodes.
+    Its results equal those of SB3's `make_vec_env` of the same environment exactly; a step of twenty
+    environments takes less time than a step of a single one of Gymnasium's. The states are stored here:
+    the wrapped environments hold only those at the beginning of their episodes.
 
     Parameters
     ----------
     env_id : str
-        An environment that `oda_rl.envs.find_dynamics` finds dynamics in.
+        An environment in which `oda_rl.envs.find_dynamics` finds dynamics.
     n_envs : int
         Copies.
 
@@ -73,7 +73,7 @@ class CompiledVecEnv(DummyVecEnv):
         self._begun = time.time()
 
     def reset(self) -> VecEnvObs:
-        """Begin an episode in every environment; returns the observations."""
+        """Begin an episode in every environment; return the observations."""
         observations = super().reset()
         for i in range(self.num_envs):
             self._note_start(i)
@@ -102,7 +102,7 @@ class CompiledVecEnv(DummyVecEnv):
         return self._seen.copy(), self._rewards.astype(np.float32), dones, infos
 
     def _encode(self, actions: np.ndarray) -> np.ndarray:
-        """Actions as the dynamics take them, of shape (n_envs, action_size)."""
+        """Convert actions for the dynamics, to an array of shape (n_envs, action_size)."""
         space: Any = self.action_space
         if isinstance(space, spaces.Box):
             actions = actions.astype(space.dtype)
@@ -111,7 +111,7 @@ class CompiledVecEnv(DummyVecEnv):
         return actions.astype(np.float64).reshape(self.num_envs, self._dynamics.action_size)
 
     def _end_episode(self, i: int, truncated: bool) -> dict[str, Any]:
-        """Begin the next episode of an environment; returns what SB3 is told of the last."""
+        """Begin the next episode of an environment; return SB3's info about the last one."""
         seconds = time.time() - self._begun
         episode = {"r": round(self._returns[i], 6), "l": int(self._lengths[i]), "t": round(seconds, 6)}
         info = {
@@ -130,11 +130,11 @@ class CompiledVecEnv(DummyVecEnv):
 
 
 def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
-    """Environments for SB3's `evaluate_policy`, each wrapped in a Monitor.
+    """Make environments for SB3's `evaluate_policy`, each wrapped in a Monitor.
 
-    For Gymnasium's classic control tasks these are their compiled twins, equal to them in every
-    number: the same policy has the same returns in them. With as many environments as episodes an
-    evaluation needs as many calls of `predict` as the longest episode has steps.
+    For Gymnasium's classic control tasks these are their compiled twins, which are numerically
+    identical: the same policy has the same returns in them. With as many environments as episodes, an
+    evaluation needs only as many calls of `predict` as the longest episode has steps.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
     n_envs : int
         Copies.
     seed : int
-        The copies are seeded with this number and those that follow it.
+        The copies are seeded with `seed`, `seed + 1` and so on.
 
     Returns
     -------

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def look_for_states(model: "OnlineAlgorithm") -> None:
-    """Take one-hot observations for the numbers of states, if the first ones are one-hot."""
+    """Use observations as state indices, if the first ones are one-hot."""
     possible = model.knows_tables and not model.actions.is_continuous and not model.one_hot
     if possible and model.num_timesteps == 0 and model.learner.n_learned == 0:
         model.one_hot = OneHotCodec.suits(model.observation_space, model._last_obs)
@@ -21,10 +21,10 @@ def look_for_states(model: "OnlineAlgorithm") -> None:
 
 
 def look_for_components(model: "OnlineAlgorithm") -> None:
-    """Play at random until the components of large observations are known, which counts as steps.
+    """Act at random to find the principal components of large observations; the steps are counted.
 
-    Nothing is done where there are none that are large, or their components are known. What the
-    environment returns is not yet learned from, and callbacks are not called.
+    Does nothing if no observations are large, or their components are known. The transitions are not
+    used for learning, and callbacks are not called.
     """
     codec, env = model.observations, model.env
     if not isinstance(codec, PrincipalCodec) or codec.is_learned or model.learner.n_learned > 0:
@@ -43,7 +43,7 @@ def look_for_components(model: "OnlineAlgorithm") -> None:
 
 
 def _joined(seen: list[Any]) -> Any:
-    """Observations of several steps one after the other, each as a VecEnv returns it."""
+    """Concatenate the observations of several steps, each as a VecEnv returns it."""
     if isinstance(seen[0], dict):
         return {key: np.concatenate([one[key] for one in seen]) for key in seen[0]}
     if isinstance(seen[0], tuple):

@@ -10,18 +10,18 @@ from oda_rl.agents.observations import ObservationCodec
 
 
 def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The bounds of the numbers of a row, also where frames are stacked.
+    """The bounds of the numbers of a row, correct also for stacked frames.
 
-    SB3's VecFrameStack puts frames one after the other, but in its space every bound `n_stack` times
-    before the next: the angle of one frame has the bounds of another one's position. Of a Dict it
-    stacks each part by itself.
+    SB3's VecFrameStack puts frames one after the other, but its space repeats each bound `n_stack` times
+    before the next: the angle in one frame then has the bounds of the position in another. The parts of
+    a Dict are stacked separately.
 
     Parameters
     ----------
     env : VecEnv or None
         Where the observations come from.
     observations : ObservationCodec
-        Of the space of `env`.
+        The codec for the observation space of `env`.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any],
     stacked = getattr(stack.stacked_obs, "sub_stacked_observations", {"": stack.stacked_obs})
     for part in observations.parts:
         frame = stacked[part.name].observation_space
-        if low[part.columns].size < frame.low.size:  # read as components, which have no bounds
+        if low[part.columns].size < frame.low.size:  # encoded as components, which have no bounds
             continue
         by_axis = np.ones(len(frame.shape), dtype=np.int64)
         by_axis[stacked[part.name].repeat_axis] = stacked[part.name].n_stack

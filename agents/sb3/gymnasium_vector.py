@@ -1,4 +1,4 @@
-"""Environments of Gymnasium, single and vectors, as Stable-Baselines3 takes them."""
+"""Single and vector environments of Gymnasium in the form that Stable-Baselines3 takes."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from oda_rl.agents.schema import MOST_ENVS
 from oda_rl.envs.wrapper_chain import latest_episodes
 
 KINDS = "the id of an environment, a gymnasium.Env, a gymnasium.vector.VectorEnv or an SB3 VecEnv"
-# In the info of an environment: its next observation begins an episode; this observation does.
+# Keys in the info of an environment: its next observation begins an episode; this observation does
 WAITS, BEGINS = "oda_rl.waits", "oda_rl.begins"
 
 
@@ -26,10 +26,10 @@ class GymnasiumVecEnv(VecEnv):
     """A vector environment of Gymnasium, in any of its autoreset modes, as an SB3 `VecEnv`.
 
     In the modes SAME_STEP and DISABLED, and for `SyncVectorEnv` and `AsyncVectorEnv` in the mode
-    NEXT_STEP, an environment is reset in the step that ends its episode, as SB3 does it: what is learned
-    is the same as in SB3's `VecEnv` of the same environments and seeds. Others in the mode NEXT_STEP
-    cannot do so: the step after the last one of an episode, in which an environment is reset, counts as
-    a step, and nothing is learned from it.
+    NEXT_STEP, an environment is reset in the step that ends its episode, as in SB3. What is learned is
+    then the same as with SB3's `VecEnv` of the same environments and seeds. Other vector environments in
+    the mode NEXT_STEP reset an environment in the step after the last one of its episode. That step is
+    counted, but nothing is learned from it.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class GymnasiumVecEnv(VecEnv):
     Raises
     ------
     ValueError
-        If it does not tell its autoreset mode.
+        If its metadata have no autoreset mode.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class GymnasiumVecEnv(VecEnv):
         super().__init__(n, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> VecEnvObs:
-        """Begin an episode in every environment; returns the observations."""
+        """Begin an episode in every environment; return the observations."""
         seed: Any = self._seeds if self._many_seeds else self._seeds[0]
         observations, info = self.env.reset(seed=seed)
         self.reset_infos = [_info_of(info, i) for i in range(self.num_envs)]
@@ -75,7 +75,7 @@ class GymnasiumVecEnv(VecEnv):
         return observations
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Keep the actions for `step_wait`."""
+        """Store the actions for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
@@ -108,7 +108,7 @@ class GymnasiumVecEnv(VecEnv):
         self.env.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of each environment, or of the vector environment, for each."""
+        """The attribute of each environment, or that of the vector environment once for each."""
         chosen = list(self._get_indices(indices))
         if hasattr(self.env, "get_attr"):
             found = self.env.get_attr(attr_name)
@@ -116,18 +116,18 @@ class GymnasiumVecEnv(VecEnv):
         return [getattr(self.env, attr_name)] * len(chosen)
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of the environments."""
+        """Set an attribute of all environments; a ValueError if `indices` are given."""
         if indices is not None:
             raise ValueError("an attribute of a gymnasium.vector environment is set for all of them.")
         self.env.set_attr(attr_name, value)  # type: ignore[attr-defined]
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """What a method of each environment returns."""
+        """Call a method of each environment; return the results."""
         found = self.env.call(method_name, *args, **kwargs)  # type: ignore[attr-defined]
         return [found[i] for i in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Nothing is known of the wrappers."""
+        """Return False for each environment, as its wrappers are not known."""
         return [False for _ in self._get_indices(indices)]
 
 
@@ -141,7 +141,7 @@ def _row(observations: Any, i: int) -> Any:
 
 
 def _info_of(info: dict[str, Any] | list[dict[str, Any]], i: int) -> dict[str, Any]:
-    """What Gymnasium's info of all environments, or its wrapper's list of infos, says of one."""
+    """The info of environment `i`, from Gymnasium's info of all or its wrapper's list of infos."""
     if isinstance(info, list):
         return dict(info[i])
     found = {}
@@ -153,12 +153,12 @@ def _info_of(info: dict[str, Any] | list[dict[str, Any]], i: int) -> dict[str, A
 
 
 def as_sb3_takes_it(env: Any) -> Any:
-    """An environment that is given by its id, itself or as a vector: in a Monitor, or as a `VecEnv`.
+    """Convert an id, an environment or a vector environment: to one in a Monitor, or to a `VecEnv`.
 
-    Raises a TypeError for anything else, and a ValueError for more environments than a model file may
-    have, or for a Dict or Tuple of observations that has another, which SB3 does not take.
+    Raises a TypeError for anything else. Raises a ValueError for more environments than a model file may
+    have, and for nested Dict or Tuple observations, which SB3 does not support.
     """
-    # SB3 would ask for pictures, which some environments pay for at every step
+    # SB3 would make it with render_mode="rgb_array", which slows down every step of some environments
     made = gym.make(env) if isinstance(env, str) else env
     if isinstance(made, gym.Env | gym.vector.VectorEnv):
         _refuse_nested(getattr(made, "single_observation_space", made.observation_space))

@@ -1,4 +1,4 @@
-"""Callbacks in SB3's style that keep what has been learned: every so often, or at its best."""
+"""SB3 callbacks that keep what has been learned: at regular intervals, or when it is best."""
 
 import io
 import math
@@ -19,25 +19,24 @@ if TYPE_CHECKING:
 
 
 class SnapshotCallback(BaseCallback):
-    """Keeps what an agent has learned every so often, to draw or animate it when the training is over.
+    """Keep snapshots of what an agent has learned, to draw or animate them after the training.
 
-    The warm-up, in which there is no codebook yet, is left out.
+    There are none of the warm-up, in which there is no codebook yet.
 
     Parameters
     ----------
     every : int, default=2000
-        Environment steps between two snapshots. On an environment with compiled dynamics it is called
-        when it is due.
+        Environment steps between two snapshots, also on an environment with compiled dynamics.
     stretch : float, default=1.0
-        The interval is multiplied by this after each: with 1.05, say, the beginning, in which the
-        codebook grows, is seen in more detail.
+        Factor in [1, 2) by which the interval grows after each snapshot. With 1.05, for example, there
+        are more snapshots of the beginning, in which the codebook grows.
     verbose : int, default=0
         Not used.
 
     Attributes
     ----------
     snapshots : list of (int, dict)
-        Environment steps, and the state of the learner then.
+        Environment steps, and the state of the learner at that time.
 
     Examples
     --------
@@ -60,7 +59,7 @@ class SnapshotCallback(BaseCallback):
         self._next = every
 
     def due_at(self, num_timesteps: int) -> int:
-        """Steps at which something may happen next."""
+        """Return the number of steps at which the next snapshot is due."""
         return self._next
 
     def _on_training_start(self) -> None:
@@ -87,41 +86,41 @@ class SnapshotCallback(BaseCallback):
             self.snapshots.append((self.num_timesteps, learner.get_state(under_way=False)))
 
     def views(self) -> "list[View]":
-        """What there is to be drawn at each snapshot, for `oda_rl.plotting.animate_codebook`."""
+        """The view of the agent at each snapshot, for `oda_rl.plotting.animate_codebook`."""
         from oda_rl.agents.explain.agent_view import restore, view_of_agent
 
-        if not self.snapshots:  # it may never have been told of a model
+        if not self.snapshots:  # there may be no model yet
             return []
         model: Any = self.model
         return [view_of_agent(model, restore(model, state), steps) for steps, state in self.snapshots]
 
 
 class KeepBestCallback(EvalCallback):
-    """SB3's `EvalCallback` that gives the model its best greedy policy back at the end of the training.
+    """An `EvalCallback` of SB3 that restores the model's best greedy policy at the end of the training.
 
     Of equally good policies the latest is kept. The steps of the evaluation are not counted as steps of
-    the training. What is given back is all that had been learned at that time; learning can go on from
-    there.
+    the training. Everything that had been learned at that time is restored, and learning can continue
+    from there.
 
     Parameters
     ----------
     eval_env : gymnasium.Env or VecEnv
-        Another environment than the one that is learned from.
+        Another environment than the one used for the training.
     n_eval_episodes : int, default=20
         Episodes of each evaluation.
     eval_freq : int, default=10_000
         Calls of the callback (steps of every environment) between evaluations.
     restore : bool, default=True
-        Whether to give the best policy back at the end; otherwise `give_back` does, when it is called.
+        Whether to restore the best policy at the end; if False, call `give_back` to restore it.
     **options
         As for `EvalCallback`.
 
     Attributes
     ----------
     best_timesteps : int
-        Steps of the training after which the policy that is kept had been reached.
+        Steps of the training at which the kept policy was evaluated.
     best : dict or None
-        The state of the learner then.
+        The state of the learner at that time.
     """
 
     def __init__(
@@ -139,13 +138,13 @@ class KeepBestCallback(EvalCallback):
         self.best: dict[str, Any] | None = None
 
     def _init_callback(self) -> None:
-        with warnings.catch_warnings():  # several episodes at once need other environments than training
+        with warnings.catch_warnings():  # the evaluation may use another kind of VecEnv
             warnings.filterwarnings("ignore", "Training and eval env are not of the same type")
             super()._init_callback()
 
     @property
     def due_every(self) -> int:
-        """Calls between two at which something may happen."""
+        """Calls from one evaluation to the next."""
         return self.eval_freq if self.eval_freq > 0 else NEVER
 
     def _on_step(self) -> bool:
@@ -155,7 +154,7 @@ class KeepBestCallback(EvalCallback):
             go_on = super()._on_step()
         finally:
             self.log_path = place
-        if file.tell():  # SB3 itself would leave half a file when it is killed
+        if file.tell():  # SB3 itself would leave an incomplete file when it is killed
             with written_whole(f"{place}.npz") as path:
                 path.write_bytes(file.getvalue())
         evaluated = self.eval_freq > 0 and self.n_calls % self.eval_freq == 0
@@ -170,7 +169,7 @@ class KeepBestCallback(EvalCallback):
             self.give_back()
 
     def give_back(self) -> None:
-        """Give the model its best policy so far, if there is one."""
+        """Restore the model's best policy so far, if there is one."""
         if self.best is not None:
             self.model.learner.set_state(self.best)  # type: ignore[attr-defined]
-            self.model._last_obs = None  # the episode under way is none of this policy's
+            self.model._last_obs = None  # the current episode was not played by this policy

@@ -1,4 +1,4 @@
-"""Have compiled code ready before anything has been learned."""
+"""Compile or load a learner's kernels before anything has been learned."""
 
 from functools import cache
 from typing import Any
@@ -8,10 +8,10 @@ import numpy as np
 
 @cache
 def load_kernels(learner_class: Any, joint: bool = False, table: bool = False) -> None:
-    """Have the compiled code of a learner ready: of one with continuous actions (`joint`), or a `table`.
+    """Compile or load the kernels of a learner, with continuous actions if `joint`, or with a `table`.
 
     The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
-    leaves numba half loaded; this is for a moment when nothing has been learned yet.
+    leaves numba half loaded, so this is done before anything has been learned.
     """
     learner = learner_class.smallest(joint=joint, table=table)
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1))

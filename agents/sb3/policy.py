@@ -1,4 +1,4 @@
-"""What acts: the policy object of the codebook agents."""
+"""The policy object of the codebook agents."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.observations import ObservationCodec
 
-# What SB3's agents call theirs: scripts that hand one of these to every agent may hand it to ours
+# SB3's policy names, accepted so that scripts can pass the same name to every agent
 SB3_POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 
 
 class CodebookPolicy:
-    """The greedy policy of a learner, or its epsilon-greedy one."""
+    """The greedy policy of a learner, or its behaviour policy."""
 
     def __init__(self, learner: Any, observations: ObservationCodec, actions: ActionCodec) -> None:
         self.learner = learner
@@ -26,7 +26,7 @@ class CodebookPolicy:
         kind, learner = type(self).__name__, self.learner
         spaces = " ".join(
             f"{self.observation_space} -> {self.action_space}".split()
-        )  # bounds have lines
+        )  # the repr of bounds has line breaks
         return (
             f"{kind}({type(learner).__name__}, n_cells={learner.n_cells}, "
             f"n_parameters={learner.n_parameters}, {spaces})"
@@ -44,13 +44,13 @@ class CodebookPolicy:
         Parameters
         ----------
         observation : ndarray, int, dict or tuple
-            As the environment returns it; or several, as a VecEnv does: of shape (n, *shape), or a dict
-            or tuple of such arrays.
+            One observation as the environment returns it, or several as a VecEnv does: of shape
+            (n, *shape), or a dict or tuple of such arrays.
         state, episode_start : optional
-            For the interface's sake; the policy has no memory.
+            Accepted for compatibility with SB3; the policy has no memory.
         deterministic : bool, default=False
-            Greedy, instead of epsilon-greedy with the present exploration rate; of an actor the most
-            probable action, instead of one drawn from its probabilities.
+            Take the greedy action instead of an epsilon-greedy one with the present exploration rate;
+            for an actor the most probable action instead of one drawn from its probabilities.
 
         Returns
         -------
@@ -60,10 +60,10 @@ class CodebookPolicy:
         Raises
         ------
         ValueError
-            If the observation is not one of the space's, or not finite.
+            If the observation is not in the observation space, or not finite.
         """
         points, single = self.observations.read(observation)
-        # learners look at them once they know their scale
+        # after the warm-up the learners check this themselves
         if not self.learner.is_scaled and not np.isfinite(points).all():
             raise ValueError("observation contains NaN or infinity.")
         actions = self.actions.decode_many(self.learner.act(points, deterministic))

@@ -1,4 +1,4 @@
-"""What an agent tells of itself, and its hyperparameters as something that can be changed."""
+"""The properties, reports and logs of an agent, and setting its hyperparameters."""
 
 import time
 from dataclasses import fields
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Readable(BaseAlgorithm):
-    """The part of an `OnlineAlgorithm` that says what it has learned, and by which hyperparameters."""
+    """The part of an `OnlineAlgorithm` that reports its state and manages its hyperparameters."""
 
     learner: Any
     observations: Any
@@ -36,19 +36,19 @@ class Readable(BaseAlgorithm):
 
     @property
     def n_parameters(self) -> int:
-        """Numbers stored to act, those of components of large observations included."""
+        """Numbers stored to act, including the principal components of large observations."""
         components = getattr(self.observations, "components", {}).values()
         return self.learner.n_parameters + sum(own.mean.size + own.axes.size for own in components)
 
     @property
     def history_(self) -> list[Any]:
-        """One record per finished temperature, as the annealer's `Level`; none without an annealer."""
+        """One `Level` record of the annealer per finished temperature; empty without an annealer."""
         return list(getattr(getattr(self.learner, "annealer", None), "history", []))
 
     def learning_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Steps at the ends of the episodes so far, and their returns, each of shape (n_episodes,).
 
-        Those that the environments remember: none for a model that was read from a file.
+        They are read from the Monitors of the environments, so a model loaded from a file has none.
         """
         from oda_rl.agents.explain.agent_view import learning_curve
 
@@ -57,14 +57,14 @@ class Readable(BaseAlgorithm):
     def cells(self) -> "Table":
         """The cells as a table: their states, greedy actions, values, margins and shares of the visits.
 
-        Raises a ValueError before anything has been learned, and where there are no cells.
+        Raises a ValueError if nothing has been learned yet, or the agent has no cells.
         """
         from oda_rl.agents.explain import explain_policy, policy_sheet
 
         return policy_sheet(explain_policy(cast(Any, self)))
 
     def view(self) -> "View":
-        """What there is to be drawn, for `oda_rl.plotting`."""
+        """The cells, values and greedy policy as a `View`, for `oda_rl.plotting`."""
         from oda_rl.agents.explain.agent_view import view_of_agent
 
         return view_of_agent(cast(Any, self))
@@ -86,7 +86,7 @@ class Readable(BaseAlgorithm):
         return f"{name}({', '.join(f'{key}={value!r}' for key, value in told.items())})"
 
     def dump_logs(self) -> None:
-        """Write what has been recorded to the log, under SB3's own tags."""
+        """Write the recorded statistics to the log, under SB3's own tags."""
         elapsed = max((time.time_ns() - self.start_time) / 1e9, 1e-9)
         steps = self.num_timesteps - self._num_timesteps_at_start
         if self.ep_info_buffer:
@@ -103,26 +103,26 @@ class Readable(BaseAlgorithm):
         self.logger.dump(step=self.num_timesteps)
 
     def set_hyperparameters(self, **given: Any) -> None:
-        """Go on with other values of some hyperparameters, as `model.gamma = 0.995` does with one.
+        """Continue with other values of some hyperparameters, as `model.gamma = 0.995` does with one.
 
         Parameters
         ----------
         **given
-            By name, all of them at once.
+            The new values by name; all are set together.
 
         Raises
         ------
         TypeError
             If there is no such hyperparameter.
         ValueError
-            If a value is not accepted, or cannot be changed any more; then nothing is changed.
+            If a value is not accepted, or can no longer be changed. Then nothing is changed.
         """
         config = override(self.config, given, type(self).__name__)
         made = hasattr(self, "learner")
         if made:
             self.learner.use(config)
         self.config = config
-        if made and "max_cells" in given:  # all arrays are as large as the cells need
+        if made and "max_cells" in given:  # the sizes of all arrays depend on it
             state = self.learner.get_state()
             self.learner = self.policy.learner = self._make_learner()
             self.learner.set_state(state)

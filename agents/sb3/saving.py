@@ -1,4 +1,4 @@
-"""What a model file holds of an agent, and how a model goes on from it."""
+"""Saving an agent to a model file, and continuing from one."""
 
 import io
 import os
@@ -23,14 +23,14 @@ from oda_rl.agents.schema import model_schema
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.compiled_run import CompiledRun
 
-# What `get_parameters` tells
+# Keys of the dict that `get_parameters` returns
 PARAMETERS = (
     *("action_space", "components", "hyperparameters", "learner", "observation_space", "one_hot"),
 )
 
 
 class Saving(Readable):
-    """The part of an `OnlineAlgorithm` that is written to a file, and goes on from it."""
+    """The part of an `OnlineAlgorithm` that saves, loads and copies what has been learned."""
 
     actions: Any
     next_actions: list[int]
@@ -51,9 +51,9 @@ class Saving(Readable):
         Parameters
         ----------
         path : str, path or binary file
-            Where to. `.npz` is appended to a name without a suffix.
+            Where to write. `.npz` is appended to a name without a suffix.
         exclude, include : None
-            For the interface's sake; a model file always holds the whole model.
+            Accepted for compatibility with SB3; a model file always holds the whole model.
         """
         write_model(self, path)
 
@@ -75,17 +75,17 @@ class Saving(Readable):
         path : str, path or binary file
             As given to `save`.
         env : str, gymnasium.Env or VecEnv, optional
-            An environment to go on learning from, with the spaces of the first one.
+            An environment to continue learning from, with the spaces of the first one.
         device, custom_objects, print_system_info
-            For the interface's sake.
+            Accepted for compatibility with SB3.
         force_reset : bool, optional
-            Whether `learn` resets the environment in any case. By default it does so, but for an
-            environment that goes on where the file left it (see `oda_rl.envs.continuing`): then
-            `learn(..., reset_num_timesteps=False)` goes on exactly. False takes the environment to stand
-            where it stood, as SB3 does.
+            Whether `learn` always resets the environment. By default it does, unless the state of the
+            environment could be restored from the file (see `oda_rl.envs.continuing`):
+            `learn(..., reset_num_timesteps=False)` then continues exactly. False assumes that `env` is
+            in the state in which the model was saved, as SB3 does.
         **options
-            `tensorboard_log`, `verbose`, `stats_window_size` and `seed`, as for the constructor, and
-            hyperparameters, to go on with other ones. A seed begins new episodes, of another stream.
+            `tensorboard_log`, `verbose`, `stats_window_size` and `seed`, as for the constructor, and new
+            values of hyperparameters. A seed starts new episodes, from another random stream.
 
         Returns
         -------
@@ -94,8 +94,8 @@ class Saving(Readable):
         Raises
         ------
         FileNotFoundError, ValueError
-            If there is no such file, or it is damaged, foreign, or newer; if a hyperparameter cannot
-            change any more. The message says which.
+            If there is no such file, or it is damaged, of another kind, or of a newer version; if a
+            hyperparameter can no longer change. The message names the cause.
         """
         state: Any = storage.load(path, cls.__name__, model_schema(cls))
         given, options = split_options(cls.config_class, options)
@@ -122,7 +122,7 @@ class Saving(Readable):
         Parameters
         ----------
         env : gymnasium.Env or VecEnv
-            With the same spaces, and as many.
+            With the same spaces, and the same number of environments.
         force_reset : bool, optional
             As for `load`.
         """
@@ -133,9 +133,9 @@ class Saving(Readable):
             self._last_obs = last_obs
 
     def get_parameters(self) -> dict[str, Any]:
-        """All that has been learned, and of which spaces by which hyperparameters; copies.
+        """Copies of all that has been learned, with the spaces and the hyperparameters.
 
-        Without the episodes under way and the environments, which a file holds besides.
+        Unlike a file, they do not include the current episodes and the states of the environments.
         """
         return {
             "action_space": describe_space(self.action_space),
@@ -149,25 +149,25 @@ class Saving(Readable):
     def set_parameters(
         self, load_path_or_dict: Any, exact_match: bool = True, device: Any = "cpu"
     ) -> None:
-        """Take over what another agent of this class has learned, in place of what was learned here.
+        """Replace what this agent has learned by what another one of its class has learned.
 
-        Environments, steps counted and logs stay. Episodes under way go on, the first action of which is
-        chosen anew.
+        Environments, step counts and logs stay. Current episodes continue, and their next actions are
+        chosen again.
 
         Parameters
         ----------
         load_path_or_dict : mapping, str, path or binary file
             What `get_parameters` returned, or a model file.
         exact_match, device
-            For the interface's sake.
+            Accepted for compatibility with SB3.
 
         Raises
         ------
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the parameters are of other spaces, or of hyperparameters with which this agent cannot go
-            on; then nothing is changed.
+            If the parameters belong to other spaces, or to hyperparameters with which this agent cannot
+            continue. Then nothing is changed.
         """
         given = load_path_or_dict
         if not isinstance(given, Mapping):
@@ -195,23 +195,23 @@ class Saving(Readable):
 
     def __getstate__(self) -> dict[str, Any]:
         self.sync_env()
-        # A logger writes to open files and is no part of what is learned; `learn` makes another.
+        # A logger writes to open files and is not part of what is learned; `learn` makes another.
         own = {name: value for name, value in vars(self).items() if name != "_logger"}
         return {**own, "_custom_logger": False, "run": None}
 
     def sync_env(self) -> None:
-        """Let the environment stand where a compiled loop has come to, if one is under way."""
+        """Bring the environments to the state that a running compiled loop has reached, if any."""
         if self.run is not None:
             self.run.hand_over()
 
 
 def write_model(model: Any, path: Any, more: Mapping[str, Any] | None = None) -> None:
-    """Write a model to a file, with `more` entries, for the program that trains it."""
+    """Write a model to a file, with `more` entries for the program that trains it."""
     storage.save(path, type(model).__name__, {**describe_model(model), **(more or {})})
 
 
 def describe_model(model: Any) -> dict[str, Any]:
-    """All that a model needs to go on exactly, as plain values and arrays."""
+    """Everything that a model needs to continue exactly, as plain values and arrays."""
     model.sync_env()
     space, learner = model.observation_space, model.learner
     episodes: Any = model.ep_info_buffer or ()
@@ -243,7 +243,7 @@ def _plain(components: dict[str, Components]) -> dict[str, Any]:
 
 
 def restore_model(model: Any, state: Any) -> None:
-    """Give a model that has been made without an environment all that `describe_model` found."""
+    """Restore what `describe_model` returned, in a model that was made without an environment."""
     model.observation_space = restore_space(state["observation_space"])
     model.action_space = restore_space(state["action_space"])
     model.n_envs = state["n_envs"]
@@ -268,7 +268,7 @@ def restore_model(model: Any, state: Any) -> None:
 
 
 def take_env(model: Any, env: Any, force_reset: bool | None) -> None:
-    """Give a model from a file its environment, or several, perhaps another number of them."""
+    """Give a model from a file its environment or environments, whose number may have changed."""
     n_envs = env.num_envs if isinstance(env, VecEnv) else 1
     if n_envs != model.n_envs:
         learned = model.learner.get_state(under_way=False)
@@ -280,19 +280,19 @@ def take_env(model: Any, env: Any, force_reset: bool | None) -> None:
 
 
 def capture_all(env: VecEnv) -> list[dict[str, Any]]:
-    """Where the environments stand; none if they are in other processes."""
-    from oda_rl.envs.continuing import capture  # with numba, as below
+    """The captured state of each environment; empty if they are in other processes."""
+    from oda_rl.envs.continuing import capture  # imports numba, as below
 
     inner: Any = env.unwrapped
     if type(inner) is not DummyVecEnv:
         return []
     found = [capture(one) for one in inner.envs]
-    # What wraps them all may have a state of its own.
+    # A wrapper around all of them may have a state of its own.
     return found if env is inner else [{**one, "state": None} for one in found]
 
 
 def restore_all(env: VecEnv, stored: list[dict[str, Any]]) -> bool:
-    """Let environments go on where others of their kinds were captured; returns whether all do."""
+    """Restore the captured states in environments of the same classes; return whether all succeeded."""
     from oda_rl.envs.continuing import kind_of, restore
 
     inner: Any = env.unwrapped
@@ -300,7 +300,7 @@ def restore_all(env: VecEnv, stored: list[dict[str, Any]]) -> bool:
         map(kind_of, inner.envs)
     ):
         return False
-    inner._reset_seeds()  # the generators are those of the file
+    inner._reset_seeds()  # the generators are restored from the file
     try:
         went_on = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
     except (KeyError, TypeError, ValueError) as error:
@@ -311,7 +311,7 @@ def restore_all(env: VecEnv, stored: list[dict[str, Any]]) -> bool:
 
 
 def split_options(config_class: Any, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Hyperparameters among the options of `load`, and the others; those of a `config` are all given."""
+    """Split the options of `load` into hyperparameters, including those of a `config`, and others."""
     config, names = options.pop("config", None), [one.name for one in fields(config_class)]
     given = {} if config is None else {name: getattr(config, name) for name in names}
     given |= {name: value for name, value in options.items() if name in names}

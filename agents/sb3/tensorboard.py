@@ -1,4 +1,4 @@
-"""What `CodebookCallback` writes to TensorBoard besides numbers."""
+"""What `CodebookCallback` writes to TensorBoard in addition to numbers."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,18 +16,19 @@ from oda_rl.plotting.planes import make_plane, telling_dimensions
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
-# What the HParams tab shows of a run, if it has been logged
+# Metrics of a run in the HParams tab, if they have been logged
 METRICS = ("rollout/ep_rew_mean", "time/fps")
-# The Projector shows nothing of points with fewer dimensions.
+# Least number of dimensions of points that the Projector can show
 PROJECTED = 3
-# Of pictures: inches, pixels to the inch, and where the axes stand
+# Size of pictures in inches, pixels per inch, and the position of the axes in fractions of the figure
 SIZE, DPI, INSIDE = (4.8, 3.8), 80, (0.16, 0.14, 0.82, 0.77)
 
 
 class Board:
-    """The TensorBoard of a run, for SB3's writer.
+    """Writes pictures, histograms, hyperparameters and the codebook of a run to TensorBoard.
 
-    `dimensions` are those of the picture; if None, those that tell most when it is first drawn.
+    `writer` is SB3's. `dimensions` are those of the pictures; if None, the most informative ones at the
+    first drawing.
     """
 
     def __init__(
@@ -42,14 +43,14 @@ class Board:
         self._embedded = -1
 
     def write_histograms(self) -> None:
-        """Values, visits and TD errors of the cells, as far as the learner knows them."""
+        """Write values, visits and TD errors of the cells, as far as the learner has them."""
         for name, numbers in cell_figures(self.model.learner).items():
             known = numbers[np.isfinite(numbers)]
             if len(known):
                 self._write(f"cells/{name}", known)
 
     def write_pictures(self) -> None:
-        """Greedy actions with the codebook, values, and cells against temperature."""
+        """Write pictures of the greedy actions with the codebook, values, and cells by temperature."""
         if self.model.observations.n_features == 1:  # there is no plane
             return
         if self.dimensions is None:
@@ -59,7 +60,7 @@ class Board:
             self._write(f"codebook/{name}", Image(picture, "HWC"))
 
     def write_hyperparameters(self, callback: BaseCallback | None) -> None:
-        """The configuration, and which of the numbers are the result that these callbacks log."""
+        """Write the configuration, and the names of the metrics that these callbacks log."""
         model = self.model
         settings = {
             "algorithm": type(model).__name__,
@@ -75,7 +76,7 @@ class Board:
         self._write("hparams", HParam(settings, dict.fromkeys(metrics, 0.0)))
 
     def write_codebook(self) -> None:
-        """The codevectors for the Projector tab, in the units in which distances are measured."""
+        """Write the codevectors for the Projector tab, in the units in which distances are measured."""
         steps = self.model.num_timesteps
         table = codebook_table(self.model)
         if table is None or self._embedded == steps:
@@ -96,10 +97,10 @@ def find_writer(logger: Logger) -> TensorBoardOutputFormat | None:
 
 
 def cell_figures(learner: Any) -> dict[str, NDArray[np.float64]]:
-    """By name, numbers of the cells: `q` of all actions, `log10_visits`, `td_error`.
+    """Figures of the cells by name: `q` (or `preferences`) of all actions, `log10_visits`, `td_error`.
 
-    What a learner does not keep is left out. Visits are given by their logarithm, as a few cells have
-    most of them; cells that were never visited are left out.
+    Figures that a learner does not store are left out. Visits are given as logarithms, because a few
+    cells have most of them; cells that were never visited are left out.
     """
     if isinstance(learner, TwoTimescaleLearner):
         known = "preferences" if learner.sizes.has_critic else "q"
@@ -118,11 +119,11 @@ def cell_figures(learner: Any) -> dict[str, NDArray[np.float64]]:
 def codebook_table(
     model: "OnlineAlgorithm",
 ) -> tuple[NDArray[np.float64], list[str], list[list[str]]] | None:
-    """The codevectors in scaled units (n_cells, at least 3), a header, and a row of words for each.
+    """The codevectors in scaled units (n_cells, at least 3), a header, and a row of strings for each.
 
     A row has the greedy action, visits, value and level of a cell; None without a codebook. The level is
-    the number of the temperature since which there have been so many cells; on a tree the branch takes
-    its place.
+    the index of the first temperature with enough cells to include this one. On a tree the branch takes
+    its place, in a table of states the index of the state.
     """
     learner: Any = model.learner
     if not isinstance(learner, TwoTimescaleLearner) or not learner.is_scaled:
@@ -142,8 +143,8 @@ def codebook_table(
 
 
 def cell_origins(learner: TwoTimescaleLearner) -> tuple[str, list[int]]:
-    """Where every cell comes from, and what that is: its branch of a tree, or the level of its birth."""
-    if learner.config.tree:  # there the labels of cells are their branches
+    """The name of a column, and its value for each cell: its branch, its state, or its first level."""
+    if learner.config.tree:  # the labels of cells are then their branches
         return "branch", learner.codebook.labels.tolist()
     if learner.annealer is None:
         return "state", list(range(learner.n_cells))
@@ -152,9 +153,9 @@ def cell_origins(learner: TwoTimescaleLearner) -> tuple[str, list[int]]:
     return "level", born
 
 
-@interrupts_wait  # the first time it imports matplotlib, which an interrupt would leave half imported
+@interrupts_wait  # the first call imports matplotlib, which an interrupt would leave half imported
 def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[str, NDArray[np.uint8]]:
-    """By name, the pictures of `Board.write_pictures`, each of shape (height, width, 3)."""
+    """Draw the pictures of `Board.write_pictures`: arrays (height, width, 3) by name."""
     from oda_rl.plotting import plot_annealing, plot_policy_map, plot_value_map
 
     view = model.view()
@@ -172,8 +173,8 @@ def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[st
 
 
 def _draw(draw: Callable[[Any], Any]) -> NDArray[np.uint8]:
-    """A picture as large as TensorBoard shows it."""
-    # pyplot would choose a backend, and keep the figure
+    """Draw a picture in the size in which TensorBoard shows it."""
+    # pyplot would choose a backend and keep the figure in memory
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -186,11 +187,11 @@ def _draw(draw: Callable[[Any], Any]) -> NDArray[np.uint8]:
 
 
 def _all_callbacks(callback: Any) -> list[BaseCallback]:
-    """A callback, or those of a list, and of lists in it."""
+    """The callback itself, or all callbacks of a list, including nested lists."""
     inner = callback.callbacks if isinstance(callback, CallbackList) else None
     return [callback] if inner is None else [one for part in inner for one in _all_callbacks(part)]
 
 
 def _plain(value: Any) -> Any:
-    """A hyperparameter as the HParams tab knows it."""
+    """Convert a hyperparameter to a type that the HParams tab supports."""
     return value if isinstance(value, bool | int | float | str) else str(value)

@@ -1,9 +1,9 @@
-"""The loops of training: one environment stepped directly, several as a VecEnv, and a compiled one.
+"""The training loops: one environment stepped directly, several as a VecEnv, and a compiled loop.
 
-The first two call the callbacks as SB3's own algorithms do, after every step of the environment; the
-first leaves out steps at which no callback does anything, and counts them. The third has environments,
-learning and annealing in one compiled piece: it makes the same steps as the others, draw by draw, and
-calls the callbacks between chunks.
+The first two call the callbacks after every step of the environment, as SB3's own algorithms do; the
+first leaves out the calls in which no callback does anything, but counts them. The third runs
+environments, learning and annealing in compiled code. It makes the same steps as the others, with the
+same random draws, and calls the callbacks between chunks of steps.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from oda_rl.agents.sb3.gymnasium_vector import BEGINS, WAITS
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
-# Steps between two returns to Python, at most, if no callback is due; and if a log is written
+# Most steps between two returns to Python if no callback is due: without logs, and with logs
 UNWATCHED, LOGGED = 50_000, 20_000
 
 
@@ -31,10 +31,10 @@ def train(
     log_interval: int | None,
     callback_every: int,
 ) -> None:
-    """Step the model's environment until `total_timesteps` are made, by the quickest loop for it.
+    """Step the model's environment until `total_timesteps` are made, with the fastest loop for it.
 
-    Where a callback sets another environment, training goes on in that. What the learner raises then
-    begins with the number of the step; the learner is as it was before.
+    If a callback sets another environment, the training continues in that. Error messages of the learner
+    are prefixed with the number of the step; the learner is then as it was before that step.
     """
     env, go_on = None, True
     try:
@@ -55,7 +55,7 @@ def _train(
     callback_every: int,
 ) -> bool:
     env: Any = model.env
-    direct = type(env) is DummyVecEnv  # what wraps environments must step them as a whole
+    direct = type(env) is DummyVecEnv  # a wrapper around the VecEnv must step it as a whole
     dynamics = None
     if direct and model.learner.has_loop and callback_every > 1:
         dynamics = find_dynamics_of_all(env.envs)
@@ -70,7 +70,7 @@ def _train(
 
 
 def is_under_way(model: "OnlineAlgorithm", env: Any, total_timesteps: int) -> bool:
-    """Whether steps are to be made in this environment, in which a training has begun."""
+    """Whether the training is to make more steps in this environment."""
     return model.env is env and not model.stopping and model.num_timesteps < total_timesteps
 
 
@@ -82,9 +82,10 @@ def run_single(
     log_interval: int | None,
     only_scaling: bool,
 ) -> bool:
-    """Step one environment directly: the vectorised one around it costs as much as all the rest.
+    """Step one environment directly: the vectorised one around it takes as long as all the rest.
 
-    With `only_scaling` it ends with the learner's warm-up. Returns whether the callbacks let it go on.
+    With `only_scaling` the loop ends with the learner's warm-up. Returns whether the callbacks let the
+    training continue.
     """
     env = envs.envs[0]
     encode, batch = model.observations.encode, model.observations.batch
@@ -96,7 +97,7 @@ def run_single(
             break
         taken = model.decode(0, model.next_actions[0])
         observation, reward, terminated, truncated, info = env.step(taken)
-        # environments may return arrays, numbers or None, as they may in a VecEnv
+        # environments may return arrays, numbers or None, which a VecEnv accepts, too
         terminated, ended = bool(terminated), bool(terminated or truncated)
         model.num_timesteps += 1
         action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
@@ -132,7 +133,7 @@ def run_vectorised(
     log_interval: int | None,
     only_scaling: bool,
 ) -> bool:
-    """Step several environments, which take turns at the learner; the rest as in `run_single`."""
+    """Step several environments, which use the learner in turn; otherwise as `run_single`."""
     encode, encode_many = model.observations.encode, model.observations.encode_many
     callback.on_rollout_start()
     go_on = True
@@ -140,7 +141,7 @@ def run_vectorised(
         if only_scaling and model.learner.is_scaled:
             break
         decoded = [model.decode(e, action) for e, action in enumerate(model.next_actions)]
-        taken = np.array(decoded, dtype=model.action_space.dtype)  # environments may ask for theirs
+        taken = np.array(decoded, dtype=model.action_space.dtype)  # some environments check the dtype
         observations: Any
         observations, rewards, dones, infos = env.step(taken)
         rows = encode_many(observations, model.n_envs)
@@ -169,10 +170,10 @@ def run_vectorised(
 def call_back(
     model: "OnlineAlgorithm", callback: BaseCallback, log_interval: int | None, step: dict[str, Any]
 ) -> bool:
-    """Call the callbacks after a step, count the episodes that ended in it, and log when it is time.
+    """Count the episodes that ended in a step, call the callbacks after it, and log if it is time.
 
-    The episodes are counted first, so that a model that a callback saves is whole. Returns whether the
-    callbacks let the training go on.
+    The episodes are counted first, so that a model saved by a callback is complete. Returns whether the
+    callbacks let the training continue.
     """
     before, n_ended = model._episode_num, int(step["dones"].sum())
     if n_ended:
@@ -198,12 +199,13 @@ def run_compiled(
 ) -> bool:
     """Train in chunks of `callback_every` calls, of which only the last is made.
 
-    The callbacks count every call: one that acts every so many acts at the right one if that is a
-    multiple of `callback_every`. If all of them tell when they are due next, they are called then.
-    `dones` and `infos` have an entry for each episode of the chunk. Returns whether they let it go on.
+    The callbacks count every call. One that acts at regular intervals therefore acts at the right call
+    if its interval is a multiple of `callback_every`. If it is known of all callbacks when they are due
+    next, they are called then instead. `dones` and `infos` have an entry for each episode that ended in
+    the chunk. Returns whether the callbacks let the training continue.
     """
     n = model.n_envs
-    # Each return to Python costs as much as a hundred steps.
+    # Each return to Python takes as long as a hundred steps.
     longest = max(callback_every, (LOGGED if model.logger.output_formats else UNWATCHED) // n)
     env, go_on, model.run = model.env, True, run
     space: Any = model.observation_space
@@ -233,7 +235,7 @@ def run_compiled(
 
 
 def _chunk(model: "OnlineAlgorithm", callback: BaseCallback, callback_every: int, longest: int) -> int:
-    """Calls until one of them matters: when a callback is due, or every so often."""
+    """Calls in the next chunk: until a callback is due, or until a multiple of `callback_every`."""
     steps, n, made = model.num_timesteps, model.n_envs, callback.n_calls
     until_due = calls_until_due(callback, steps, n)
     if until_due == ALWAYS:

@@ -1,4 +1,4 @@
-"""The codebook, what happens to its cells, the learning rule, and the annealer."""
+"""The codebook, splits and mergers of its cells, the learning rule, and the annealer."""
 
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook

@@ -19,7 +19,7 @@ from oda_rl.codebook.observed import Observed
 from oda_rl.codebook.schedule import Cooling, Level, Stepsize, begin_level
 
 BIFURCATIONS = ("perturb", "critical", "literal")
-# Above temperature zero a cell moves only for so many times what it serves: where data have jumped.
+# Above temperature zero, a cell moves only if that gains this many times its cost: if data have jumped.
 MISSING_MARGIN = 10.0
 
 
@@ -27,41 +27,41 @@ MISSING_MARGIN = 10.0
 class Annealer(StoredAnnealer):
     """Flat progressive partitioning: the state machine around the learning rule.
 
-    At each temperature the codevectors follow the learning rule (eqs. 12 and 13) until they stand still.
+    At each temperature the codevectors follow the learning rule (eqs. 12 and 13) until they converge.
     Then those that coincide are merged and idle ones pruned, the temperature falls, and cells for which
     it is now critical split (Algorithm 1 of "Multi-Resolution Online Deterministic Annealing").
 
     Parameters
     ----------
     codebook : Codebook
-        With at least one cell of each label that will be seen. It is changed in place.
+        With at least one cell of each label that will occur. It is changed in place.
     t_max, t_min : float
         The first temperature and the last, in the units of the divergence.
     cooling : Cooling, default=Cooling(0.9)
         The step from one temperature to the next.
     stepsize : Stepsize, default=Stepsize(1, 1)
-        At update n of a temperature.
+        The stepsizes as a function of the number of updates.
     max_codevectors : int, default=100
         K_max. It is never exceeded when a temperature is finished.
     tol_converge : float, default=1e-3
         A temperature is finished when no codevector has moved by a divergence of more than
         `tol_converge` times the temperature between two checks (eps_c).
     tol_merge : float, default=0.05
-        Codevectors closer than `tol_merge` times the temperature are one (eps_n).
+        Codevectors closer than `tol_merge` times the temperature are merged (eps_n).
     min_weight : float, default=1e-4
         Lighter cells are pruned (eps_r).
     perturbation : float, default=0.1
-        Half the way between the children of a split, in standard deviations of the cell (delta).
+        Half the distance between the children of a split, in standard deviations of the cell (delta).
     bifurcation : {"critical", "perturb", "literal"}, default="critical"
-        As for `ODAPartition`; the twins of `"literal"` begin `perturbation` times the root of the
-        temperature off.
+        As for `ODAPartition`; with `"literal"`, `perturbation` is in units of the square root of the
+        temperature.
     check_every, max_samples : int, default=50 and 500
-        Samples per cell between two checks for convergence, and at most at one temperature.
+        Samples per cell between two checks for convergence, and the most at one temperature.
     memory : int, default=0
-        Samples per cell, at most, that the stepsizes remember of the temperature before; if any, a
-        single cell, which is the same at every temperature, remembers everything.
+        The most samples per cell of the previous temperatures that still count in the stepsizes. If it
+        is positive, a single cell, which is the same at every temperature, keeps all of them.
     min_samples : int, default=1
-        They count so many in all, however few the cells.
+        Lower bound of `check_every` and `max_samples` times the number of cells.
     harden : bool, default=False
         Whether, once done, it learns at temperature zero (stochastic VQ), not at the last temperature.
     only_effective : bool, default=False
@@ -74,22 +74,22 @@ class Annealer(StoredAnnealer):
     temperature : float
         The present temperature.
     done : bool
-        Whether t_min or K_max has been reached. Samples are still learned from, but nothing splits.
+        Whether annealing has ended, as at t_min or K_max. Learning goes on, without more codevectors.
     n_samples_seen, n_splits, n_merges : int
         Totals so far.
     history : list of Level
         One record per finished temperature.
     remembered : float
-        Samples per cell, at most, that the stepsizes remember; 0 is no limit.
+        The most samples per cell that count in the stepsizes; 0 is no limit.
     at_level_end : callable or None
-        Called when the cells of a temperature stand, before any split; True ends the annealing.
+        Called at the end of each temperature, before any split; if it returns True, annealing ends.
     settle : callable or None
-        Takes the cells to their equilibrium at a temperature that ends or begins; whether it could.
+        Takes the cells to equilibrium at a given temperature; returns whether that was possible.
     phase : ndarray of shape (2,)
         Averages at the present temperature: the expected distortion (eq. 2), and the logarithm of the
         sum in eq. 13.
     identities : Identities or None
-        Numbers the cells; the codebook's payload then has its field.
+        Numbers the cells; the codebook's payload must then have its field.
 
     Notes
     -----
@@ -114,7 +114,7 @@ class Annealer(StoredAnnealer):
     array([-3.,  3.])
     """
 
-    # Whether cells may go elsewhere once it is done, and whether it is, with K_max of them
+    # Whether cells may be relocated once annealing is done, and whether K_max cells end the annealing
     moves_cells: ClassVar[bool] = True
     ends_when_full: ClassVar[bool] = True
 
@@ -179,25 +179,25 @@ class Annealer(StoredAnnealer):
         until_done: bool = False,
         targets: ArrayLike | None = None,
     ) -> None:
-        """Learn from samples in their order, through as many temperatures as they last for.
+        """Learn from samples in their order, through as many temperatures as they suffice for.
 
         Parameters
         ----------
         samples : array-like of shape (n_samples, n_features)
             Inside the domain of the divergence; this is not checked here.
         labels : array-like of shape (n_samples,), whole numbers, optional
-            A sample moves only the cells of its own label. Without, all have label 0.
+            A sample moves only the cells of its own label. By default, all labels are 0.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsize; a sample of more than 1 counts as so many at once.
+            Multiplies the stepsize; a sample of weight w > 1 counts as w samples at once.
         until_done : bool, default=False
             Whether to stop at the sample with which the annealing is done.
         targets : array-like of shape (n_samples, n_outputs), optional
-            What local models learn; for annealers that train them.
+            The targets of local models, for annealers that train them.
 
         Raises
         ------
         ValueError
-            If something is no array of numbers, or of another shape.
+            If an argument is not an array of numbers, or has another shape.
         """
         book = self.codebook
         data = Observed.of(book.n_features, samples, labels, sample_weight, targets)
@@ -222,7 +222,7 @@ class Annealer(StoredAnnealer):
         measuring: bool,
         models: Models | None = None,
     ) -> tuple[int, bool]:
-        """The inner loop: how many samples it used, and whether the temperature is finished."""
+        """Run the inner loop; returns the samples used, and whether the temperature is finished."""
         book = self.codebook
         used, self.n, self.distortion, finished = anneal(
             samples,
@@ -253,8 +253,8 @@ class Annealer(StoredAnnealer):
     def end_level(self) -> None:
         """Finish the present temperature: merge, prune, cool, split.
 
-        To be called by whoever runs the learning rule in a loop of their own. Temperatures at which the
-        equilibrium is known are finished, too.
+        Call it if the learning rule runs in another loop than that of `observe`. If the cells are at
+        equilibrium at the next temperature already, that is finished at once, too.
         """
         if self.done:
             moves = self._relocate()
@@ -267,7 +267,7 @@ class Annealer(StoredAnnealer):
             pass
 
     def _end_level(self) -> bool:
-        """Finish the present temperature; returns whether the cells stand at the next one already."""
+        """Finish the present temperature; returns whether the cells are at equilibrium at the next."""
         book = self.codebook
         merges = self._pairs.resolve(book, self.stepsize.time(self.n), self.temperature)
         if self.settle is not None:
@@ -299,7 +299,7 @@ class Annealer(StoredAnnealer):
         return standing and splits == 0
 
     def _relocate(self) -> int:
-        """Move cells that serve little to where they are missing; returns how many."""
+        """Move cells that contribute little to where they are missing; returns how many."""
         if self.harden:
             return bifurcations.relocate(self.codebook)
         if not self.moves_cells:
@@ -307,13 +307,13 @@ class Annealer(StoredAnnealer):
         return bifurcations.relocate(self.codebook, MISSING_MARGIN, self.temperature)
 
     def use_stepsize(self, stepsize: Stepsize) -> None:
-        """Take other stepsizes, at the beginning of a temperature; pairs are judged by them."""
+        """Change the stepsizes, at the beginning of a temperature; also used to judge its pairs."""
         self.stepsize = stepsize
         if self._pairs.waiting:
             self._pairs.begin(self.codebook, self.stepsize.time(self.n))
 
     def _split(self, cooled: float) -> tuple[tuple[float, ...], bool]:
-        """Split cells for `cooled`; critical temperatures passed, and whether cells stood before."""
+        """Split cells for `cooled`; returns critical temperatures passed, and whether cells settled."""
         book = self.codebook
         if self.bifurcation == "critical":
             standing = self.settle is not None and self.settle(cooled)
@@ -326,14 +326,14 @@ class Annealer(StoredAnnealer):
         return tuple(float(value) for value in np.sort(critical[critical > cooled])[::-1]), False
 
     def _number_cells(self) -> None:
-        # Twins that a perturbation has made are not numbered before they have separated.
+        # The twins of a perturbation get numbers only once they have separated.
         if self.identities is not None:
             self.identities.update(self.codebook)
 
     # -- levels ----------------------------------------------------------------------------------
 
     def _begin_level(self) -> None:
-        # A cell that has never split does not depend on the temperature.
+        # As long as there is a single cell, it does not depend on the temperature.
         self.n, *_ = self._level(n_first=min(1, self.memory))
         self.level_begun = self.n
         self.distortion = 0.0

@@ -1,4 +1,4 @@
-"""What a model file holds of an annealer."""
+"""The state of an annealer in a model file."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from oda_rl.codebook.bifurcation import PAIRS, Pairs
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.schedule import Level
 
-# What `Annealer.get_state` gives, of a codebook with the sizes n and K.
+# The schema of `Annealer.get_state`, for a codebook with n features and K cells.
 _LEVEL = (*("float in (0, inf)", "count", "float in [0, inf)"), *["count"] * 4, ["float in [0, inf)"])
 ANNEALER = {
     "t_max": "float in (0, inf)",
@@ -46,7 +46,7 @@ ANNEALER = {
 
 
 class StoredAnnealer:
-    """What is told of an `Annealer`, and what is stored of it but for its codebook."""
+    """Base class of `Annealer`: derived properties, and storing its state without the codebook."""
 
     codebook: Codebook
     history: list[Level]
@@ -58,21 +58,21 @@ class StoredAnnealer:
 
     @property
     def is_measuring(self) -> bool:
-        """Whether pairs of a perturbation have not been measured since they began."""
+        """Whether there are pairs of a perturbation that have not been measured yet."""
         return self._pairs.waiting
 
     @property
     def entropy(self) -> float:
-        """H = -E sum_i p_i log p_i at the present temperature, by the samples of `phase` (eq. 3).
+        """H = -E sum_i p_i log p_i at the present temperature, from the averages `phase` (eq. 3).
 
-        The entropy of the samples themselves, which no codebook changes, is left out.
+        The entropy of the samples themselves, which does not depend on the codebook, is left out.
         """
         weights = self.codebook.weights / self.codebook.weights.sum()
         prior = float(np.sum(weights * np.log(weights)))
         return max(0.0, float(self.phase[0]) / self.temperature + float(self.phase[1]) - prior)
 
     def get_state(self) -> dict[str, Any]:
-        """All that has been learned but the codebook itself, as nested plain values and arrays."""
+        """The learned state without the codebook, as nested plain values and arrays."""
         numbers = {name: n for name, n in vars(self).items() if isinstance(n, bool | int | float)}
         return numbers | {
             "history": [list(level) for level in self.history],
@@ -83,7 +83,7 @@ class StoredAnnealer:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on where `get_state` was called; the codebook must have been restored before."""
+        """Restore what `get_state` returned; the codebook must have been restored before."""
         for name, number in state.items():
             if isinstance(number, bool | int | float):
                 setattr(self, name, number)

@@ -1,16 +1,16 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: how far samples are from codevectors, which is nearest, and who has which share.
+"""Compiled kernels: divergences of samples from codevectors, nearest cells, association probabilities.
 
 Arrays that describe a codebook are stored column by column, one entry per cell, with space to grow: the
 first `n_cells` entries are in use. So `location` is (n_features, capacity) and `weight` (capacity,),
 and every inner loop runs over cells, next to each other in memory. `x` is a sample (n_features,), and
 `distance` (capacity,) its divergences from the codevectors, in the units of the divergence.
 
-`kind` chooses the divergence: a number for those of the package, or a pair of first-class functions
-`(d(x, mu), phi''(mu))` of one coordinate for a user's own; kernels are compiled for each of the two.
+`kind` selects the divergence: an integer for those of the package, or a pair of first-class functions
+`(d(x, mu), phi''(mu))` of one coordinate for user-defined ones; kernels are compiled for both types.
 
-Kernels validate nothing, their callers do. They copy arrays in loops: assigning slices makes numba
+Kernels validate nothing; their callers do. They copy arrays in loops: assigning slices makes numba
 compile the text of an error message, which takes longer than everything else.
 
 References
@@ -31,9 +31,9 @@ SQUARED_EUCLIDEAN = 0
 GENERALIZED_KL = 1
 ITAKURA_SAITO = 2
 
-# A share below exp(-36) of the largest is lost in a float64 anyway.
+# A share below exp(-36) of the largest is lost to the rounding of a float64 anyway.
 EXACT = 36.0
-# From so many features on, squared distances are cheaper as matrix products, of so many rows at a time.
+# From this many features on, squared distances are faster as matrix products, of BLOCK rows at a time.
 PRODUCT_FEATURES = 12
 BLOCK = 128
 # Codevectors of the KL and Itakura-Saito divergences must stay inside the open positive orthant.
@@ -108,16 +108,16 @@ def _overload_is_euclidean(kind):
 
 @lean_kernel
 def divergences(kind, x, location, first, n_cells, out):
-    """Fill `out[:n_cells]` with d(x, mu_i) of cells from the `first` on (Definition 1, Theorem 2)."""
+    """Fill `out[:n_cells]` with d(x, mu_i) of the cells from `first` on (Definition 1, Theorem 2)."""
     for i in range(n_cells):
         out[i] = 0.0
-    if first == 0:  # slices take their time
+    if first == 0:  # without slices, which take time
         for j in range(x.shape[0]):
             _add_coordinate(kind, x[j], location[j], n_cells, out)
     else:
         for j in range(x.shape[0]):
             _add_coordinate(kind, x[j], location[j, first : first + n_cells], n_cells, out)
-    if not is_euclidean(kind):  # terms that cancel may leave less than nothing
+    if not is_euclidean(kind):  # cancellation may leave negative numbers
         for i in range(n_cells):
             out[i] = max(out[i], 0.0)
 
@@ -141,7 +141,7 @@ def curvature(kind, mu):
 
 @vector_kernel
 def smallest(numbers, n):
-    """The smallest of the first `n` numbers; four at a time, so that none waits for the one before."""
+    """The smallest of the first `n` numbers; four at a time, so that comparisons are independent."""
     first, second, third, fourth = np.inf, np.inf, np.inf, np.inf
     i = 0
     while i + 4 <= n:
@@ -158,7 +158,7 @@ def smallest(numbers, n):
 
 @lean_kernel
 def index_of_smallest(numbers, n):
-    """The first index at which the smallest of the first `n` numbers stands: the nearest cell."""
+    """The index of the smallest of the first `n` numbers, the first of equals: the nearest cell."""
     least = smallest(numbers, n)
     i = 0
     while numbers[i] > least:
@@ -170,8 +170,8 @@ def index_of_smallest(numbers, n):
 def decay(q):
     """exp(-q) for q in [0, 40], to a relative error of 1e-13.
 
-    Written as the 256th power of a short Taylor series, because a loop over it becomes vector code,
-    which one over the library's function does not.
+    The 256th power of a short Taylor series: unlike calls of the library's function, a loop over it is
+    vectorised.
     """
     y = q * (1.0 / 256.0)
     s = 1.0 - y * (1.0 / 10.0)
@@ -200,9 +200,9 @@ def associate(distance, weight, label, n_cells, wanted, temperature, reach, out)
 
     Only cells whose `label` is `wanted` take part: the indicator s_i of the classifier; without labels
     (None) all do. Without weights (None) all cells count the same (eq. 6). The exponent is taken
-    relative to the nearest of them, so that the sum is never 0. Cells more than `reach` (at most
-    `EXACT`) temperatures further away than the nearest get nothing; at a temperature of 0 the nearest
-    gets all. Returns the nearest cell, or -1 where no cell has the label.
+    relative to the nearest of these cells, so that the sum is never 0. Cells more than `reach` (at most
+    `EXACT`) temperatures further away than the nearest get 0; at a temperature of 0 the nearest gets 1.
+    Returns the nearest cell, or -1 if no cell has the label.
     """
     if label is None:
         nearest = index_of_smallest(distance, n_cells)
@@ -223,7 +223,7 @@ def associate(distance, weight, label, n_cells, wanted, temperature, reach, out)
     limit = reach * temperature
     for i in range(n_cells):
         excess = distance[i] - least
-        # Cells of other labels may be nearer, and any cell far away: keep to the range of `decay`.
+        # Cells of other labels may be nearer, and cells may be far away: clip to the range of `decay`.
         q = min(max(excess / temperature, 0.0), EXACT)
         part = decay(q)
         if weight is not None:
@@ -262,9 +262,9 @@ def assign(kind, samples, labels, centred, location, label, n_cells, nearest, cl
     """Find the cell of every sample: the nearest codevector (below Theorem 4), the first of equals.
 
     `nearest`, `closest` and `second` (n_samples,) get the cell, the divergence from its codevector, and
-    from the next best one. With `labels` and `label`, or None, only cells of a sample's own label count.
-    Without labels, squared Euclidean distances are found for many samples at a time, and where these are
-    `centred` and have many features, as matrix products.
+    that from the second nearest. If `labels` and `label` are given (not None), only cells of a sample's
+    own label count. Without labels, squared Euclidean distances are computed in blocks of samples; if
+    samples are `centred` and have many features, as matrix products.
     """
     if labels is None and is_euclidean(kind):
         by_products = centred and samples.shape[1] >= PRODUCT_FEATURES
@@ -301,7 +301,7 @@ def _squared_distances(columns, location, n_cells, gap):
 
 @lean_kernel
 def _nearest_two(gap, n_cells, nearest, best, runner_up):
-    """The cells with the smallest of `gap` (n_cells, BLOCK), and the two smallest, of each sample."""
+    """For each sample, find the two smallest of `gap` (n_cells, BLOCK), and the cell of the smallest."""
     for t in range(BLOCK):
         nearest[t], best[t], runner_up[t] = 0, np.inf, np.inf
     for i in range(n_cells):
@@ -317,8 +317,8 @@ def _nearest_two(gap, n_cells, nearest, best, runner_up):
 def _assign_in_blocks(samples, by_products, location, n_cells, nearest, closest, second):
     """`assign` for squared Euclidean distances, of BLOCK samples at a time.
 
-    Products are |mu|^2 - 2 x mu, which loses digits unless the mean of x is near zero; the distances
-    returned are then computed anew for the cell that was found.
+    With `by_products`, cells are compared by |mu|^2 - 2 x mu, which loses digits unless the mean of x is
+    near zero; the distance from the cell found is then computed again without that loss.
     """
     d = samples.shape[1]
     columns, gap = np.zeros((d, BLOCK)), np.zeros((n_cells, BLOCK))

@@ -23,10 +23,11 @@ def associations(samples: Array, book: Codebook, temperature: float) -> Array:
 def converge(
     samples: Array, weight: Array, book: Codebook, temperature: float, tolerance: float, max_iter: int
 ) -> tuple[Array, int]:
-    """Associations and means in turn, until no codevector moves by more than `tolerance`.
+    """Update associations and means in turn, until no codevector moves by more than `tolerance`.
 
-    The weights of the samples sum to one. The book is changed in place, cells without samples are
-    removed. Returns the last associations times the weights (n_samples, n_codevectors), and the turns.
+    The weights of the samples must sum to one. The book is changed in place; cells without samples are
+    removed. Returns the last associations times the weights (n_samples, n_codevectors), and the number
+    of iterations.
     """
     turns, standing = 0, False
     while turns < max_iter and not standing:
@@ -45,17 +46,17 @@ def converge(
 
 
 class BatchAnnealer(Annealer):
-    """An `Annealer` that takes in all samples at once: one call of `observe` is one temperature.
+    """An `Annealer` that processes all samples at once: one call of `observe` is one temperature.
 
-    With all of `max_codevectors` it goes on to the last temperature. The weights of the samples sum to
-    one; `max_iter` are the turns at one temperature, at most.
+    Having reached `max_codevectors`, it goes on to the last temperature. The weights of the samples must
+    sum to one; `max_iter` is the largest number of iterations at one temperature.
     """
 
     ends_when_full: ClassVar[bool] = False
     max_iter: int = 100
 
     def run(self, samples: Array, weight: Array) -> list[PathPoint]:
-        """All temperatures; returns a record of each, the last of which has the final codevectors."""
+        """Anneal; returns a record of each temperature, of which the last has the final codevectors."""
         begun = time.perf_counter()
         path: list[PathPoint] = []
 
@@ -76,17 +77,17 @@ class BatchAnnealer(Annealer):
     ) -> tuple[int, bool]:
         tolerance, own = self.tol_converge * self.temperature, (self.codebook, self.temperature)
         self._share, turns = converge(samples, sample_weight, *own, tolerance, self.max_iter)
-        self.n_samples_seen += (turns - 1) * len(samples)  # the last ones are counted anyway
+        self.n_samples_seen += (turns - 1) * len(samples)  # `observe` counts those of the last iteration
         return len(samples), True
 
     def _look(self, samples: Array, weight: Array, seconds: float) -> PathPoint:
-        """The record of this temperature but for its splits; cells get axes, to be split along."""
+        """The record of this temperature without its splits; also computes the axes of the cells."""
         book, divergence = self.codebook, self.codebook.divergence
         share, distance = self._share, divergence(samples, book.codevectors)
         if share.shape[1] > len(book):  # some have merged
             share = associations(samples, book, self.temperature) * weight[:, None]
         for i, column in enumerate(share.T if len(book) < self.max_codevectors else ()):
-            if column.sum() > SMALLEST_SQUARE:  # a cell that no sample belongs to does not split
+            if column.sum() > SMALLEST_SQUARE:  # a cell without samples does not split
                 book.axis[:, i] = divergence.moments(samples, column)[2]
         part = share / weight[:, None]
         entropy = -float(np.sum(share * np.log(np.where(part > 0.0, part, 1.0))))

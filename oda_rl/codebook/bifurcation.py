@@ -1,8 +1,8 @@
-"""Bifurcation by perturbation, and moves of whole cells at temperature zero.
+"""Bifurcation by perturbation, and relocation of whole cells.
 
-Every cell gets a twin a little way off, and the pair is merged again unless it separates (Algorithm 1).
-One that does is put where theory expects it; the other way to split, at critical temperatures, is
-`oda_rl.codebook.events.split_critical`, which says why.
+Every cell gets a twin at a small distance, and the pair is merged again unless it separates (Algorithm
+1). A pair that separates is moved to where theory expects it: `oda_rl.codebook.events.split_critical`,
+which splits cells at their critical temperatures instead, has the derivation.
 
 References
 ----------
@@ -21,13 +21,13 @@ from oda_rl.codebook.book import Codebook
 
 
 def pairs_have_one_size(state: Any, sizes: Sizes) -> None:
-    """Every feature has a difference for each pair."""
+    """A rule: there is a row of differences for each feature, all of the same length."""
     lengths = {len(row) for row in state["differences"]}
     right = len(state["differences"]) == sizes["n"] and len(lengths) == 1
     expect(right, "differences", f"has rows of {lengths}", f"{sizes['n']} rows as long as one another")
 
 
-# What `Pairs.get_state` gives.
+# The schema of `Pairs.get_state`.
 PAIRS = Rules({"differences": [["float"]], "time": "float", "measured": "bool"}, pairs_have_one_size)
 
 
@@ -38,7 +38,7 @@ def random_directions(n: int, n_features: int, rng: np.random.Generator) -> Arra
 
 
 def seed_axes(book: Codebook, rng: np.random.Generator) -> None:
-    """Give axes of length zero, which have no direction to grow along, a tiny random one."""
+    """Set axes of length zero to tiny random vectors, as they need a direction in order to grow."""
     blank = book.critical_temperatures == 0.0
     directions = random_directions(int(blank.sum()), book.n_features, rng)
     book.axis[:, : len(book)][:, blank] = 1e-12 * directions.T
@@ -53,7 +53,8 @@ def double(
 ) -> None:
     """Give every cell a twin in a random direction: cell i and cell n + i are a pair.
 
-    The steps are in standard deviations of the cell, or (not `by_spread`) in roots of the temperature.
+    `perturbation` is in standard deviations of the cell, or, if not `by_spread` or the cell has none, in
+    units of the square root of the temperature.
     """
     critical = book.critical_temperatures
     for i, direction in enumerate(random_directions(len(book), book.n_features, rng)):
@@ -68,7 +69,7 @@ def pair_differences(book: Codebook, n_pairs: int) -> Array:
 
 
 class Pairs:
-    """The pairs of one temperature, and how far apart they were a while ago."""
+    """The pairs of one temperature, and their differences when they were last measured."""
 
     def __init__(self, n_features: int) -> None:
         self.differences = np.empty((n_features, 0))
@@ -77,21 +78,21 @@ class Pairs:
 
     @property
     def waiting(self) -> bool:
-        """Whether there are pairs that have not been measured since they began."""
+        """Whether there are pairs that have not been measured since `begin`."""
         return self.differences.shape[1] > 0 and not self.measured
 
     def begin(self, book: Codebook, time: float) -> None:
-        """Remember the pairs that have just been made, all cells of the codebook."""
+        """Store the differences of the pairs that `double` has just made of all cells."""
         self.differences = pair_differences(book, len(book) // 2)
         self.time, self.measured = time, False
 
     def measure(self, book: Codebook, time: float) -> None:
-        """Measure growth from here on: what does not grow at all has died out by now."""
+        """Measure growth from now on, as the components that do not grow have died out."""
         self.differences = pair_differences(book, self.differences.shape[1])
         self.time, self.measured = time, True
 
     def resolve(self, book: Codebook, time: float, temperature: float) -> int:
-        """Merge those that do not separate, forget them all, and return how many were merged."""
+        """Merge the pairs that do not separate, clear all, and return how many were merged."""
         earlier, self.differences = self.differences, self.differences[:, :0]
         n_pairs = earlier.shape[1]
         if n_pairs == 0 or 2 * n_pairs != len(book):
@@ -103,27 +104,28 @@ class Pairs:
         return {"differences": self.differences.tolist(), "time": self.time, "measured": self.measured}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
+        """Restore what `get_state` returned."""
         self.differences = np.array(state["differences"]).reshape(len(self.differences), -1)
         self.time, self.measured = float(state["time"]), bool(state["measured"])
 
 
 def resolve_pairs(book: Codebook, earlier: Array, duration: float, temperature: float) -> int:
-    """Merge the twins that do not separate, put those that do where they are going; returns the mergers.
+    """Merge the pairs that do not separate, move the others further apart; returns the mergers.
 
-    Close to each other, the difference e of a pair obeys de/dt = (phi'' C / T - 1) e in the time of the
-    learning rule (the sum of the stepsizes). What is not along the leading eigenvector dies out, and
-    what is grows at the rate T_c / T - 1 if the temperature is below the critical one. So a pair
-    separates when its difference has grown along the direction in which it points by now. That depends
-    neither on how far it has come nor on the dimension.
+    As long as a pair is close, its difference e obeys de/dt = (phi'' C / T - 1) e in the time of the
+    learning rule (the sum of the stepsizes). Below the critical temperature, the component along the
+    leading eigenvector grows at the rate T_c / T - 1, while the others die out. So a pair separates if
+    its difference has grown along the direction in which it points now. This criterion depends neither
+    on the distance reached nor on the dimension. A pair that separates is moved apart to the distance
+    expected for this rate, unless it is further apart already.
 
-    The pairs (i, n + i) of the book, changed in place, differed by `earlier` (n_features, n) a while
-    ago; `duration` is the sum of the stepsizes since.
+    The pairs (i, n + i) of the book, which is changed in place, differed by `earlier` (n_features, n)
+    when last measured; `duration` is the sum of the stepsizes since then.
     """
     n = earlier.shape[1]
     now = pair_differences(book, n)
     merged = 0
-    # From the last pair on, so that the cell which fills a gap is not one still to come.
+    # Backwards, so that the cell that fills a gap is not one that is still to be processed.
     for i in range(n - 1, -1, -1):
         scale = book.divergence.scale(book.location[:, i])
         end, begin = scale * now[:, i], scale * earlier[:, i]
@@ -149,16 +151,15 @@ def _spread_pair(book: Codebook, i: int, k: int, offset: Array) -> None:
 
 
 def relocate(book: Codebook, margin: float = 1.5, temperature: float = 0.0) -> int:
-    """At the last temperature: merge two cells and split another, where that lowers the distortion.
+    """At the last temperature: merge two cells and split another if that lowers the distortion.
 
-    What a merger costs is known from the codebook: w_i w_k / (w_i + w_k) d(mu_i, mu_k), up to the
-    symmetry of d. What a split gains is a part 2 / pi of the variance along the axis, if that is like a
-    Gaussian's, and half of it is the cell's distortion there, as d is half a squared distance in the
-    scale of the axis. Above temperature zero only variances beyond the critical one count. The gain must
-    be `margin` times the cost.
+    A merger costs w_i w_k / (w_i + w_k) d(mu_i, mu_k), up to the asymmetry of d. A split removes the
+    fraction 2 / pi of the variance along the axis, if the cell is like a Gaussian. As d is half a
+    squared distance in the scale of the axis, the gain is half of that. Above temperature zero, only the
+    variance in excess of `temperature` counts. The gain must be more than `margin` times the cost.
 
-    The book is changed in place; K stays. Returns the moves made, at most a tenth of the cells and at
-    least one if there is one to make.
+    The book is changed in place; K stays the same. Returns the number of moves: at most a tenth of the
+    cells, but at least one if any is possible.
     """
     moves = 0
     while moves < max(1, len(book) // 10) and len(book) > 2:

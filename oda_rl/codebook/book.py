@@ -1,4 +1,4 @@
-"""The codebook: codevectors with a payload, and what happens to them in their life."""
+"""The codebook: codevectors with a payload, and operations that add, split, merge and prune them."""
 
 from collections.abc import Mapping
 from numbers import Integral
@@ -12,7 +12,7 @@ from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.codebook import events
 from oda_rl.codebook.divergences import Divergence, get_divergence
 
-# What `Codebook.get_state` gives: n features, K cells, `labels` labels, P rows of the payload.
+# The schema of `Codebook.get_state`: n features, K cells, `labels` labels, P rows of the payload.
 BOOK = {
     "location": "float[n, K]",
     "weight": "float[K] in [0, inf)",
@@ -26,10 +26,10 @@ KINDS = {"mean": events.MEAN, "count": events.COUNT, "identity": events.IDENTITY
 class Column(NamedTuple):
     """A field of the payload: `size` numbers per cell.
 
-    `kind` says what becomes of them when cells split or merge. A `"mean"` (a value, a local model) is
-    inherited by both children, and averaged by weight when cells merge. A `"count"` (visits, an
-    eligibility trace) is shared between the children and added up. An `"identity"`, a number from 0,
-    stays with one child, and with the heavier of two cells that merge; see `oda_rl.codebook.identities`.
+    `kind` determines what happens to them when cells split or merge. A `"mean"` (a value, a local model)
+    is inherited by both children, and averaged by weight when cells merge. A `"count"` (visits, an
+    eligibility trace) is halved for the children, and added up when cells merge. An `"identity"`, an int
+    from 0, stays with one child and with the heavier of merged cells; see `oda_rl.codebook.identities`.
     """
 
     size: int
@@ -39,8 +39,8 @@ class Column(NamedTuple):
 class Codebook:
     """K codevectors, each with a weight, a label and a payload.
 
-    The arrays are stored column by column with space to grow, as the compiled kernels want them; the
-    properties show the part in use in the usual shapes.
+    Arrays are stored column by column with space to grow, as the compiled kernels need them; the
+    properties return the part in use in the usual shapes.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class Codebook:
     divergence : str or Divergence, default="squared_euclidean"
         Measures the distance between codevectors when they merge, and keeps splits in its domain.
     capacity : int, default=16
-        Cells that fit at first; the arrays grow when it is needed.
+        Initial capacity in cells; the arrays grow when needed.
 
     Attributes
     ----------
     n_cells : int
         The number K of cells in use.
     arrays : BookArrays
-        The storage, as compiled kernels take it. Adding cells beyond the capacity replaces it.
+        The storage, an argument of compiled kernels. Adding cells beyond the capacity replaces it.
     location, weight, label, axis, payload : ndarray
         Its parts: (n_features, capacity), (capacity,), (capacity,), (n_features, capacity) and
         (n_columns, capacity).
@@ -110,7 +110,7 @@ class Codebook:
         self.location, self.weight, self.label, self.axis, self.payload, self.payload_kind = arrays
 
     def __getstate__(self) -> dict[str, Any]:
-        # joblib would store an array twice that is referred to twice.
+        # joblib would store an array twice if there are two references to it.
         names = events.BookArrays._fields
         return {name: value for name, value in vars(self).items() if name not in names}
 
@@ -118,7 +118,7 @@ class Codebook:
         vars(self).update(state)
         self._hold(self.arrays)
 
-    # -- what is in it ---------------------------------------------------------------------------
+    # -- contents --------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.n_cells
@@ -134,12 +134,12 @@ class Codebook:
         return self.payload[rows, : self.n_cells]
 
     def rows(self, name: str) -> slice:
-        """The rows of `payload` that hold the field `name`; none where there is no such field."""
+        """The rows of `payload` that hold the field `name`; none if there is no such field."""
         return self._rows.get(name, slice(0, 0))
 
     @property
     def capacity(self) -> int:
-        """Cells that fit in the arrays."""
+        """The number of cells that fit in the arrays."""
         return self.weight.shape[0]
 
     @property
@@ -165,7 +165,7 @@ class Codebook:
     # -- events ----------------------------------------------------------------------------------
 
     def reserve(self, capacity: int) -> None:
-        """Let at least `capacity` cells fit. Views taken before are detached."""
+        """Make space for at least `capacity` cells. Views taken before may become detached."""
         if capacity <= self.capacity:
             return
         more = max(capacity, 2 * self.capacity) - self.capacity
@@ -175,7 +175,7 @@ class Codebook:
     def add(self, location: ArrayLike, weight: float = 1.0, label: int = 0) -> int:
         """Append a cell at `location` (n_features,) with an empty payload, and return its index.
 
-        The weights of the others are left alone.
+        The weights of the other cells do not change.
         """
         point = np.asarray(location, dtype=np.float64)
         if point.shape != (self.n_features,):
@@ -215,33 +215,33 @@ class Codebook:
         self.n_cells = events.merge(i, k, self.n_cells, self.arrays)
 
     def remove(self, i: int) -> None:
-        """Prune cell `i`; the last cell moves to its place. The other weights are left alone."""
+        """Prune cell `i`; the last cell moves to its place. The other weights do not change."""
         self._check_index(i)
         self.n_cells = events.remove(i, self.n_cells, self.arrays)
 
     def reorder(self, order: NDArray[np.int64]) -> None:
-        """Put the cells in another order: cell `order[i]`, a permutation, comes to place i."""
+        """Reorder the cells: cell `order[i]` moves to place i; `order` is a permutation."""
         if not np.array_equal(np.sort(order), np.arange(self.n_cells)):
             raise ValueError(f"order must be a permutation of the {self.n_cells} cells.")
         for array in self._columns:
             array[..., : self.n_cells] = array[..., order]
 
     def merge_close(self, tolerance: float) -> int:
-        """Merge cells of one label closer than `tolerance`, and return how many went."""
+        """Merge cells of one label closer than `tolerance`; returns the number of mergers."""
         check_non_negative(tolerance=tolerance)
         before = self.n_cells
         self.n_cells = events.merge_close(self.divergence.kind, float(tolerance), before, self.arrays)
         return before - self.n_cells
 
     def merge_ineffective(self, temperature: float) -> int:
-        """Merge neighbours that are one effective codevector at `temperature`; return how many went."""
+        """Merge neighbours that are one effective codevector at `temperature`; returns the mergers."""
         check_non_negative(temperature=temperature)
         before, kind = self.n_cells, self.divergence.kind
         self.n_cells = events.merge_ineffective(kind, float(temperature), before, self.arrays)
         return before - self.n_cells
 
     def prune_idle(self, min_weight: float) -> int:
-        """Prune cells lighter than `min_weight`, all but one of each label; return how many went.
+        """Prune cells lighter than `min_weight`, but keep one of each label; returns how many.
 
         The weights then sum to one again.
         """
@@ -256,16 +256,16 @@ class Codebook:
         Parameters
         ----------
         temperature : float
-            The temperature that comes next, in the units of the divergence.
+            The next temperature, in the units of the divergence.
         max_cells : int
-            Cells that there may be then.
+            The largest number of cells afterwards.
         perturbation : float
             Least offset of the children, in standard deviations of the cell.
 
         Returns
         -------
         ndarray of shape (n_splits,)
-            The critical temperatures of the cells that have split.
+            The critical temperatures of the cells that were split.
         """
         check_non_negative(temperature=temperature, perturbation=perturbation)
         before, met = self.n_cells, np.empty(self.n_cells)
@@ -285,7 +285,7 @@ class Codebook:
         return met[: self.n_cells - before]
 
     def merge_surplus(self, max_cells: int) -> int:
-        """Merge the closest cells of one label until `max_cells` are left; return how many went."""
+        """Merge the closest cells of one label until `max_cells` are left; returns the mergers."""
         surplus = max(0, self.n_cells - max_cells)
         for _ in range(surplus):
             distance = self.divergence(self.codevectors, self.codevectors)
@@ -296,7 +296,7 @@ class Codebook:
         return surplus
 
     def insert_column(self, name: str, place: int) -> None:
-        """Give the payload field `name`, which must be the last, one more number per cell: zeros."""
+        """Insert a row of zeros at index `place` of the payload field `name`, which must be the last."""
         rows = self._rows[name]
         if rows.stop != len(self.payload_kind):
             raise ValueError(f"the field {name!r} must be the last of the payload.")
@@ -310,17 +310,17 @@ class Codebook:
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """The cells in use as a dictionary of arrays: all that `set_state` needs."""
+        """The cells in use as a dictionary of arrays, for `set_state`."""
         k, names = self.n_cells, events.BookArrays._fields
         return {n: array[..., :k].copy() for n, array in zip(names, self._columns, strict=False)}
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over cells from `get_state`.
+        """Restore cells from `get_state`.
 
         Raises
         ------
         ValueError
-            If an array does not fit this codebook, or there is nothing in it.
+            If an array does not fit this codebook, or there are no cells, or none has weight.
         """
         k = len(state["weight"])
         if k == 0 or not state["weight"].sum() > 0.0:

@@ -1,4 +1,4 @@
-"""Bregman divergences: what measures the dissimilarity between a sample and a codevector."""
+"""Bregman divergences: measures of dissimilarity between a sample and a codevector."""
 
 import warnings
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from oda_rl._validation import LARGEST, check_size
 from oda_rl.codebook import association as kernels
 from oda_rl.codebook.domain import are_inside
 
-# What numba says of functions passed to compiled code; it is of no use to who passes a divergence.
+# Numba's warning about functions passed to compiled code is of no use to users of a divergence.
 warnings.filterwarnings(
     "ignore", message="First-class function type", category=NumbaExperimentalFeatureWarning
 )
 
-# Variances below it lose their digits, and products of them are 0.
+# Smaller variances lose digits, and products of them underflow to 0.
 SMALLEST_SQUARE = 1e-150
-# With more features than this, and fewer samples, eigenvectors are found among these.
+# With more features than this, and fewer samples, eigenvectors are found as combinations of samples.
 WIDE = 200
 
 Scalar = Callable[..., float]
@@ -32,18 +32,18 @@ Scalar = Callable[..., float]
 class Divergence:
     """A Bregman divergence d(x, mu) and the domain on which it is defined.
 
-    Bregman divergences are those dissimilarities whose best representative of a set is its mean
+    Bregman divergences are the dissimilarities for which the best representative of a set is its mean
     (Definition 1 and Theorem 2 of Mavridis and Baras, "Multi-Resolution Online Deterministic
-    Annealing"), which is why a codevector can be learned without a gradient.
+    Annealing"). This is why a codevector can be learned without a gradient.
 
     Those of the package are looked up by name; to add one, see `Divergence.from_functions`.
 
     Parameters
     ----------
     name : str
-        What a user writes to choose it.
+        The name by which users choose it.
     kind : int or pair of compiled functions
-        How the compiled kernels know it.
+        What selects it in compiled kernels; see `oda_rl.codebook.association`.
     minimum : float
         The lower bound of the coordinates.
     open_minimum : bool, default=False
@@ -71,19 +71,20 @@ class Divergence:
         minimum: float = -np.inf,
         open_minimum: bool = False,
     ) -> "Divergence":
-        """A divergence of one's own, a sum over the coordinates of d(x_j, mu_j).
+        """Define a divergence, a sum over the coordinates of d(x_j, mu_j).
 
-        It must be a Bregman divergence, d(x, mu) = phi(x) - phi(mu) - phi'(mu) (x - mu): of others the
-        mean is not what a codevector should converge to. Compiled code calls the functions at some 3
-        nanoseconds a call; loops over them are not vector code, as those over the package's own are.
+        It must be a Bregman divergence, d(x, mu) = phi(x) - phi(mu) - phi'(mu) (x - mu): for others, a
+        codevector should not converge to the mean. In compiled code, each call of a function takes some
+        3 nanoseconds. Loops over such calls are not vectorised, unlike those of built-in divergences.
 
         Parameters
         ----------
         name : str
-            What messages call it. The estimators' files store the name only.
+            The name in messages. The estimators' files store the name only.
         divergence : callable
-            d(x, mu) of two numbers, written with the functions of `math`. Numba compiles it. Defined in
-            a module rather than at a prompt, it can be pickled, and its machine code is kept on disk.
+            d(x, mu) of two numbers, written with the functions of `math`. Numba compiles it. If it is
+            defined in a module, not at a prompt, it can be pickled, and its machine code is cached on
+            disk.
         curvature : callable
             phi''(mu) of one number: the second derivative of the generator. Critical temperatures
             depend on it.
@@ -120,10 +121,10 @@ class Divergence:
         return Divergence.from_functions, (self.name, *functions, self.minimum, self.open_minimum)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Divergence":
-        return self  # nothing in it changes, and functions from a prompt could not be pickled
+        return self  # it is immutable, and functions from a prompt could not be pickled
 
     def contains(self, samples: Array) -> bool:
-        """Whether `check` accepts samples, which are C-contiguous float64 and writeable: in no time."""
+        """Whether `check` accepts samples: fast, for C-contiguous, writeable arrays of float64."""
         return bool(are_inside(samples, self.minimum, self.open_minimum, LARGEST))
 
     def check(self, samples: Array, name: str = "X") -> None:
@@ -134,7 +135,7 @@ class Divergence:
         samples : ndarray of shape (n_samples, n_features)
             The data.
         name : str, default="X"
-            What the message calls them.
+            The name of the data in the message.
 
         Raises
         ------
@@ -164,7 +165,7 @@ class Divergence:
         codevectors : array-like of shape (n_codevectors, n_features)
             The second arguments.
         name : str, default="X"
-            What an error message calls the samples.
+            The name of the samples in error messages.
 
         Returns
         -------
@@ -181,7 +182,7 @@ class Divergence:
         return self.between(points, np.atleast_2d(codevectors))
 
     def between(self, samples: ArrayLike, codevectors: ArrayLike) -> Array:
-        """The same of samples that have been checked: (n_samples, n_codevectors) of two matrices."""
+        """Compute divergences (n_samples, n_codevectors) like a call, of samples known to be valid."""
         points = np.ascontiguousarray(samples, dtype=np.float64)
         location = np.ascontiguousarray(np.transpose(codevectors), dtype=np.float64)
         result = np.empty((len(points), location.shape[1]))
@@ -189,12 +190,12 @@ class Divergence:
         return result
 
     def scale(self, codevector: ArrayLike) -> Array:
-        """sqrt(phi'') at every coordinate of a codevector: what makes differences there comparable.
+        """sqrt(phi'') at every coordinate of a codevector, a factor that makes differences comparable.
 
         Parameters
         ----------
         codevector : array-like of shape (n_features,)
-            Where.
+            The codevector.
 
         Returns
         -------
@@ -224,7 +225,7 @@ class Divergence:
         return float(np.linalg.eigvalsh(whitened)[-1])
 
     def moments(self, samples: Array, weight: Array) -> tuple[float, Array, Array, Array]:
-        """What the samples would be as one cell.
+        """The moments of the samples as a single cell.
 
         Parameters
         ----------
@@ -236,10 +237,10 @@ class Divergence:
         Returns
         -------
         critical : float
-            The critical temperature (Theorem 5); 0 where samples differ by no more than rounding,
+            The critical temperature (Theorem 5); 0 if samples differ by no more than rounding errors,
             or by so little that squares vanish.
         mean, axis, variances : ndarray of shape (n_features,)
-            The mean, the leading eigenvector of phi'' C with `critical` as its length, the variances.
+            The mean, the leading eigenvector of phi'' C with length `critical`, and the variances.
         """
         mean = np.average(samples, axis=0, weights=weight)
         d = samples.shape[1]
@@ -273,7 +274,7 @@ DIVERGENCES = {
 
 
 def _compile(divergence: Scalar, curvature: Scalar) -> tuple[Any, Any]:
-    # As `cfunc`s they are first-class functions: kernels that take them are compiled once for all.
+    # `cfunc`s are first-class functions: kernels that take them are compiled once for all of them.
     return (
         _compile_one("float64(float64, float64)", divergence),
         _compile_one("float64(float64)", curvature),
@@ -283,7 +284,7 @@ def _compile(divergence: Scalar, curvature: Scalar) -> tuple[Any, Any]:
 def _compile_one(signature: str, function: Scalar) -> Any:
     try:
         return numba.cfunc(signature, cache=True)(function)
-    except RuntimeError:  # numba finds no place for its cache: the function was typed at a prompt
+    except RuntimeError:  # numba cannot cache a function that was defined at a prompt
         return numba.cfunc(signature)(function)
 
 
@@ -294,8 +295,8 @@ def get_divergence(divergence: "str | Divergence") -> Divergence:
     ----------
     divergence : str or Divergence
         `"squared_euclidean"`, `"kl"` (the generalised I-divergence, for non-negative data),
-        `"itakura_saito"` (x / mu - log(x / mu) - 1, for positive data such as power spectra; it does not
-        change with the scale), or a `Divergence`, which is returned as it is.
+        `"itakura_saito"` (x / mu - log(x / mu) - 1, for positive data such as power spectra; it is scale
+        invariant), or a `Divergence`, which is returned unchanged.
 
     Returns
     -------

@@ -7,9 +7,9 @@ from oda_rl._jit import lean_kernel
 
 @lean_kernel
 def are_inside(samples, minimum, is_open, largest):
-    """Whether all of `samples` (n_samples, n_features) are from `minimum` on, and no NaN or too large.
+    """Whether no value of `samples` is NaN, below `minimum`, or beyond `largest` in absolute value.
 
-    If `is_open`, the minimum itself is outside.
+    `samples` are (n_samples, n_features). If `is_open`, the minimum itself is outside.
     """
     for t in range(samples.shape[0]):
         for j in range(samples.shape[1]):

@@ -1,10 +1,10 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: what happens to cells in their life. They split, merge and are pruned.
+"""Compiled kernels that split, merge and prune the cells of a codebook.
 
-`cells` are the `BookArrays` of a codebook; the payload of a cell goes along with it. Each event returns
-the new number of cells. Temperatures, tolerances and `minimum`, the lower bound of the domain, are in
-the units of the divergence and of the features.
+`cells` are the `BookArrays` of a codebook; the payload of a cell moves along with it. Each kernel
+returns the new number of cells. Temperatures and tolerances are in the units of the divergence;
+`minimum`, the lower bound of the domain, is in the units of the features.
 """
 
 import math
@@ -20,7 +20,7 @@ from oda_rl.codebook.association import curvature, divergences
 MEAN = 0
 COUNT = 1
 IDENTITY = 2
-# Cells that a merger may take are no further apart than so many temperatures.
+# `merge_ineffective` merges only cells closer than this divergence, in units of the temperature.
 NEAR = 0.5
 
 
@@ -40,7 +40,7 @@ class BookArrays(NamedTuple):
 
     @classmethod
     def empty(cls, n_features: int, capacity: int, payload_kind: tuple[int, ...] = ()) -> "BookArrays":
-        """Zeros everywhere."""
+        """Arrays of zeros."""
         return cls(
             aligned_zeros((n_features, capacity)),
             aligned_zeros(capacity),
@@ -55,11 +55,11 @@ class BookArrays(NamedTuple):
 def split(minimum, i, offset, n_cells, cells):
     """Split cell `i` into `i` and `n_cells`, at mu_i + offset and mu_i - offset.
 
-    Both children inherit the payload; counts are shared between them. Of an identity c the new cell gets
-    the mark -1 - c: it came out of c, and has no number of its own yet. No child goes more than nine
-    tenths of the way towards `minimum`, the bound of the divergence's domain: the whole offset is made
-    shorter, so that sums which all samples share (as on the simplex) are kept. Capacity for one more
-    cell must be there.
+    Both children inherit the payload; counts are halved. If the identity of cell `i` is c, the new cell
+    gets the mark -1 - c: it split off from c, and has no number of its own yet. No child moves more than
+    nine tenths of the way towards `minimum`, the bound of the divergence's domain. To ensure this, the
+    whole offset is shortened, which preserves sums that all samples share (as on the simplex). There
+    must be capacity for one more cell.
     """
     location, payload, new = cells.location, cells.payload, n_cells
     cells.weight[i] *= 0.5
@@ -85,16 +85,16 @@ def split(minimum, i, offset, n_cells, cells):
 
 @kernel
 def split_critical(kind, minimum, temperature, n_more, perturbation, n_cells, cells, met):
-    """Split the cells that are critical at `temperature`, hottest first, `n_more` cells at most.
+    """Split the cells that are critical at `temperature`, hottest first, at most `n_more` of them.
 
-    The critical temperature of a cell is the length of its axis (Theorem 5). A pair begins where theory
+    The critical temperature of a cell is the length of its axis (Theorem 5). A pair starts where theory
     expects it. Write z = phi''^(1/2) (x - mu); the variance of z along the leading direction is the
     critical temperature T_c. Expand the free energy of a symmetric pair at +m and -m to fourth order:
-    for a Gaussian cell it is least at m^2 = T_c - T. (Two point masses come to three times that.) A pair
-    that starts there need not grow out of a small perturbation, which takes forever just below T_c.
+    for a Gaussian cell it is least at m^2 = T_c - T. (For two point masses, m^2 is three times that.) A
+    pair that starts there need not grow from a small perturbation, which is very slow just below T_c.
 
     `perturbation` is the least offset, in standard deviations of the cell. `met` (at least n_cells,)
-    gets the critical temperatures of the cells that have split.
+    gets the critical temperatures of the cells that were split.
     """
     axis, d = cells.axis, cells.location.shape[0]
     offset, critical = np.empty(d), np.empty(n_cells)
@@ -116,7 +116,7 @@ def split_critical(kind, minimum, temperature, n_more, perturbation, n_cells, ce
             offset[j] = length * direction / math.sqrt(curvature(kind, cells.location[j, i]))
         new = n_cells
         n_cells = split(minimum, i, offset, n_cells, cells)
-        # The pair accounts for length^2 of the variance along its direction; children keep what is left.
+        # The pair accounts for length^2 of the variance along its direction; children keep the rest.
         left = max(0.0, hottest - length * length) / hottest
         for j in range(d):
             axis[j, i] *= left
@@ -141,9 +141,9 @@ def remove(i, n_cells, cells):
 
 @lean_kernel
 def merge(i, k, n_cells, cells):
-    """Merge cell `k` into cell `i`: weighted means, counts add up.
+    """Merge cell `k` into cell `i`: means are weighted, counts are added.
 
-    The heavier cell's identity stays, but no mark of a cell without a number prevails over a number.
+    The identity is that of the heavier cell, unless only the other has a number (see `split` for marks).
     """
     location, weight, axis, payload = cells.location, cells.weight, cells.axis, cells.payload
     part = weight[k] / (weight[i] + weight[k])
@@ -191,12 +191,12 @@ def merge_close(kind, tolerance, n_cells, cells):
 
 @kernel
 def merge_ineffective(kind, temperature, n_cells, cells):
-    """Merge neighbours of one label that a single cell in their place would not split into.
+    """Merge neighbours of one label if a single cell in their place would not split.
 
-    The covariance of what two cells hold together is the mean of theirs and what lies between them: its
-    largest eigenvalue is at most the mean of their critical temperatures and 2 p (1 - p) d, p the part
-    of one of them. Below `temperature` one codevector stands for both (Theorem 5), however slowly the
-    two would come together.
+    The covariance of two merged cells is the weighted mean of their covariances plus that of the two
+    codevectors. Its largest eigenvalue is at most the weighted mean of their critical temperatures plus
+    2 p (1 - p) d, with p the share of one cell in the weight. If this bound is below `temperature`, the
+    two are one effective codevector (Theorem 5), however slowly they would come together.
     """
     location, label, weight = cells.location, cells.label, cells.weight
     distance, x, critical = np.empty(n_cells), np.empty(location.shape[0]), np.empty(n_cells)

@@ -1,10 +1,10 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: a codebook grown from the samples of one region, all temperatures in one call.
+"""Compiled kernels that grow a codebook from the samples of one region, all temperatures in one call.
 
 `samples` (n_samples, n_features) are C-contiguous, with `labels` (n_samples,) from 0 on and `weight`
-(n_samples,). `cells` are the `BookArrays` of a codebook. What happens at one temperature and between two
-is what happens in `oda_rl.codebook.annealer`; here it needs no Python, and lets go of Python's lock.
+(n_samples,). `cells` are the `BookArrays` of a codebook. The algorithm is that of
+`oda_rl.codebook.annealer`, but it needs no Python, and releases Python's global lock.
 
 Algorithm and equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic
 Annealing: A Hierarchical and Progressive Learning Architecture".
@@ -22,24 +22,26 @@ from oda_rl.codebook.learning import Pace, anneal
 from oda_rl.codebook.lloyd import move_to_means, quench
 from oda_rl.codebook.schedule import FIRST_TEMPERATURE, begin_level_compiled, cool
 
-# Turns of the power method; what it misses of the eigenvalue the first temperature has to spare.
+# The most iterations of the power method, and the relative growth of the eigenvalue at which it stops.
+# The margin of the first temperature covers the error.
 POWER_TURNS, POWER_TOLERANCE = 20, 1e-2
-# Turns towards temperature zero in the end before the last move, and the gain below which there is none.
+# The most iterations of the final quench before the last move to the means, and the relative gain below
+# which it stops.
 LAST_TURNS, LAST_TOLERANCE = 2, 1e-2
-# Why a region stopped growing: K_max; the last temperature; a temperature that won too little; all
-# samples of one label in every cell; `max_samples`.
+# Why a region stopped growing: K_max; the last temperature; a temperature with too little improvement;
+# no sample is nearest to a codevector of another label; `max_samples`.
 FULL, COLD, NO_GAIN, PURE, SPENT = range(5)
 
 
 class GrowthRule(NamedTuple):
-    """How a region grows; what is named as in `Annealer` means the same.
+    """Settings for growing a region; names that occur in `Annealer` have the same meaning.
 
     A `t_max` of 0 stands for a little above the critical temperature of the region; a negative `t_min`
-    is a part of the first temperature. `cooling` multiplies T, or lambda if `by_lambda`. `a` and `b` are
-    those of the stepsizes. `max_samples` are presented at most, `samples_per_cell` at one temperature;
-    no fewer than `min_samples` lie between two checks. Errors of labels (`by_labels`) or divergences are
-    those of the nearest codevector along the first `n_inputs` coordinates; `min_improvement` is the part
-    of it that a temperature has to win once cells have split.
+    is relative to the first temperature. `cooling` multiplies T, or lambda if `by_lambda`. `a` and `b`
+    define the stepsizes. At most `max_samples` are presented in all, and `samples_per_cell` at one
+    temperature; at least `min_samples` lie between two checks. The error is that of the nearest
+    codevector along the first `n_inputs` coordinates: of its label if `by_labels`, else its divergence.
+    Once cells have split, a temperature must lower the error by at least the fraction `min_improvement`.
     """
 
     t_max: float
@@ -63,10 +65,10 @@ class GrowthRule(NamedTuple):
 
 @kernel
 def begin(kind, samples, labels, weight, cells):
-    """One cell for each label that occurs, at its mean; returns (cells, critical temperature).
+    """Make a cell at the mean of each label that occurs; returns (cells, largest critical temperature).
 
-    The axis of a cell is the leading eigenvector of phi'' C, with its eigenvalue as its length
-    (Theorem 5), by the power method.
+    The axis of a cell is the leading eigenvector of phi'' C, found by the power method, with the
+    eigenvalue as its length (Theorem 5).
     """
     location, mass, label = cells.location, cells.weight, cells.label
     n, d = samples.shape
@@ -103,7 +105,10 @@ def begin(kind, samples, labels, weight, cells):
 
 @kernel
 def _lead(kind, samples, labels, weight, cell_of, n_cells, location, mass, axis):
-    """Fill `axis` with the leading eigenvectors of phi'' C, as long as the eigenvalues."""
+    """Fill `axis` with the leading eigenvectors of phi'' C; returns the largest eigenvalue.
+
+    The lengths of the eigenvectors are the eigenvalues.
+    """
     n, d = samples.shape
     root, vector = np.empty((n_cells, d)), np.zeros((n_cells, d))
     product, value = np.empty((n_cells, d)), np.zeros(n_cells)
@@ -116,7 +121,7 @@ def _lead(kind, samples, labels, weight, cell_of, n_cells, location, mass, axis)
             vector[i, j] += weight[t] * (samples[t, j] - location[j, i]) ** 2
     for i in range(n_cells):
         for j in range(d):
-            # The deviations, some turned over: hardly ever at right angles to the leading direction.
+            # Standard deviations, some with changed sign: hardly ever orthogonal to the eigenvector.
             vector[i, j] = root[i, j] * math.sqrt(vector[i, j]) * (1.0 if j % 3 != 1 else -0.7)
     for _ in range(POWER_TURNS):
         for i in range(n_cells):
@@ -157,7 +162,7 @@ def _lead(kind, samples, labels, weight, cell_of, n_cells, location, mass, axis)
 def _errors(kind, samples, labels, weight, n_inputs, n_cells, cells, count_all):
     """Errors of the nearest codevector: (weight of samples with another label, sum of divergences).
 
-    Only the first `n_inputs` coordinates count; unless `count_all`, the first wrong label ends it.
+    Only the first `n_inputs` coordinates count. Unless `count_all`, stops at the first wrong label.
     """
     wrong, total = 0.0, 0.0
     distance = np.empty(n_cells)
@@ -174,10 +179,10 @@ def _errors(kind, samples, labels, weight, n_inputs, n_cells, cells, count_all):
 
 @kernel
 def to_means(kind, samples, labels, weight, n_cells, cells):
-    """Take the cells of a region to temperature zero (eq. 10); every sample is in one of its own label.
+    """Quench the cells of a region to temperature zero (eq. 10); samples join cells of their own label.
 
-    The weights of the cells become those of the samples that were in them before the last move. Returns
-    the sum of the divergences.
+    The weights of the cells become those of their samples before the last move. Returns the weighted sum
+    of the divergences.
     """
     n = samples.shape[0]
     nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
@@ -210,11 +215,11 @@ def to_means(kind, samples, labels, weight, n_cells, cells):
 
 @kernel
 def grow(kind, minimum, samples, labels, weight, order, rule, cells):
-    """Algorithm 1 or 4 over the samples of one region, from a cell for each label to its codevectors.
+    """Run Algorithm 1 or 4 on the samples of one region, starting from one cell for each label.
 
-    `order` holds the samples' numbers as they are presented, and is gone through again and again. The
-    arrays of the codebook have capacity for two cells more than `rule.max_codevectors`, or than there
-    are labels. Afterwards the weights of the cells are as `to_means` has them.
+    `order` holds the indices of the samples in the order of presentation, and is repeated as often as
+    needed. The arrays of the codebook must have capacity for two cells more than `rule.max_codevectors`,
+    or than there are labels. The final weights of the cells are those of `to_means`.
 
     Returns (cells, temperature, samples presented, why it stopped, sum of divergences from the
     codevectors of the label).
@@ -227,7 +232,7 @@ def grow(kind, minimum, samples, labels, weight, order, rule, cells):
     n, seen, at = 1, 0, 0
     error, counted = np.inf, 0
     reason, max_samples = SPENT, rule.max_samples
-    # One pass at a time, in the order in which it is presented.
+    # The samples of one pass are copied at a time, in the order of presentation.
     size = samples.shape[0]
     rows, row_labels, row_weight = np.empty_like(samples), np.empty_like(labels), np.empty_like(weight)
     filled, used_up = 0, 0

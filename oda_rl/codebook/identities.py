@@ -1,4 +1,4 @@
-"""Numbers that stay with cells while a codebook grows: who came out of whom."""
+"""Permanent numbers of cells in a growing codebook, and which cell each one split off from."""
 
 from typing import Any, NamedTuple
 
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from oda_rl._schema import Sizes, expect
 from oda_rl.codebook.book import Codebook
 
-# The field of the payload that holds them; `oda_rl.codebook.events` says what becomes of it.
+# The field of the payload for them; see `oda_rl.codebook.events` for splits and mergers.
 FIELD = {"identity": (1, "identity")}
 
-# What `Identities.get_state` gives.
+# The schema of `Identities.get_state`.
 IDENTITIES = {"limit": "count in [1, inf)", "next": "count", "living": ["count"], "free": ["count"]}
 
 
 def are_numbered(run: Any, sizes: Sizes) -> None:
-    """Cells have whole numbers below the limit, or the marks of those that have just split."""
+    """A rule: cells have whole numbers below the limit, or the marks of cells that have just split."""
     if run["codebook"] is not None:
         numbers, limit = run["codebook"]["payload"][-1], run["identities"]["limit"]
         own = np.maximum(numbers, -1.0 - numbers)
@@ -25,21 +25,21 @@ def are_numbered(run: Any, sizes: Sizes) -> None:
 
 
 class Birth(NamedTuple):
-    """A cell that has got a number, and the number of the cell that it split off from."""
+    """The number of a new cell, and that of the cell from which it split off."""
 
     cell: int
     parent: int
 
 
 class Identities:
-    """Gives every cell of a codebook a number that stays with it, wherever it stands in the arrays.
+    """Give every cell of a codebook a number that stays with it, whatever its index in the arrays.
 
     When a cell splits, one child keeps its number and the other gets a new one. When two merge, the
-    heavier keeps its own. Numbers are below `limit`, at least the cells that there will be at a time:
-    those that have never been given come first, then those of cells that are gone, the longest gone
-    first.
+    heavier keeps its own. Numbers are below `limit`, which must be at least the largest number of cells
+    at a time. Unused numbers are given first, then those of removed cells, in the order of removal.
 
-    `births` are in their order; a number can occur again, of another cell, after the first cell is gone.
+    `births` are in chronological order; a number occurs again if it is given to another cell after the
+    first one is removed.
 
     >>> book = Codebook(1, payload=FIELD)
     >>> _ = book.add([0.0])
@@ -64,7 +64,7 @@ class Identities:
         return self._next
 
     def restart(self, book: Codebook) -> None:
-        """Number the cells as they stand; nothing was before."""
+        """Number the cells from 0 in their present order, and clear all records."""
         k = len(book)
         book["identity"][0] = np.arange(k)
         self.limit = max(self.limit, k)
@@ -72,7 +72,7 @@ class Identities:
         self._next, self._living, self._free = k, list(range(k)), []
 
     def update(self, book: Codebook) -> None:
-        """Give numbers to the cells that have split off since, and take back those of cells gone."""
+        """Give numbers to cells that split off since the last call; release those of removed cells."""
         row = book["identity"][0]
         if sorted(row.tolist()) == self._living:
             return
@@ -81,7 +81,7 @@ class Identities:
         newborn = []
         for i in np.flatnonzero(row < 0):
             parent = int(-1 - row[i])
-            if parent in gone:  # of the parent this child is all that is left
+            if parent in gone:  # the parent was removed: this child takes its number
                 gone.remove(parent)
                 row[i] = parent
             else:
@@ -94,9 +94,9 @@ class Identities:
         self._living = sorted(row.astype(int).tolist())
 
     def of(self, book: Codebook) -> NDArray[np.int64]:
-        """The numbers of the cells, of shape (n_cells,); a cell without one yet has its parent's."""
+        """The numbers of the cells, of shape (n_cells,); for a cell without one yet, its parent's."""
         row = book["identity"][0]
-        return np.maximum(row, -1.0 - row).astype(np.int64)  # for the marks see `events.split`
+        return np.maximum(row, -1.0 - row).astype(np.int64)  # see `events.split` for marks
 
     def _take(self, gone: list[int]) -> int:
         if self._next >= self.limit:
@@ -107,11 +107,11 @@ class Identities:
         return self._next - 1
 
     def get_state(self) -> dict[str, Any]:
-        """Plain values; births are not among them."""
+        """Plain values, without the births."""
         return {"limit": self.limit, "next": self._next, "living": self._living, "free": self._free}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
+        """Restore what `get_state` returned."""
         self.births.clear()
         self.limit, self._next = int(state["limit"]), int(state["next"])
         self._living, self._free = list(state["living"]), list(state["free"])

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: the learning rule of cells, and the loop at one temperature.
+"""Compiled kernels: the learning rule of cells, and the inner loop at one temperature.
 
 Arrays are laid out as in `association`. `location`, `axis` and `reference` are (n_features, capacity),
 `weight` and `label` (capacity,); `share` holds association probabilities (eq. 13).
@@ -33,19 +33,19 @@ from oda_rl.codebook.model_learning import (
     learn_models,
 )
 
-# Weights decay geometrically where no sample falls; they must stay positive numbers.
+# Weights of cells without samples decay geometrically; this is their lower bound.
 MIN_WEIGHT = 1e-12
-# With a share in fewer than one cell in so many, the learning rule visits those cells one by one.
+# If fewer than one in SPARSE cells has a share, the learning rule updates those cells one by one.
 SPARSE = 4
 
 
 class Pace(NamedTuple):
-    """How samples are learned from at one temperature.
+    """Settings of the learning rule at one temperature.
 
     The temperature is in the units of the divergence; stepsizes are 1 / (a + b n). `begin` is the value
-    of n before the first sample of the temperature; `most` bounds a + b n. Every `check_every` samples
-    codevectors are compared with where they were: the temperature is finished if they have moved by a
-    divergence of less than `tolerance`, or with n at `max_steps`.
+    of n before the first sample of the temperature; `most` is an upper bound of a + b n. Every
+    `check_every` samples, codevectors are compared with those at the last check. The temperature is
+    finished if all have moved by a divergence of less than `tolerance`, or if n has reached `max_steps`.
     """
 
     temperature: float
@@ -60,12 +60,12 @@ class Pace(NamedTuple):
 
 @lean_kernel
 def learn(kind, x, share, stepsize, n_cells, location, weight, axis):
-    """One step of the learning rule (eq. 12), all cells from the same state.
+    """Take one step of the learning rule (eq. 12).
 
-    The location moves by a p_i / rho_i' (x - mu_i), which is eq. 12 written for mu = sigma / rho: a cell
-    without a share keeps its place and loses weight by the same factor as all the others. `axis`
-    follows the leading eigenvector of phi'' C_i with its eigenvalue as its length: the critical
-    temperature of the cell (Theorem 5).
+    The location moves by a p_i / rho_i' (x - mu_i), with a the stepsize and rho_i' the new weight. This
+    is eq. 12 written for mu = sigma / rho: a cell without a share does not move, and its weight falls by
+    the same factor as all others. `axis` follows the leading eigenvector of phi'' C_i, and its length
+    the eigenvalue, the critical temperature of the cell (Theorem 5).
     """
     for i in range(n_cells):
         weight[i] *= 1.0 - stepsize
@@ -93,7 +93,7 @@ def learn(kind, x, share, stepsize, n_cells, location, weight, axis):
 
 @lean_kernel
 def learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, scratch):
-    """The same step as `learn`, coordinate by coordinate: faster where most cells have a share.
+    """Take the same step as `learn`, coordinate by coordinate: faster if most cells have a share.
 
     `scratch` is (3, capacity).
     """
@@ -123,7 +123,7 @@ def learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, scratch
 
 @kernel
 def largest_shift(kind, n_cells, location, reference, distance):
-    """The largest divergence of a codevector from where it was at `reference`."""
+    """The largest divergence of a codevector from its former location in `reference`."""
     d = location.shape[0]
     x, before = np.empty(d), np.empty((d, 1))
     largest = 0.0
@@ -138,7 +138,10 @@ def largest_shift(kind, n_cells, location, reference, distance):
 
 @vector_kernel
 def follow_phase(distance, share, weight, nearest, n_cells, pace, n, phase):
-    """Follow the two averages of `phase`; the share of the nearest cell gives the sum over all cells."""
+    """Update the two averages of `phase`.
+
+    The sum over all cells in eq. 13 is computed from the share of the nearest one.
+    """
     expected = 0.0
     for i in range(n_cells):
         expected += share[i] * distance[i]
@@ -163,14 +166,14 @@ def anneal(
     models,
     phase,
 ):
-    """The inner loop of Algorithm 1: samples one after the other at one temperature.
+    """Run the inner loop of Algorithm 1: learn from samples one by one at one temperature.
 
     `samples` is (n_samples, n_features), C-contiguous, with `labels` and `sample_weight` (n_samples,).
-    Stops as `pace` has it, or when the samples are used up. `n` is at least 1, so that the first
+    Stops as defined by `pace`, or when the samples are used up. `n` is at least 1, so that the first
     stepsize does not erase the warm start. `distortion` is the mean divergence from the nearest
-    codevector over the samples of this temperature (eq. 1), and `spread` (n_features, capacity) the
-    variance of the samples nearest to each cell along each feature, or has no rows. With `models`, None
-    or `Models`, the local models of the cells learn from a sample before the cells do (Algorithm 2).
+    codevector over the samples of this temperature (eq. 1). `spread` (n_features, capacity) is the
+    variance of the samples nearest to each cell along each feature, or has no rows. If `models` is not
+    None, the local models of the cells learn from each sample before the cells do (Algorithm 2).
 
     Returns (samples used, n, distortion, whether the temperature is finished).
     """
@@ -215,7 +218,7 @@ def anneal(
             divergences(kind, x, location, 0, n_cells, distance)
         nearest = associate(distance, weight, label, n_cells, labels[t], pace.temperature, EXACT, share)
         if nearest >= 0:
-            # A heavy sample counts as so many at once: no first one may erase what there was.
+            # A sample of weight m > 1 counts as m at once; even the first must not erase the past.
             mass = sample_weight[t]
             stepsize = mass / (min(pace.most, pace.a + pace.b * n) + max(mass - 1.0, 0.0))
             if phase is not None and pace.temperature > 0.0:

@@ -1,9 +1,9 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernel: the updates of Algorithms 1 to 4 as they are printed, sample by sample.
+"""Compiled kernel: the updates of Algorithms 1 to 4 as printed, sample by sample.
 
 Equation and algorithm numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic
-Annealing", with its misprints mended. Arrays are laid out as in `learning`.
+Annealing"; its misprints are corrected. Arrays are laid out as in `learning`.
 """
 
 import numpy as np
@@ -32,10 +32,10 @@ def learn_as_printed(
 ):
     """Present samples at one temperature; returns (samples used, n, distortion, whether it is finished).
 
-    With labels, the association (eq. 13) is normalised `over_all` codevectors, as Algorithm 4 has it, or
-    over those of the sample's class. `outputs` (n_samples, n_outputs) have no columns where there is
-    nothing to predict. Of `theta` the n_outputs rows are constants (Algorithm 3, eq. 28) where `rate` is
-    0; else n_outputs (1 + n_features) rows are linear models, of which that of the nearest cell takes a
+    If `over_all`, the association (eq. 13) is normalised over all codevectors, as in Algorithm 4; else
+    over those of the sample's class. `outputs` (n_samples, n_outputs) have no columns if there is
+    nothing to predict. If `rate` is 0, `theta` has n_outputs rows of constants (Algorithm 3, eq. 28).
+    Otherwise it has n_outputs (1 + n_features) rows of linear models; that of the nearest cell takes a
     gradient step of size `rate` / n^`power` on the squared error (Algorithm 2, eq. 27).
     """
     location, weight, label = cells.location, cells.weight, cells.label

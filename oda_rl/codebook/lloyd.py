@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The limit of temperature zero: hard cells and their means, moves of whole codevectors, one by one.
+"""The limit of temperature zero: Lloyd iterations, relocation of codevectors, and stochastic VQ.
 
 Arrays are laid out as in `association`: `location` is (n_features, capacity), `samples` (n_samples,
 n_features), and `sample_weight`, `nearest`, `closest` and `second` have one entry per sample.
@@ -17,10 +17,10 @@ from oda_rl._types import Array
 from oda_rl.codebook.association import assign, divergences, index_of_smallest
 from oda_rl.codebook.divergences import Divergence
 
-# Turns of a quench, and the relative gain at which one ends: for trial moves, and for the last word.
+# The most iterations of a quench and the relative gain at which it ends: for trials, for the result.
 TRIAL_TURNS, TRIAL_TOLERANCE = 8, 1e-3
 MAX_TURNS, TOLERANCE = 300, 1e-5
-# Fruitless moves of a single codevector, to other samples each time, after which there are no more.
+# Failed moves of a single codevector, each to another sample, after which no more are tried.
 SINGLE_MOVES = 3
 
 
@@ -39,8 +39,8 @@ def mean_divergence(sample_weight, closest):
 def move_to_means(samples, sample_weight, free, nearest, closest, n_cells, location, mass):
     """Move every codevector to the mean of its cell (eq. 10 for hard cells); `mass` gets their weights.
 
-    The codevector of an empty cell goes to the sample that is represented worst, if it may go anywhere
-    (`free`); else it stays.
+    The codevector of an empty cell moves to the sample with the largest weighted divergence if `free`;
+    otherwise it stays.
     """
     mean = np.zeros((n_cells, samples.shape[1]))
     mass[:n_cells] = 0.0
@@ -65,7 +65,7 @@ def move_to_means(samples, sample_weight, free, nearest, closest, n_cells, locat
 
 @kernel
 def cell_moments(samples, sample_weight, nearest, n_cells, location, mass, spread):
-    """Fill `mass` with the cells' shares of the weight, `spread` with the variances about codevectors.
+    """Fill `mass` with the cells' shares of the weight, `spread` with variances about codevectors.
 
     `spread` is (n_features, n_cells); a cell without samples gets zeros.
     """
@@ -101,11 +101,11 @@ def quench(
     closest,
     second,
 ):
-    """The limit of temperature zero with the samples at hand: cells and means in turn, K fixed.
+    """Take codevectors to the limit of temperature zero by Lloyd iterations over the samples, K fixed.
 
-    Ends when a turn lowers the distortion by less than `tolerance` of it, or after `max_turns`. The last
-    three arrays then belong to the codevectors as they stand; `labels`, `label` and `centred` are as for
-    `assign`. Returns (distortion, turns, whether the last turn won too little).
+    Ends when an iteration lowers the distortion by at most the fraction `tolerance`, or after
+    `max_turns`. The last three arrays then match the final codevectors; `labels`, `label` and `centred`
+    are as for `assign`. Returns (distortion, iterations, whether it converged).
     """
     mass = np.empty(n_cells)
     assign(kind, samples, labels, centred, location, label, n_cells, nearest, closest, second)
@@ -125,9 +125,9 @@ def quench(
 def relocate(samples, sample_weight, nearest, closest, second, n_cells, location, n_moves, draws):
     """Move the most dispensable codevectors into the cells with the most distortion.
 
-    Without its codevector, the samples of a cell go to their second best: what the distortion gains by
-    that is what the cell is worth. It moves to a sample of the receiving cell, drawn by its share of
-    that cell's distortion with one of `draws` (uniform in [0, 1)). Returns the moves made.
+    Without its codevector, the samples of a cell would go to their second nearest; the worth of a cell
+    is the distortion that this would add. The codevector moves to a sample of the receiving cell, drawn
+    in proportion to its distortion with one of `draws` (uniform in [0, 1)). Returns the moves made.
     """
     worth = np.zeros(n_cells)
     error = np.zeros(n_cells)
@@ -155,7 +155,7 @@ def relocate(samples, sample_weight, nearest, closest, second, n_cells, location
                     break
         if chosen < 0:
             break
-        # Just short of the sample, which may lie on the border of the divergence's domain.
+        # Stop just short of the sample, which may lie on the border of the divergence's domain.
         for j in range(samples.shape[1]):
             location[j, giver] = location[j, taker] + 0.999 * (samples[chosen, j] - location[j, taker])
         made += 1
@@ -166,9 +166,10 @@ def relocate(samples, sample_weight, nearest, closest, second, n_cells, location
 def quantize(kind, samples, sample_weight, stepsize_a, stepsize_b, n_cells, location, count, spread):
     """Stochastic vector quantization (Definition 1 of "ODA for Classification and Clustering").
 
-    The nearest codevector moves to the sample by the stepsize 1 / (a + b v), v the weight of the samples
-    that have moved it before, which is `count`. `spread` follows the variances of the cells. Returns the
-    sum of weight times divergence from the nearest codevector, as the samples came.
+    The nearest codevector moves towards the sample with the stepsize w / (a + b v), at most 1: w is the
+    weight of the sample, and v that of the codevector's earlier samples, stored in `count`. `spread`
+    follows the variances of the cells. Returns the sum of weight times divergence from the nearest
+    codevector, before each move.
     """
     distance = np.empty(n_cells)
     total = 0.0
@@ -189,8 +190,8 @@ def quantize(kind, samples, sample_weight, stepsize_a, stepsize_b, n_cells, loca
 def grow_hard(book: Any, samples: Array, sample_weight: Array, n_cells: int) -> None:
     """Split the cells of a codebook at temperature zero, until there are `n_cells`.
 
-    Those with the most distortion split first, along the feature in which they are widest; then come
-    cells and means in turn. `samples` are C-contiguous; the divergence is the squared distance.
+    Those with the most distortion split first, along the feature in which they are widest; Lloyd
+    iterations follow. `samples` are C-contiguous; the divergence must be the squared distance.
     """
     cells = np.zeros(len(samples), dtype=np.int64), np.empty(len(samples)), np.empty(len(samples))
     kind = book.divergence.kind
@@ -213,15 +214,15 @@ def grow_hard(book: Any, samples: Array, sample_weight: Array, n_cells: int) -> 
 
 
 class Quench:
-    """Takes codevectors to the limit of temperature zero, K fixed.
+    """Take codevectors to the limit of temperature zero, K fixed.
 
-    Cells and means in turn (eq. 10 with hard associations) lead to a local minimum of the distortion.
-    Out of it lead moves of whole codevectors: those whose cells are worth least go where the distortion
-    is largest, several at a time and ever fewer, as long as that pays. An annealed codebook is soft: two
-    of its codevectors may share what becomes one cell, and others have to cover too much.
+    Lloyd iterations (eq. 10 with hard associations) converge to a local minimum of the distortion. To
+    leave it, codevectors of the cells that are worth least are moved to where the distortion is largest:
+    several at a time, and fewer when a trial fails. This is needed because an annealed codebook is soft:
+    two of its codevectors may share what becomes one hard cell, while others cover too much.
 
-    `samples` are C-contiguous, inside the domain of the divergence. `rng` draws those to which
-    codevectors move, in `max_trials` turns at most.
+    `samples` are C-contiguous, inside the domain of the divergence. `rng` draws the samples to which
+    codevectors move. All trials together take about `max_trials` iterations at most.
 
     >>> from oda_rl.codebook.divergences import get_divergence
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
@@ -239,7 +240,7 @@ class Quench:
         rng: np.random.Generator,
         max_trials: int = 60,
     ) -> None:
-        # Squared distances of centred data may be computed by products without losing digits.
+        # Squared distances of centred data can be computed as matrix products without losing digits.
         self._centred = divergence.name == "squared_euclidean"
         self._shift = samples.mean(axis=0) if self._centred else np.zeros(samples.shape[1])
         self._samples = samples - self._shift if self._centred else samples
@@ -251,7 +252,7 @@ class Quench:
         self._cells = np.zeros(n, dtype=np.int64), np.empty(n), np.empty(n)
 
     def __call__(self, codevectors: Array) -> tuple[Array, float]:
-        """The codevectors (n_codevectors, n_features) with the least distortion found, and it."""
+        """The best codevectors found, (n_codevectors, n_features), and their distortion."""
         location = np.ascontiguousarray((codevectors - self._shift).T)
         if self._max_trials > 0 and len(codevectors) > 1:
             distortion, _ = self._turn(location, TRIAL_TOLERANCE, MAX_TURNS)
@@ -261,7 +262,7 @@ class Quench:
 
     @property
     def n_samples(self) -> int:
-        """Samples it works with."""
+        """The number of samples."""
         return len(self._samples)
 
     def distortion(self, codevectors: Array) -> float:

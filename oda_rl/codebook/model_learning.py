@@ -1,11 +1,11 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: the learning rule of the local models in cells.
+"""Compiled kernels: the learning rule of the local models of cells.
 
-A local model is linear in its parameters: with q basis functions (1, or 1 and the inputs) the rows
-`c * q + j` of `theta` hold the coefficient of basis function j for output c, and the rows `j * q + k` of
-`gain` the inverse of the matrix of second moments of the basis functions, of each cell. `share` holds
-association probabilities of the cells.
+A local model is linear in its parameters, with q basis functions (1, or 1 and the inputs). For each
+cell, row `c * q + j` of `theta` holds the coefficient of basis function j for output c. Row `j * q + k`
+of `gain` holds entry (j, k) of the inverse of the matrix of second moments of the basis functions.
+`share` holds association probabilities of the cells.
 """
 
 import math
@@ -16,25 +16,25 @@ from numpy.typing import NDArray
 
 from oda_rl._jit import kernel, lean_kernel, vector_kernel
 
-# Rows of the running figures of local models: the mean squared distance of inputs from the nearest
-# cell, which sets how far cells overlap, and the mean squared error of predictions.
+# Indices of `Models.figures`: the running mean of the squared distance of inputs from the nearest cell,
+# which determines how far cells overlap, and the mean squared error of predictions.
 INPUT_DISTORTION, ERROR, N_FIGURES = 0, 1, 2
-# Stepsize of the first.
+# Constant stepsize of the running mean INPUT_DISTORTION.
 FORGETTING = 0.002
-# A cell without a sample divides by this.
+# Lower bound of a divisor, for cells without samples.
 LEAST_SEEN = 1e-300
 
 
 class Models(NamedTuple):
-    """Local models on the faster timescale, and what they learn from.
+    """Local models, which learn on the faster timescale, and their data.
 
-    A sample is a row of `n_inputs` scaled inputs and then the scaled outputs. Local models see the
-    inputs times `unscale` (n_inputs,) and the `outputs` (n_samples, n_outputs). Their cells overlap by
-    association probabilities along the inputs, at a temperature of `softness` times the mean squared
-    distance in `figures`. `theta` is (q * n_outputs, capacity), `gain` (q * q, capacity). `seen` is the
-    weight of the samples behind them, and `noise` (n_outputs, capacity), or without rows, the mean
-    squared errors of predictions in each cell. With `link` they are logits, and the outputs 0 or 1:
-    whether a sample is of a class.
+    A sample of the codebook is a row of `n_inputs` scaled inputs followed by the scaled outputs. Local
+    models learn from the inputs times `unscale` (n_inputs,) and from `outputs` (n_samples, n_outputs).
+    They are mixed by association probabilities along the inputs alone, at a temperature of `softness`
+    times the mean squared distance in `figures`. `theta` is (q * n_outputs, capacity), `gain` (q * q,
+    capacity). `seen` (capacity,) is the weight of the samples of each cell; `noise` (n_outputs,
+    capacity), or without rows, the mean squared errors of predictions in each cell. If `link`, local
+    models are logits, and an output is 1 if the sample is of that class, else 0.
     """
 
     outputs: NDArray[np.float64]
@@ -67,7 +67,7 @@ def predict_output(basis, share, n_cells, theta, output):
 def towards(basis, share, weight, n_cells, gain, direction, size):
     """Fill `direction` with P_i phi and `size` with the gains of recursive least squares; update P_i.
 
-    A cell's share is the weight of the sample for it.
+    The weight of the sample for a cell is `weight` times the cell's share.
     """
     q = basis.shape[0]
     for j in range(q):
@@ -112,7 +112,7 @@ def correct(error, size, direction, n_cells, theta, output):
 
 @vector_kernel
 def follow_noise(y, scores, share, weight, n_cells, seen, noise):
-    """Count a sample in the cells that share it, and average the squared errors there."""
+    """Add the weight of a sample to `seen` by its shares, and average the squared errors in `noise`."""
     for i in range(n_cells):
         seen[i] += weight * share[i]
     for c in range(noise.shape[0]):
@@ -123,7 +123,7 @@ def follow_noise(y, scores, share, weight, n_cells, seen, noise):
 
 @lean_kernel
 def to_probabilities(scores):
-    """Make probabilities of logits, in place."""
+    """Convert logits to probabilities in place (softmax)."""
     top = scores[0]
     for c in range(scores.shape[0]):
         top = max(top, scores[c])
@@ -137,13 +137,14 @@ def to_probabilities(scores):
 
 @kernel
 def learn_models(y, basis, share, weight, n_cells, theta, gain, direction, size, scores, link):
-    """One step of recursive least squares of all cells, driven by the error of their mixture.
+    """Take one step of recursive least squares in all cells, driven by the error of their mixture.
 
-    Where p is 0 or 1 this is least squares within every cell (eq. 27 with the inverse second moments as
-    the stepsize). Where cells overlap, its fixed point is the least squares of sum_i p_i f_i(x) itself.
-    With `link`, the models are logits, and the error that of probabilities; half the second moments
-    bound the curvature of the log-likelihood (Böhning, "Multinomial logistic regression algorithm",
-    1992), hence twice the step. `scores` (n_outputs,) is scratch. Returns the squared error before it.
+    If all p are 0 or 1, this is least squares within every cell (eq. 27 with the inverse second moments
+    as the stepsize). If cells overlap, its fixed point is the least-squares fit of sum_i p_i f_i(x).
+    With `link`, the models are logits, and the error is that of the probabilities. Half the second
+    moments bound the curvature of the log-likelihood (Böhning, "Multinomial logistic regression
+    algorithm", 1992), hence the step is doubled. `scores` (n_outputs,) gets the predictions before the
+    step. Returns their squared error.
     """
     squared = 0.0
     towards(basis, share, weight, n_cells, gain, direction, size)

@@ -1,4 +1,4 @@
-"""What an annealer may learn from: arrays that compiled code can read without looking at their ends."""
+"""Samples for an annealer, validated so that compiled code can read them without bounds checks."""
 
 from typing import Any, NamedTuple
 
@@ -18,7 +18,10 @@ class Observed(NamedTuple):
 
     @classmethod
     def of(cls, n_features: int, samples: Any, labels: Any, weight: Any, targets: Any) -> "Observed":
-        """What was given, as it is where kernels can read it; raises a ValueError for what none can."""
+        """Convert arguments to arrays for kernels, without copies if possible.
+
+        Raises a ValueError for anything that cannot be converted or has the wrong shape.
+        """
         rows = _array("samples", samples, np.float64, 2)
         if rows.shape[1] != n_features:
             raise ValueError(f"samples must have {n_features} features, got the shape {rows.shape}.")
@@ -33,14 +36,14 @@ class Observed(NamedTuple):
         return cls(rows, outputs, kinds, heavy)
 
     def after(self, start: int) -> "Observed":
-        """All but the first `start` of them."""
+        """The samples from index `start` on."""
         samples, targets, labels, weight = self
         left = None if targets is None else targets[start:]
         return Observed(samples[start:], left, labels[start:], weight[start:])
 
 
 def _array(name: str, given: Any, dtype: type, dimensions: int) -> NDArray[Any]:
-    """An array (n,) or (n, ...), C-contiguous and of the dtype; not copied if it is one."""
+    """Convert to a C-contiguous array of a dtype, without a copy if possible; check its dimensions."""
     try:
         found = np.asarray(given)
         if found.dtype != dtype:

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Temperatures and stepsizes, what falls and how fast; the records of temperatures."""
+"""Schedules of temperatures and stepsizes, and the records of annealing levels."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from oda_rl._jit import lean_kernel
 
-# The first temperature, in critical temperatures of the data; the last, in first temperatures.
+# The first temperature, relative to the critical one of the data; the last, relative to the first.
 FIRST_TEMPERATURE = 1.1
 LAST_TEMPERATURE = 1e-4
 
 
 def _cool(temperature, factor, by_lambda):
-    """The temperature that follows, where T or lambda is multiplied by `factor`; see `Cooling`."""
+    """The next temperature, with T or lambda multiplied by `factor`; see `Cooling`."""
     if not by_lambda:
         return factor * temperature
     fraction = factor * temperature / (1.0 + temperature)
@@ -24,17 +24,18 @@ def _cool(temperature, factor, by_lambda):
 
 
 def begin_level(n, n_cells, n_first, memory, between_checks, at_most, min_samples):
-    """Where a temperature begins: (n, samples between two checks, the n at which it ends).
+    """Begin a temperature; returns (n, samples between two checks, the n at which it ends).
 
-    `n` samples were behind the stepsizes; of several cells, more than `n_first`, `memory` for each are
-    remembered. Samples are counted per cell, and are no fewer than `min_samples` in all.
+    `n` is the index of the next update, from 1, which determines the stepsize. If there are more than
+    `n_first` cells, at most `memory` updates per cell of those before still count in it.
+    `between_checks` and `at_most` are samples per cell, and come to at least `min_samples` in all.
     """
     if n_cells > n_first:
         n = 1 + min(n - 1, memory * n_cells)
     return n, max(min_samples, between_checks * n_cells), n + max(min_samples, at_most * n_cells)
 
 
-# The same for compiled code.
+# Versions for compiled code.
 cool = lean_kernel(_cool)
 begin_level_compiled = lean_kernel(begin_level)
 
@@ -46,15 +47,15 @@ class Cooling:
     Parameters
     ----------
     factor : float, default=0.9
-        What the parameter is multiplied by at each step (gamma in the papers), in (0, 1).
+        The factor of the parameter at each step (gamma in the papers), in (0, 1).
     parameter : {"temperature", "lambda"}, default="temperature"
-        Which parameter falls geometrically: T itself, or lambda, with T = lambda / (1 - lambda). The
-        two differ: lambda 0.9 falls to 0.72 with a factor of 0.8, which is T 9 to 2.57.
+        The parameter that falls geometrically: T itself, or lambda, with T = lambda / (1 - lambda). With
+        a factor of 0.8, for example, lambda falls from 0.9 to 0.72, which means T from 9 to 2.57.
 
     Raises
     ------
     ValueError
-        If the factor or the parameter's name is not as above.
+        If the factor is not in (0, 1), or the parameter is not one of the two.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class Cooling:
             raise ValueError(f"parameter must be 'temperature' or 'lambda', got {self.parameter!r}.")
 
     def __call__(self, temperature: float) -> float:
-        """The temperature that follows `temperature`."""
+        """The temperature after `temperature`."""
         return float(_cool(temperature, self.factor, self.parameter == "lambda"))
 
 
@@ -124,7 +125,7 @@ class Stepsize:
         return 1.0 / (self.a + self.b * n)
 
     def time(self, n: float) -> float:
-        """The sum of the stepsizes up to update `n`, but for a constant."""
+        """The sum of the stepsizes up to update `n`, up to a constant, by the integral over n."""
         a, b = self.a, self.b
         return float(np.log(a + b * n) / b) if b > 0.0 else n / a
 
@@ -132,10 +133,10 @@ class Stepsize:
 def first_and_last_temperature(
     t_max: float | str, t_min: float | str, critical: float
 ) -> tuple[float, float]:
-    """The temperatures between which to anneal, from what the user gave.
+    """The first and last temperature of the annealing, from the user's settings.
 
-    Where `critical`, the critical temperature of the data as one cell, is 0, all samples are the same,
-    and there is one cell at every temperature: 1 is as good as any.
+    `critical` is the critical temperature of the data as one cell. If it is 0, all samples are the same,
+    and there is one cell at every temperature; then both are 1.
     """
     if not critical > 0.0:
         return 1.0, 1.0
@@ -161,10 +162,10 @@ class PathPoint(NamedTuple):
     """What was learned at one temperature: a record of `ODAPartition.history_`.
 
     `distortion` is the mean divergence from the nearest of `codevectors`, the codebook of that
-    temperature; `seconds` have been spent since the fit began; `critical_temperatures` are those of the
-    cells that split on the way to the next temperature. Of the soft codebook there are the
-    `expected_distortion` D = E sum_i p_i d(x, mu_i) (eq. 2) and the `entropy` H = -E sum_i p_i log p_i
-    (eq. 3, without that of the samples, which no codebook changes).
+    temperature; `seconds` is the time since the fit began; `critical_temperatures` are those of the
+    cells that split on the way to the next temperature. `expected_distortion` is
+    D = E sum_i p_i d(x, mu_i) (eq. 2) and `entropy` is H = -E sum_i p_i log p_i (eq. 3, without the
+    entropy of the samples, which does not depend on the codebook), both of the soft codebook.
     """
 
     temperature: float

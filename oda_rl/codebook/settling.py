@@ -1,11 +1,11 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: the rest of the way to equilibrium at one temperature, with samples at hand.
+"""Compiled kernels that take cells to equilibrium at one temperature by iterations over all samples.
 
-Arrays are laid out as in `association`. What the learning rule approaches with the noise of its last
-samples, turns over all samples reach: the means (eq. 10), and the leading eigenvectors of the cells'
-covariances, whose lengths are the critical temperatures (Theorem 5). Of a few samples per cell the
-largest eigenvalue comes out too large, and cells would split that have no reason to.
+Arrays are laid out as in `association`. The equilibrium consists of the means (eq. 10), and of the
+leading eigenvectors of the cells' covariances, whose lengths are the critical temperatures (Theorem 5).
+The learning rule only approaches it, with noise from its last samples. With few samples per cell, the
+largest eigenvalue is overestimated, and cells would split without need.
 
 References
 ----------
@@ -24,20 +24,20 @@ from oda_rl._jit import kernel, lean_kernel
 from oda_rl.codebook.association import BLOCK, EXACT, curvature, decay, divergences, is_euclidean
 from oda_rl.codebook.learning import MIN_LOCATION, MIN_WEIGHT
 
-# Critical temperatures have settled when a turn changes none of them by more than this part of T.
+# Critical temperatures have converged when an iteration changes none by more than this part of T.
 AXIS_TOLERANCE = 1e-3
-# A cell is on its side of the temperature when it is so many times its last change away from it; where
-# all are, nothing will split or merge, and codevectors need to stand only as still as this part of T.
+# A critical temperature is safely above or below T if it differs by more than PATIENCE times its last
+# change. If all are, nothing will split or merge, and codevectors may still move by STILL times T.
 PATIENCE, STILL = 100.0, 1e-4
-# Every third turn goes at most so many times as far as the two before it.
+# The largest factor of the extrapolation after every third iteration.
 LONGEST_STRIDE = 8.0
 
 
 class Points(NamedTuple):
-    """Samples as all turns use them, filled up with some of no weight to whole blocks.
+    """Samples prepared for all iterations, padded to whole blocks with samples of weight 0.
 
-    `rows` (n, n_features + 1) are the samples about `origin` (n_features,), and a column of ones;
-    `square` (n,) the squared lengths of the former, `weight` (n,) the samples' weights.
+    `rows` (n, n_features + 1) are the samples minus `origin` (n_features,), and a column of ones;
+    `square` (n,) are the squared lengths of the former, `weight` (n,) the samples' weights.
     """
 
     origin: NDArray[np.float64]
@@ -48,7 +48,7 @@ class Points(NamedTuple):
 
 @kernel
 def _points(samples, sample_weight, origin):
-    """The samples as `Points` about `origin`."""
+    """Make `Points` of the samples, relative to `origin`."""
     n, d = samples.shape
     filled = -(-n // BLOCK) * BLOCK
     rows, square, weight = np.ones((filled, d + 1)), np.zeros(filled), np.zeros(filled)
@@ -65,9 +65,9 @@ def _points(samples, sample_weight, origin):
 def _associate_block(gap, cell_weight, sample_weight, n_cells, temperature, share, least, total):
     """Fill `share` with association probabilities (eq. 13) times the weights of the samples.
 
-    Of a block of samples `gap` (n_cells, BLOCK) has the divergences but for a number for each sample;
+    `gap` (n_cells, BLOCK) has the divergences of a block of samples, up to a constant for each sample.
     `least` and `total` (BLOCK,) get the smallest, and sum_i rho_i exp((least - d_i) / T).
-    Loops run over the samples, of which there are more than cells.
+    Inner loops run over the samples, of which there are more than cells.
     """
     limit, inverse = EXACT * temperature, 1.0 / temperature
     for t in range(BLOCK):
@@ -90,15 +90,15 @@ def _associate_block(gap, cell_weight, sample_weight, n_cells, temperature, shar
 
 @kernel
 def _add_up(kind, samples, points, temperature, n_cells, cells, along, moments, measuring):
-    """Fill `moments` (2 n_cells, n_features + 1); if `measuring`, return what `measure_phase` averages.
+    """Fill `moments` (2 n_cells, n_features + 1); if `measuring`, return the sums for `measure_phase`.
 
-    The rows are sums of the samples, and in the last column of ones, by their shares; then of the same
-    times the projections of the samples along the directions `along` (n_features, n_cells). All is about
-    the origin of the points.
+    The first n_cells rows are the sums of the rows (x, 1) of `points`, weighted by their shares in each
+    cell. In the other rows, these are also weighted by the projections of the samples, relative to the
+    codevector, along `along` (n_features, n_cells). Locations are relative to the origin of the points.
     """
     d, location = samples.shape[1], cells.location
     moments[:] = 0.0
-    # Of a row (x, 1), codevectors and directions side by side make x mu - |mu|^2 / 2 and projections.
+    # The products of these rows with (x, 1) are x mu - |mu|^2 / 2, and the projections.
     sides, distance = np.zeros((2 * n_cells, d + 1)), np.empty(n_cells)
     for i in range(n_cells):
         for j in range(d):
@@ -137,10 +137,10 @@ def _add_up(kind, samples, points, temperature, n_cells, cells, along, moments, 
 
 @kernel
 def _take_turn(kind, samples, points, temperature, n_cells, cells, moments):
-    """One turn: means, weights, and one step of the power method for each axis.
+    """One iteration: means, weights, and one step of the power method for each axis.
 
-    Returns (the largest divergence of a codevector from where it was, the largest change of a critical
-    temperature that may still pass T).
+    Returns (the largest divergence of a codevector from its previous location, the largest change of a
+    critical temperature that may still cross T).
     """
     d, location, axis = samples.shape[1], cells.location, cells.axis
     along, place, before = np.empty((d, n_cells)), np.empty(d), np.empty((d, 1))
@@ -179,7 +179,7 @@ def _take_turn(kind, samples, points, temperature, n_cells, cells, moments):
 
 @kernel
 def _stride(n_cells, location, origin, step):
-    """From `origin`, over which two turns have led here, the first of them by `step`: go on further."""
+    """Extrapolate locations from two iterations that began at `origin`, the first of them by `step`."""
     for i in range(n_cells):
         length, bend = 0.0, 0.0
         for j in range(location.shape[0]):
@@ -194,11 +194,11 @@ def _stride(n_cells, location, origin, step):
 
 @kernel
 def settle(kind, samples, sample_weight, temperature, tolerance, max_turns, n_cells, cells):
-    """Associations and means in turn, until no codevector moves by a divergence above `tolerance`.
+    """Update associations and means until no codevector moves by a divergence above `tolerance`.
 
-    Near critical temperatures this would take hundreds of turns; so every third one is extrapolated
-    (for the squared Euclidean distance, whose domain has no bounds). Locations, weights and axes of the
-    cells change. Returns the turns.
+    Near critical temperatures this would take hundreds of iterations. Therefore, every third one is
+    followed by an extrapolation (for the squared Euclidean distance, whose domain has no bounds).
+    Locations, weights and axes of the cells change. Returns the number of iterations.
     """
     d, location = samples.shape[1], cells.location
     points = _points(samples, sample_weight, location[:, 0].copy())
@@ -240,5 +240,5 @@ def measure_phase(kind, samples, sample_weight, temperature, n_cells, cells):
     )
     for t in range(samples.shape[0]):
         total += sample_weight[t]
-    # Where every sample has a cell of its own, rounding may leave less than nothing.
+    # If every sample has a cell of its own, rounding may leave a negative number.
     return max(expected, 0.0) / total, log_sum / total

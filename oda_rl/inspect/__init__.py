@@ -1,4 +1,4 @@
-"""Models to be read: cells as tables, trees as text and rules, contributions and counterfactuals.
+"""Inspection of models: cells as tables, trees as text and rules, contributions and counterfactuals.
 
-The public names are those of `oda_rl.explain`.
+The public names are in `oda_rl.explain`.
 """

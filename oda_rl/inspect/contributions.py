@@ -1,4 +1,4 @@
-"""Why a model decides what it decides for one sample: what cells contribute, what would change it."""
+"""Explanations of single decisions: the contributions of cells, and changes that alter the decision."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# Searched for another decision is the range of the codevectors, and so many ranges beyond it.
+# Other decisions are searched for in the range of the codevectors, extended by this part on both sides.
 BEYOND = 0.5
-# Points tried along each direction of a coordinate, and halvings of the step in which the decision
-# changes
+# Steps tried along a coordinate, both up and down, and bisections of the first step in which the
+# decision changes
 N_POINTS, HALVINGS = 400, 30
-# Digits of a change as it is printed: three, and more only where three do not change the decision
+# Significant digits of a printed change: three, or more if three digits do not change the decision
 DIGITS = range(3, 16)
 
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """An active cell, and what it contributes to the decision.
+    """An active cell and its contribution to the decision.
 
     Attributes
     ----------
     number : int
         Index of the cell.
     weight : float
-        Its association probability; of a codebook for each action, among the cells of its own.
+        Its association probability. With a codebook for each action, those of each action sum to 1.
     distance : float
-        From the sample, in scaled units; NaN for cells of a grid.
+        Distance from the sample, in scaled units; NaN for cells of a grid.
     codevector : ndarray of shape (n_features,)
         In the units of the data.
     own_decision : object
-        Of a cell that stands for one decision, such as an action: which that is; else None.
+        The decision, such as an action, if the cell belongs to a single one; else None.
     values : ndarray of shape (n_decisions,)
-        What each decision is worth according to the cell; NaN where it does not know the decision.
+        Value of each decision according to the cell; NaN for decisions that it has no value of.
     gain : float
-        What it adds to the margin of the decision over the second best; NaN without a second.
+        Its part of the margin between the decision and the second best; NaN without a second.
     """
 
     number: int
@@ -68,13 +68,13 @@ class Counterfactual:
     feature : str
         Name of the coordinate.
     change : float
-        In the coordinate's own units.
+        The change, in the coordinate's own units.
     at : float
-        The coordinate with the change.
+        Value of the coordinate after the change.
     decision : object
-        The decision there.
+        The new decision.
     rounded : float
-        The change as it is printed, rounded away from zero: it changes the decision as well.
+        The change rounded away from zero for printing; it changes the decision as well.
     """
 
     feature: str
@@ -86,21 +86,21 @@ class Counterfactual:
 
 @dataclass(frozen=True, eq=False)
 class Step(CellReport):
-    """An active cell of a tree: one on the way from the root to a leaf.
+    """An active cell of a tree: a cell on the path from the root to the leaf of a sample.
 
     Attributes
     ----------
     probabilities : ndarray of shape (n_classes,) or None
-        Of the classes, by the samples in the cell; None without classes.
+        Shares of the classes among the samples in the cell; None without classes.
     divergence : float
-        Of the sample from the cell's codevector, in the layer's resolution.
+        Divergence of the sample from the cell's codevector, in the layer's resolution.
     margin : float
-        How much larger that is for the next best child of the same parent; infinite without one.
+        How much larger the divergence is for the nearest sibling; infinite without siblings.
     runner_up : str
-        The name of that child.
+        The name of that sibling.
     added : dict
-        What the resolution has beside the features of the data (`EffectMap`, `ScoreMap`), by name: as it
-        is at the codevector, and of the sample.
+        Features that the resolution has in addition to those of the data (`EffectMap`, `ScoreMap`), by
+        name: the values at the codevector and of the sample.
     """
 
     probabilities: Array | None
@@ -112,22 +112,22 @@ class Step(CellReport):
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why a model decides what it decides for one sample.
+    """Explanation of a model's decision for one sample.
 
     Attributes
     ----------
     sample : ndarray of shape (n_features,)
-        In the units of the data.
+        The sample, in the units of the data.
     feature_names : tuple of str
         Names of its coordinates.
     decision : object
         The class, output, cell or action.
     margin : float
-        By how much it is better than the second best decision; NaN where decisions are no alternatives.
+        Lead over the second best decision; NaN unless decisions are classes or discrete actions.
     contributions : tuple of Contribution or Step
-        The active cells: the weightiest first, or from the root of a tree to a leaf.
+        The active cells: by falling weight, or in a tree from the root to the leaf.
     counterfactuals : tuple of Counterfactual
-        What would change the decision, the smallest change (as a part of the cells' range) first.
+        Changes that alter the decision, the smallest (relative to the range of the search) first.
     """
 
     sample: Array
@@ -140,13 +140,13 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class PathExplanation(Explanation):
-    """What a tree decides for a sample, and the cells that lead to it; print it to read it.
+    """A tree's decision for a sample and the cells on the path to it; printing shows it as text.
 
     Attributes
     ----------
     by_region : bool
-        Whether the decision is by the rule of Bayes from all codevectors that share the last region,
-        rather than by the leaf alone.
+        Whether the decision follows by Bayes' rule from all codevectors that share the last region,
+        rather than from the leaf alone.
     """
 
     by_region: bool
@@ -188,19 +188,19 @@ def explain(
     feature_names: Sequence[str] | None = None,
     counterfactuals: bool = False,
 ) -> PathExplanation:
-    """The way of a sample from the root to its leaf, and what each layer decided.
+    """Explain a prediction by the sample's path from the root to its leaf, layer by layer.
 
     Parameters
     ----------
     model : MultiResolutionODA
-        Fitted.
+        A fitted tree.
     x : array-like of shape (n_features,)
         The sample, in the units of the data.
     feature_names : sequence of str, optional
-        What features are called; by default the names that X had in `fit`, or x[0], x[1], ...
+        Names of the features; by default the names that X had in `fit`, or x[0], x[1], ...
     counterfactuals : bool, default=False
-        Whether to search for changes of single features that change the prediction, which takes some
-        predictions for each feature; not of outputs, which change everywhere.
+        Whether to search for changes of single features that change the prediction, which takes
+        hundreds of predictions per feature. Ignored for regressors, whose outputs change everywhere.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def explain(
     Raises
     ------
     ValueError
-        If x is not one sample with as many features as the data, or the model is no tree.
+        If x is not one sample with as many features as the data, or the model is not a tree.
 
     Examples
     --------
@@ -262,11 +262,11 @@ def find_counterfactuals(
     high: Array,
     names: Sequence[str],
 ) -> list[Counterfactual]:
-    """For each coordinate, up and down, the smallest change that changes a decision.
+    """Find, for each coordinate and both directions, the smallest change that changes the decision.
 
-    `decide` takes points (n, n_features) to a decision for each; the search goes from `sample` to `low`
-    and `high` (n_features,). The smallest change, as a part of that range, comes first. Coordinates that
-    change nothing in their range are left out.
+    `decide` maps points (n, n_features) to one decision each. The search goes from `sample` down to
+    `low` and up to `high` (n_features,). The result is sorted by the change relative to that range.
+    Directions in which the decision never changes are left out.
     """
     low, high = np.minimum(low, sample), np.maximum(high, sample)
     found = []
@@ -288,7 +288,7 @@ def find_counterfactuals(
 
 
 def _first_change(ask: Callable[[Any], NDArray[Any]], start: float, end: float) -> float | None:
-    """Where, on the way from `start` to `end`, another decision is made; None where none is."""
+    """The first value from `start` to `end` with a decision other than at `start`; None without one."""
     way = np.linspace(start, end, N_POINTS + 1)
     decision, *others = ask(way)
     changed = np.flatnonzero(np.asarray(others) != decision)
@@ -307,19 +307,19 @@ def _first_change(ask: Callable[[Any], NDArray[Any]], start: float, end: float) 
 def _round_outwards(
     ask: Callable[[Any], NDArray[Any]], start: float, change: float, ends: tuple[float, float]
 ) -> float:
-    """The change with as few digits as lead to the same decision, set as printed."""
+    """Round a change away from zero to the fewest digits that lead to the same decision."""
     decision = ask([start + change])[0]
     for digits in DIGITS:
         unit = 10.0 ** (floor(log10(abs(change))) - digits + 1)
         rounded = float(f"{copysign(ceil(abs(change) / unit) * unit, change):.{digits}g}")
-        tried = [start + rounded, float(f"{start:g}") + rounded]
+        tried = [start + rounded, float(f"{start:g}") + rounded]  # from the exact and the printed value
         if ends[0] <= tried[0] <= ends[1] and (ask(tried) == decision).all():
             return rounded
     return change
 
 
 def search_range(codevectors: Array) -> tuple[Array, Array]:
-    """Where to search for other decisions: about the codevectors, of shape (n_cells, n_features)."""
+    """Where to search for other decisions: the range of codevectors (n_cells, n_features), extended."""
     low, high = codevectors.min(axis=0), codevectors.max(axis=0)
     margin = BEYOND * (high - low)
     return low - margin, high + margin

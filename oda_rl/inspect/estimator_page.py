@@ -1,4 +1,4 @@
-"""An estimator or a tree as one page: its cells, what it decides where, and samples on their way."""
+"""An HTML report of an estimator or a tree: cells, decisions over the plane, explained samples."""
 
 import os
 from pathlib import Path
@@ -12,29 +12,29 @@ from oda_rl.inspect.model import View, ask, view_of
 from oda_rl.inspect.page import Frame, write_page
 from oda_rl.inspect.text import amounts, plain
 
-# Samples that are explained at most
+# Largest number of samples that are explained
 MOST_SAMPLES = 100
 
 
 def write_estimator_report(
     model: Any, path: str | os.PathLike[str], X: NDArray[np.float64] | None = None
 ) -> Path:
-    """Write one HTML page about an estimator or a tree, which needs no server and no network.
+    """Write an HTML report of an estimator or a tree, which needs no server and no network.
 
     Parameters
     ----------
     model : estimator
-        Fitted: a partition, a classifier, a regressor, or a tree of one of these.
+        A fitted partition, classifier or regressor, or a fitted tree of one of these.
     path : str or path
-        Where to.
+        The file to write.
     X : ndarray of shape (n, n_features), optional
-        Samples to explain: of a tree their way to the leaf, otherwise their nearest cells. The first
-        hundred are.
+        Samples to explain: in a tree by their path to the leaf, otherwise by their nearest cells. Only
+        the first hundred are used.
 
     Returns
     -------
     Path
-        The file.
+        The file written.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def write_estimator_report(
 
 
 def _frame(model: Any, view: View, x: NDArray[np.float64]) -> Frame:
-    """Why the model decides as it does for a sample."""
+    """The explanation of the model's decision for a sample, as a frame of the report."""
     shares, lines = [], [amounts(x, view.feature_names)]
     if view.distance is not None:
         apart = view.distance(x[None])[0]

@@ -1,4 +1,4 @@
-"""What every model offers to be read and drawn: its cells as a table, and a view for pictures."""
+"""The common interface of models for inspection and plots: a table of the cells, and a view."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,48 +11,48 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl._types import Array
 from oda_rl.inspect.table import Table, counted
 
-# Cells reach beyond their codevectors: by this part of the codevectors' range the picture does too.
+# Pictures extend beyond the codevectors by this part of their range, as cells do.
 MARGIN = 0.12
 
 
 @dataclass(frozen=True)
 class View:
-    """What pictures need to know of a model.
+    """What is needed to draw a model.
 
     Parameters
     ----------
     codevectors : ndarray of shape (n_codevectors, n_features)
-        In the units that are to be shown; none if the model has no cells with a centre.
+        Codevectors in the units of the pictures; empty if the model has no cells with a centre.
     weights : ndarray of shape (n_codevectors,)
-        Probabilities, or visits.
+        Probabilities, or numbers of visits.
     labels : ndarray of shape (n_codevectors,) or None
-        Integers, indices into `label_names`, or other numbers, such as continuous actions.
+        Integer labels are indices into `label_names`; others are values, such as continuous actions.
     feature_names, label_names : list of str
-        Names of the coordinates and of the labels; of labels that are numbers, the one name.
+        Names of the coordinates and of the integer labels; one name for labels that are values.
     low, high : ndarray of shape (n_features,)
-        Where a coordinate ends; infinite where it does not.
+        Bounds of the coordinates; infinite without a bound.
     distance : callable or None
-        From points of shape (n, n_features) to their divergences from the codevectors, of shape
-        (n, n_codevectors). Differences between codevectors must be affine in the point, as they are for
-        Bregman divergences: then cells are polytopes.
+        Maps points of shape (n, n_features) to their divergences from the codevectors, of shape
+        (n, n_codevectors). The difference of the divergences from two codevectors must be affine in the
+        point, as it is for Bregman divergences; cells are then polytopes.
     values : callable or None
-        From points of shape (n, n_valued) to a number for each.
+        Maps points of shape (n, n_valued) to one number each.
     decisions : callable or None
-        From points of shape (n, n_valued) to a label for each, as in `labels`.
+        Maps points of shape (n, n_valued) to one label each, as in `labels`.
     value_name : str
-        What the values are.
+        What the values are, for the colour bar.
     n_valued : int or None
-        Leading coordinates that `values` and `decisions` take; all if None.
+        Number of leading coordinates that `values` and `decisions` take; all if None.
     reach : (ndarray, ndarray) or None
-        What is shown of each coordinate by default; by default the range of the codevectors.
+        Lower and upper ends of the coordinates in pictures; by default the range of the codevectors.
     title : str
-        Above a picture of an animation.
+        Title of this view in an animation.
     classes : ndarray or None
-        What stands behind the labels of a classifier.
+        A classifier's classes, in the order of the integer labels.
     history : sequence of records
-        One for each temperature, or pass over the data; empty if there are none.
+        One record for each temperature or pass over the data; may be empty.
     returns : (ndarray, ndarray) or None
-        Environment steps at the ends of an agent's episodes, and their returns.
+        Environment steps at the ends of an agent's episodes, and the returns of the episodes.
     """
 
     codevectors: Array
@@ -75,16 +75,16 @@ class View:
 
     @property
     def n_features(self) -> int:
-        """Coordinates of a codevector."""
+        """Number of coordinates of a codevector."""
         return len(self.feature_names)
 
     @property
     def has_classes(self) -> bool:
-        """Whether labels are numbered, so that each has a colour of its own."""
+        """Whether labels are integers, so that each has a colour of its own."""
         return self.labels is not None and np.issubdtype(self.labels.dtype, np.integer)
 
     def centre(self) -> Array:
-        """The mean of the codevectors by weight: where a slice lies by default."""
+        """The weighted mean of the codevectors, through which slices pass by default."""
         if not len(self.codevectors):
             low, high = self.limits()
             return 0.5 * (low + high)
@@ -92,7 +92,7 @@ class View:
         return np.asarray(np.average(self.codevectors, axis=0, weights=weights))
 
     def limits(self, X: NDArray[Any] | None = None) -> tuple[Array, Array]:
-        """What is shown of each coordinate: where codevectors and samples are, and a margin."""
+        """Ends of the coordinates in pictures: `reach`, or the codevectors and samples with a margin."""
         if self.reach is not None:
             return self.reach
         points = self.codevectors if X is None else np.vstack([self.codevectors, X])
@@ -103,7 +103,7 @@ class View:
     def renamed(
         self, feature_names: Sequence[str] | None = None, label_names: Sequence[str] | None = None
     ) -> Self:
-        """The view with other names; raises a ValueError if there are fewer than are needed."""
+        """The view with other names; raises a ValueError if their number does not fit."""
         changes: dict[str, Any] = {}
         if feature_names is not None:
             changes["feature_names"] = list(feature_names)
@@ -119,12 +119,12 @@ class View:
 
 
 def view_of(model: Any) -> View:
-    """What there is to be drawn of a model.
+    """The view of a model, for plots.
 
     Parameters
     ----------
     model : View, estimator or agent
-        A fitted estimator, an agent, or anything else with a method `view()`.
+        A view, a fitted estimator, an agent, or any object with a method `view()`.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def view_of(model: Any) -> View:
     Raises
     ------
     TypeError
-        If it is neither.
+        If it is none of these.
     sklearn.exceptions.NotFittedError
         If the estimator has not been fitted.
     """
@@ -151,9 +151,9 @@ def view_of(model: Any) -> View:
 
 
 class InspectMixin:
-    """`cells`, `view` and `views` of an estimator with a codebook; all that it decides is its own.
+    """Methods `cells`, `view` and `views` for estimators with a codebook.
 
-    What an estimator decides follows from its kind in scikit-learn: a classifier has `classes_` and
+    Labels and values depend on the estimator type in scikit-learn. Classifiers must have `classes_` and
     `codevector_labels_`.
     """
 
@@ -162,21 +162,21 @@ class InspectMixin:
     n_features_in_: int
 
     def cells(self, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Table:
-        """The cells as a table, a row for each.
+        """The cells as a table, one row each.
 
         Parameters
         ----------
         feature_names : sequence of str, optional
-            What features are called; by default as X in `fit`, or x[0], x[1], ...
+            Names of the features; by default the names that X had in `fit`, or x[0], x[1], ...
         all_cells : bool, default=False
-            Of a tree, whether cells that are split have a row, too; the root has one then.
+            Whether the table of a tree has rows for cells that are split, including the root.
 
         Returns
         -------
         Table
-            `cell` (a number, or the name of a tree's cell), `weight`, where there are any `label`, or
-            `value`, the prediction at the codevector, and a column for each feature, in the units of
-            the data; of a tree also `samples`, `error`, `share_of_error` and `children`.
+            Columns `cell` (a number, or the name of a tree's cell), `weight`, `label` (classifiers) or
+            `value` (regressors: the prediction at the codevector), and one for each feature, in the
+            units of the data. Trees also have `samples`, `error`, `share_of_error` and `children`.
         """
         model, kind = self._fitted_and_kind()
         columns = {"cell": np.arange(len(self.codevectors_)), "weight": self.weights_}
@@ -189,19 +189,19 @@ class InspectMixin:
         return Table(f"{type(self).__name__}: {n_cells}", columns)
 
     def view(self) -> View:
-        """What there is to be drawn, for `oda_rl.plotting`.
+        """The view of the estimator, for `oda_rl.plotting`.
 
         Returns
         -------
         View
-            In the units of the data. Its functions ask the estimator as it is, now and later.
+            In the units of the data. Its functions call this estimator, also after it has learned more.
         """
         model, kind = self._fitted_and_kind()
         codevectors = np.asarray(self.codevectors_, dtype=float)
         d, least, geometry = codevectors.shape[1], -np.inf, self._geometry()
         if geometry is not None:
             least = geometry[0].minimum
-            if geometry[0].open_minimum:  # the border itself is outside
+            if geometry[0].open_minimum:  # the domain of the divergence excludes its border
                 least = 0.5 * (least + float(codevectors.min()))
         names = getattr(self, "feature_names_in_", [f"feature {j}" for j in range(d)])
         common: dict[str, Any] = {
@@ -235,12 +235,12 @@ class InspectMixin:
         return View(labels=None, label_names=[], **common)
 
     def views(self) -> list[View]:
-        """The codebook as it was at the end of every temperature, for `oda_rl.plotting`.
+        """Views of the codebook at the end of every temperature, for `oda_rl.plotting`.
 
         Returns
         -------
         list of View
-            None for records without codevectors.
+            One for each record of `history_` that has codevectors.
         """
         now, found = self.view(), []
         for record in now.history:
@@ -260,7 +260,7 @@ class InspectMixin:
     # -- for the estimators ----------------------------------------------------------------------
 
     def _fitted_and_kind(self) -> tuple[Any, str]:
-        """The estimator itself, if it has been fitted, and its kind in scikit-learn's words."""
+        """The estimator itself and its type in scikit-learn; raises if it has not been fitted."""
         from sklearn.utils import get_tags  # agents have views without scikit-learn
         from sklearn.utils.validation import check_is_fitted
 
@@ -268,11 +268,11 @@ class InspectMixin:
         return self, str(get_tags(self).estimator_type)
 
     def _geometry(self) -> tuple[Any, Callable[[Array], Array]] | None:
-        """The divergence, and the map of samples into its units; None where cells are no polytopes."""
+        """The divergence, and the function that scales samples for it; None without polytope cells."""
         return None
 
     def _distance_from(self, codevectors: Array) -> Callable[[Array], Array] | None:
-        """The divergences of points from codevectors that are given in the units of the data."""
+        """The function from points to their divergences from codevectors, all in the data's units."""
         geometry = self._geometry()
         if geometry is None:
             return None
@@ -282,9 +282,9 @@ class InspectMixin:
 
 
 def ask(method: Callable[[Any], Any], points: Any) -> Any:
-    """What a method of an estimator says of points (n, n_features) of our own.
+    """Call a method of an estimator on points (n, n_features) that carry no feature names.
 
-    They have no names of features, of which scikit-learn would warn.
+    Suppresses scikit-learn's warning about the missing names.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -292,7 +292,7 @@ def ask(method: Callable[[Any], Any], points: Any) -> Any:
 
 
 def feature_names_of(model: Any, given: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of a model's features; raises a ValueError if there are not as many as features."""
+    """Names of a model's features; raises a ValueError if the number of `given` names is wrong."""
     n = int(model.n_features_in_)
     if given is None:
         given = getattr(model, "feature_names_in_", [f"x[{j}]" for j in range(n)])
@@ -303,14 +303,14 @@ def feature_names_of(model: Any, given: Sequence[str] | None) -> tuple[str, ...]
 
 
 def value_columns(values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Outputs as columns of a table."""
+    """Predicted values as columns of a table, one for each output."""
     if values.ndim == 1:
         return {"value": values}
     return {f"value[{k}]": values[:, k] for k in range(values.shape[1])}
 
 
 def indices_of(classes: NDArray[Any], labels: ArrayLike) -> NDArray[np.int64]:
-    """Labels as indices into `classes`; -1 for what a classifier rejected."""
+    """Labels as indices into `classes`; -1 for labels that are not among them, such as rejections."""
     places = {c: i for i, c in enumerate(classes.tolist())}
     return np.array([places.get(label, -1) for label in np.asarray(labels).tolist()], dtype=np.int64)
 

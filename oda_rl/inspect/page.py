@@ -1,4 +1,4 @@
-"""A model as one page that a browser shows without server or network: table, map, growth, decisions."""
+"""HTML reports of models, readable without server or network: table, maps, growth and decisions."""
 
 import base64
 import json
@@ -17,9 +17,9 @@ from oda_rl.inspect.model import View
 from oda_rl.inspect.table import Table
 from oda_rl.storage import written_whole
 
-# Points of a map along each side, coordinates that can be chosen, and cells, levels of the page at most
+# Points along each side of a map, and the largest numbers of selectable coordinates, cells and levels
 SIZE, MOST_COORDINATES, MOST_CELLS, MOST_LEVELS = 64, 8, 2000, 40
-# What stands for no label, and the largest number of a continuous one
+# Codes of map points: the one for no label, and the largest one for labels and scaled values
 NONE, LARGEST = 255, 254
 
 
@@ -29,13 +29,13 @@ class Frame(NamedTuple):
     Parameters
     ----------
     state : sequence of float
-        In the coordinates of the map.
+        The state or sample, in the coordinates of the map.
     text : str
-        Why.
+        Explanation of the decision.
     note : str
-        What is decided, in a word.
+        The decision in short.
     shares : list of (int, float)
-        Indices of the codevectors that decide, and what they weigh, the weightiest first.
+        Indices of the codevectors that decide and their weights, by falling weight.
     """
 
     state: Sequence[float]
@@ -63,31 +63,31 @@ def write_page(
     Parameters
     ----------
     path : str or path
-        Where to; written whole or not at all.
+        The file to write; written whole or not at all.
     table : Table
-        The cells: can be sorted and filtered. Its first column tells them apart.
+        The cells, which can be sorted and filtered. Its first column must identify them.
     view : View
-        For the map over any two coordinates, and its cells.
+        What the maps over any two coordinates show, and the cells in them.
     numbers : sequence, optional
-        What the first column has of each codevector of the view; by default 0, 1, ...
+        Entry of the table's first column for each codevector of the view; by default 0, 1, ...
     about : sequence of str
         Lines below the title.
     margins : callable, optional
-        From points (n, d) to how clear the decision is (n,): the map is pale where that is little.
+        Maps points (n, d) to the margins of their decisions (n,). The map is pale where they are small.
     locate : callable, optional
-        From points (n, d) to the index of the codevector in whose cell each lies (n,); by default the
-        one that is nearest by the view.
+        Maps points (n, d) to the index of the codevector in whose cell each lies (n,); by default that
+        of the nearest codevector, by `view.distance`.
     levels : sequence of View
-        The codebook as it grew: for the slider.
+        The codebook as it grew, for the slider.
     frames : sequence of Frame
-        Decisions to go through, or to play.
+        Decisions to step through or to play.
     frames_title, frame_word : str
-        What they are.
+        Heading of the frames, and the word for a single frame.
 
     Returns
     -------
     Path
-        The file.
+        The file written.
     """
     d = view.n_features
     drawn = len(view.codevectors) > 0 and d > 1
@@ -132,7 +132,7 @@ def write_page(
 
 
 def _coordinates(view: View, low: Array, high: Array) -> list[int]:
-    """Those along which codevectors differ most, in their order."""
+    """The coordinates along which codevectors differ most, in rising order."""
     spread = view.codevectors.std(axis=0) / np.maximum(high - low, 1e-300)
     return sorted(np.argsort(-spread, kind="stable")[:MOST_COORDINATES].tolist())
 
@@ -140,7 +140,7 @@ def _coordinates(view: View, low: Array, high: Array) -> list[int]:
 def _maps(
     view: View, shown: list[int], low: Array, high: Array, margins: Any, locate: Any
 ) -> tuple[list[dict[str, Any]], str]:
-    """Labels, margins and cells over every two coordinates; of labels that are numbers their range."""
+    """Labels, margins and cells over every two coordinates; for continuous labels also their range."""
     found = []
     for x, y in combinations(shown, 2):
         points = np.tile(view.centre(), (SIZE * SIZE, 1))
@@ -178,7 +178,7 @@ def _nearest(distance: Callable[[Array], Array], points: Array) -> NDArray[np.in
 
 
 def _most_telling(maps: list[dict[str, Any]], classes: bool) -> int:
-    """The map to begin with: where decisions differ most."""
+    """Index of the map to show first: the one in which decisions differ most."""
     if not maps:
         return 0
     labels = [np.frombuffer(base64.b64decode(one["label"]), np.uint8) for one in maps]
@@ -188,7 +188,7 @@ def _most_telling(maps: list[dict[str, Any]], classes: bool) -> int:
 
 
 def _numbered(labels: Any, classes: bool, ends: tuple[float, float], n: int) -> NDArray[Any]:
-    """Labels as numbers below 255; 255 where there is none."""
+    """Labels as codes up to 254, continuous ones scaled to that range; 255 for no label."""
     if labels is None:
         return np.full(n, NONE)
     if classes:
@@ -201,7 +201,7 @@ def _packed(numbers: NDArray[Any], dtype: Any) -> str:
 
 
 def _units(view: View) -> list[float]:
-    """What counts as the distance 1 along each coordinate; infinite ones are very large."""
+    """The length that counts as the distance 1 along each coordinate; 1e12 where it does not count."""
     if view.distance is None:
         return [1.0] * view.n_features
     start = view.codevectors[0]
@@ -233,7 +233,7 @@ def _frame(frame: Frame, numbers: list[Any]) -> dict[str, Any]:
 
 
 def _short(numbers: Any) -> Any:
-    """Numbers in lists, with five significant digits."""
+    """Numbers as nested lists, rounded to five significant digits."""
     array = np.asarray(numbers, dtype=float)
     if array.ndim > 0:
         return [_short(one) for one in array]

@@ -1,4 +1,4 @@
-"""Tables: named columns, written as aligned text, Markdown, CSV or a data frame."""
+"""Tables of named columns, to be written as aligned text, Markdown, CSV or a data frame."""
 
 import csv
 import os
@@ -14,25 +14,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.storage import written_whole
 
-# Letters in a line of text, at most, as long as the names of columns can be broken between words
+# Largest number of characters in a line of text, as far as breaking column names between words allows
 WIDTH = 100
-# What is smaller is rounding.
+# Numbers below this are taken for rounding errors of zero.
 LEAST_NUMBER = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Table(Mapping[str, Any]):
-    """A table. Print it to read it; its columns are found by their names.
+    """A table as a mapping from the names of its columns to their values; printing aligns it as text.
 
     Parameters
     ----------
     title : str
-        What it shows.
+        What the table shows.
     columns : dict of str to sequence
         Values of all rows, by the names of the columns.
     formats : dict of str to callable
-        From the values of a column to their texts, where that is not `numbers`, or `str` of what is no
-        number.
+        For single columns, functions from their values to texts. By default `numbers` formats columns
+        of floats, and `str` all others.
 
     Examples
     --------
@@ -72,12 +72,12 @@ class Table(Mapping[str, Any]):
 
     @property
     def rows(self) -> list[list[str]]:
-        """The texts of every row."""
+        """The formatted cells of every row."""
         texts = [self.formats.get(name, _texts)(column) for name, column in self.columns.items()]
         return [list(row) for row in zip(*texts, strict=True)]
 
     def head(self, n: int | None, title: str | None = None) -> Self:
-        """The first `n` rows, all if None."""
+        """The first `n` rows, or all if None, under another title if given."""
         columns = {name: column[:n] for name, column in self.columns.items()}
         return replace(self, title=self.title if title is None else title, columns=columns)
 
@@ -111,7 +111,7 @@ class Table(Mapping[str, Any]):
         return "\n".join([line(self.header), line(sides or ["---"] * len(self)), *map(line, rows)])
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
-        """Write the values, all digits of them, as a CSV file with a header; returns its path."""
+        """Write the values in full precision as a CSV file with a header, and return its path."""
         columns = [np.asarray(column).tolist() for column in self.columns.values()]
         with written_whole(path) as temporary, temporary.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -129,21 +129,21 @@ class Table(Mapping[str, Any]):
         return frame if index is None else frame.set_index(index)
 
 
-# -- how values are written ------------------------------------------------------------------------
+# -- formatting of values --------------------------------------------------------------------------
 
 
 def number(value: Any) -> str:
-    """Four digits."""
+    """A number with four significant digits."""
     return f"{float(value):.4g}"
 
 
 def counted(n: int, word: str) -> str:
-    """So many of something: "1 cell", "2 cells"."""
+    """A count with its noun in singular or plural: "1 cell", "2 cells"."""
     return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
 
 
 def numbers(values: ArrayLike, size: float | None = None) -> list[str]:
-    """A column of numbers with as many decimals as three digits of `size`, or of the largest, need."""
+    """Format a column with the decimals that three digits of `size`, by default of the largest, need."""
     found = np.asarray(values, dtype=float)
     largest = np.abs(found[np.isfinite(found)]).max(initial=0.0) if size is None else size
     decimals = max(2 - floor(log10(largest)), 0) if largest > LEAST_NUMBER else 0
@@ -153,7 +153,7 @@ def numbers(values: ArrayLike, size: float | None = None) -> list[str]:
 
 
 def percent(values: ArrayLike) -> list[str]:
-    """Parts of one in percent; nothing where there is no number."""
+    """Fractions in percent; empty texts for values that are not finite."""
     return [f"{100.0 * v:.1f} %" if np.isfinite(v) else "" for v in np.asarray(values, dtype=float)]
 
 
@@ -163,12 +163,12 @@ def _texts(values: Any) -> list[str]:
 
 
 def _is_text(cells: Sequence[str]) -> bool:
-    """Whether a column has words, which stand to the left."""
+    """Whether a column has words, so that it is aligned to the left."""
     return any(cell.lstrip("+-")[:1].isalpha() for cell in cells)
 
 
 def _widths(header: list[str], bodies: list[list[str]]) -> list[int]:
-    """Widths of the columns: names are broken into as few lines as the width of the page allows."""
+    """Widths of the columns, with their names broken into as few lines as `WIDTH` allows."""
 
     def fitted(n_lines: int) -> list[int]:
         pairs = zip(header, bodies, strict=True)
@@ -186,7 +186,7 @@ def _widths(header: list[str], bodies: list[list[str]]) -> list[int]:
 
 
 def _narrowest(name: str, n_lines: int) -> int:
-    """The least width in which a name has no more than so many lines, no word of it broken."""
+    """The least width in which a name takes at most `n_lines` lines, without breaking a word."""
     longest = max(map(len, name.split()), default=0)
     fitting = (w for w in range(max(longest, 1), len(name) + 1) if len(wrap(name, w)) <= n_lines)
     return next(fitting, max(longest, 1))

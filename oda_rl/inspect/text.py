@@ -1,4 +1,4 @@
-"""A tree as text, and as nested rules."""
+"""Trees as text and as nested rules."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from oda_rl.estimators.tree import MultiResolutionODA
 
 
-# Features written out of a codevector with many.
+# Features of a codevector that are written out if there are more.
 MAX_FEATURES = 6
 
 
@@ -24,14 +24,14 @@ def tree_text(
     cell: Any = "0",
     depth: int | None = None,
 ) -> str:
-    """The tree as indented lines: every cell with its samples, codevector, decision and error.
+    """The tree as indented lines, one per cell: its samples, codevector, decision and error.
 
     Parameters
     ----------
     model, cell, depth
         As for `oda_rl.explain.report`.
     feature_names : sequence of str, optional
-        What features are called.
+        Names of the features; by default the names that X had in `fit`, or x[0], x[1], ...
 
     Returns
     -------
@@ -64,7 +64,7 @@ def rules(
     cell: Any = "0",
     depth: int | None = None,
 ) -> dict[str, Any]:
-    """The tree as nested rules, of plain values that JSON can hold.
+    """The tree as nested rules, made of plain values that JSON can store.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ def rules(
     Returns
     -------
     dict
-        `cell`, `samples`, `codevector` (features by name), `decision`, `error`, and `children`: those of
-        which the nearest is taken. A child also has `added` where its resolution has more beside the
-        features of the data, which counts as well (`EffectMap`, `ScoreMap`), and `conditions` where that
-        is a matter of linear inequalities in the data (squared Euclidean distances in an affine
-        resolution): for each sibling the coefficients and the `bound`, sum_j c_j x_j < bound.
+        `cell`, `samples`, `codevector` (features by name), `decision`, `error`, and `children`, of which
+        the nearest is taken. A child also has `added` if its resolution has features in addition to
+        those of the data (`EffectMap`, `ScoreMap`), which count as well. It has `conditions` if linear
+        inequalities in the data define it (squared Euclidean distances in an affine resolution): for
+        each sibling the `coefficients` c and the `bound` of sum_j c_j x_j < bound.
     """
     reports = {one.name: one for one in report(model, cell, depth)}
     names = feature_names_of(model, feature_names)
@@ -91,7 +91,7 @@ def rules_text(
     cell: Any = "0",
     depth: int | None = None,
 ) -> str:
-    """The tree as nested rules to read: a branch for each child, its nearest codevector as condition.
+    """The tree as readable nested rules: one branch per child, which names its interval or codevector.
 
     Parameters
     ----------
@@ -110,12 +110,12 @@ def rules_text(
 
 
 def passing(cell: CellReport) -> str:
-    """The name of a cell, and the samples that come through it."""
+    """The name of a cell, and the number and share of the samples that pass through it."""
     return f"{cell.name}: {counted(cell.n_samples, 'sample')} ({100.0 * cell.weight:.1f} %)"
 
 
 def amounts(values: Array, names: Sequence[str], beside: Array | None = None) -> str:
-    """Values with their names; of many features those that are furthest from `beside`, or largest."""
+    """Values with their names; of many, only those furthest from `beside`, or else the largest."""
     order = np.arange(len(values))
     others = ""
     if len(values) > MAX_FEATURES:
@@ -126,14 +126,14 @@ def amounts(values: Array, names: Sequence[str], beside: Array | None = None) ->
 
 
 def plain(decision: Any) -> str:
-    """A decision in words: a class, or numbers."""
+    """A decision as text: a class, or numbers."""
     if isinstance(decision, np.ndarray):
         return ", ".join(number(value) for value in decision)
     return number(decision) if isinstance(decision, float) else str(decision)
 
 
 def decided(decision: Any, probabilities: Array | None = None) -> str:
-    """A decision as the end of a line; nothing for a partition."""
+    """A decision as the end of a line; empty for a partition."""
     if decision is None:
         return ""
     sure = "" if probabilities is None else f" ({100.0 * float(np.max(probabilities)):.0f} %)"
@@ -169,7 +169,7 @@ def _rule(
 def _conditions_of(
     model: "MultiResolutionODA", name: str, names: Sequence[str]
 ) -> list[dict[str, Any]] | None:
-    """The half-spaces whose intersection is a cell among its siblings; None if they are none."""
+    """The half-spaces whose intersection is a cell among its siblings; None if it is no polytope."""
     tree = model.tree_
     cell = tree.cell(name)
     affine = tree.features.affine(cell.layer - 1) if cell.layer > 0 else None
@@ -214,7 +214,7 @@ def _nearest_to(child: dict[str, Any], names: Sequence[str]) -> str:
 
 
 def _intervals(children: list[dict[str, Any]]) -> list[str] | None:
-    """Conditions as intervals, where the siblings differ along a single feature."""
+    """Conditions as intervals, if siblings differ along a single feature; else None."""
     found = []
     for child in children:
         low, high, name = -np.inf, np.inf, ""

@@ -1,4 +1,4 @@
-"""The cells of a tree: as records, as a table, as text and as nested rules, and where its errors are."""
+"""The cells of a tree as records and as a table, and the leaves with the largest errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CellReport:
-    """A cell of a tree.
+    """Report of one cell of a tree.
 
     Attributes
     ----------
     name : str
-        Its path from the root ("0").
+        Path of the cell from the root ("0").
     layer : int
-        Layers above it.
+        Number of layers above the cell.
     codevector : ndarray of shape (n_features,)
-        In the units of the data: the mean of the samples in the cell.
+        Mean of the samples in the cell, in the units of the data.
     weight, n_samples : float, int
-        The share of all samples that come through it, and their number.
+        Share (by weight) and number of the samples that pass through the cell.
     decision : object
         The class, or the output at the codevector, or None for a partition.
     error : float
-        Per sample that came through, of what the tree decides in the leaves below: the part that is
-        wrong, the mean squared error, the mean divergence.
+        Error of the decisions in the leaves below, per sample that passes through: the share of wrong
+        classes, the mean squared error, or the mean divergence.
     share_of_error : float
-        Its part in the error of the whole tree.
+        Share of the error of the whole tree.
     n_children : int
-        0 for a leaf.
+        Number of children; 0 for a leaf.
     temperature : float
-        Where the annealing of its children ended; NaN for a leaf.
+        Temperature at which the annealing of the children ended; NaN for a leaf.
     """
 
     name: str
@@ -56,7 +56,7 @@ class CellReport:
 
 
 def tree_of(model: "MultiResolutionODA") -> "Tree":
-    """The tree of a fitted model; raises a ValueError for a model that has none."""
+    """The tree of a fitted model; raises a ValueError if the model has none."""
     if not hasattr(type(model), "tree_"):
         raise ValueError(
             f"model must be a MultiResolutionODA, got {type(model).__name__}, which has no tree; "
@@ -66,26 +66,26 @@ def tree_of(model: "MultiResolutionODA") -> "Tree":
 
 
 def report(model: "MultiResolutionODA", cell: Any = "0", depth: int | None = None) -> list[CellReport]:
-    """The cells below one, itself included, parents before their children.
+    """Reports of a cell and all cells below it, parents before their children.
 
     Parameters
     ----------
     model : MultiResolutionODA
-        Fitted.
+        A fitted tree.
     cell : str, default="0"
-        Where to begin.
+        Name of the topmost cell.
     depth : int, optional
-        Layers to go down, at most.
+        Largest number of layers below that cell; all if None.
 
     Returns
     -------
     list of CellReport
-        The errors are those of the samples that were learned from.
+        The errors are those on the training samples.
 
     Raises
     ------
     ValueError
-        If there is no such cell, or the model is no tree.
+        If there is no such cell, or the model is not a tree.
 
     Examples
     --------
@@ -118,22 +118,21 @@ def errors(
     y: ArrayLike | None = None,
     n: int | None = 10,
 ) -> list[CellReport]:
-    """Where the errors are: the leaves with the largest part in them, worst first.
+    """The leaves with the largest shares of the error, worst first.
 
     Parameters
     ----------
     model : MultiResolutionODA
-        Fitted.
+        A fitted tree.
     X, y : array-like, optional
-        Samples on which to count the errors, instead of those that were learned from; y only for classes
-        and outputs.
+        Samples on which to compute the errors instead of the training samples. Partitions need no y.
     n : int or None, default=10
-        Leaves, at most; None for all.
+        Largest number of leaves; None for all.
 
     Returns
     -------
     list of CellReport
-        Leaves that have errors; give their names to `MultiResolutionODA.refine`. With X given,
+        Leaves that have errors; pass their names to `MultiResolutionODA.refine`. With X given,
         `n_samples`, `weight`, `error` and `share_of_error` are those of X.
     """
     leaves = [one for one in report(model) if one.n_children == 0]
@@ -142,7 +141,7 @@ def errors(
         at, each = ask(model.apply, samples), _errors_of_samples(model, samples, y)
         count, loss = np.bincount(at, minlength=len(leaves)), np.bincount(at, each, len(leaves))
         total = max(float(loss.sum()), 1e-300)
-        leaves = [  # `apply` numbers the leaves in the order of their names, as `report` has them
+        leaves = [  # `apply` numbers the leaves in the same order as `report`
             replace(
                 leaf,
                 weight=count[i] / len(samples),
@@ -160,7 +159,7 @@ def errors(
 def tree_table(
     model: "MultiResolutionODA", feature_names: Sequence[str] | None = None, all_cells: bool = False
 ) -> Table:
-    """The leaves of a tree, or all its cells, as a table; see `InspectMixin.cells`."""
+    """The leaves of a tree, or all of its cells, as a table; see `InspectMixin.cells`."""
     names = feature_names_of(model, feature_names)
     rows = [one for one in report(model) if all_cells or one.n_children == 0]
 
@@ -182,7 +181,7 @@ def tree_table(
 def report_of(
     model: "MultiResolutionODA", cell: "Cell", losses: list[Array] | None = None
 ) -> CellReport:
-    """The report of one cell; `losses` are those of `_losses_below`, if they are known."""
+    """The report of one cell; `losses` may pass what `_losses_below` returns, to save computing it."""
     losses = _losses_below(model) if losses is None else losses
     tree = model.tree_
     cells, i = tree.layers[cell.layer], cell.number
@@ -204,9 +203,9 @@ def report_of(
 def added_of(
     model: "MultiResolutionODA", cell: "Cell", names: Sequence[str], sample: Array | None = None
 ) -> dict[str, float]:
-    """What the resolution of a cell has beside the features of the data, which have these names.
+    """Values, by name, of the features that a cell's resolution adds to those of the data (`names`).
 
-    As it is at the codevector, or of a `sample` (1, n_features); nothing of the root.
+    They are taken at the codevector, or of a `sample` (1, n_features). The root has none.
     """
     from oda_rl.resolutions import ScoreMap
     from oda_rl.resolutions.base import AddingMap
@@ -220,7 +219,7 @@ def added_of(
     added = own.get_feature_names_out(names)[d:].tolist()
     if added and isinstance(own, ScoreMap):
         classes = scored(model.classes_)
-        if len(classes) == len(added):  # no stream had another class since then
+        if len(classes) == len(added):  # no new class has come in a stream since the fit of the map
             added = [f"score of {one}" for one in classes]
     location = tree.layers[cell.layer].location[:, [cell.number]].T
     found = tree.features.scalings[place].back(location) if sample is None else own.transform(sample)
@@ -228,7 +227,7 @@ def added_of(
 
 
 def _decision_of(model: "MultiResolutionODA", cell: "Cell") -> Any:
-    """What a cell stands for: its class, its output at the codevector, or None for a partition."""
+    """A cell's class, or its output at the codevector, or None for a partition."""
     cells = model.tree_.layers[cell.layer]
     kind = model._session.settings.kind
     if kind == "classifier":
@@ -245,7 +244,7 @@ def _decision_of(model: "MultiResolutionODA", cell: "Cell") -> Any:
 
 
 def _losses_below(model: "MultiResolutionODA") -> list[Array]:
-    """The errors in the leaves below every cell, layer by layer."""
+    """The summed errors of the leaves below every cell, layer by layer."""
     layers = model.tree_.layers
     losses = [np.where(cells.is_leaf, cells.loss, 0.0) for cells in layers]
     for depth in range(len(layers) - 1, 0, -1):

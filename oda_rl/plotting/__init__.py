@@ -1,7 +1,7 @@
-"""Drawing what has been learned: estimators, agents, and how they came about. Needs matplotlib.
+"""Plots of estimators and agents, and of the progress of their training. Needs matplotlib.
 
-Every function takes any estimator of the package or any agent of `oda_rl.agents`, and returns the
-matplotlib axes that it drew on.
+The functions return the matplotlib axes that they have drawn on. Most of them take any estimator of the
+package or any agent of `oda_rl.agents`.
 """
 
 from oda_rl.inspect.model import View, view_of

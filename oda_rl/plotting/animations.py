@@ -1,4 +1,4 @@
-"""The codebook growing, as an animation."""
+"""Animations of growing codebooks."""
 
 import os
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from oda_rl.storage import written_whole
 # Points along each side of the maps
 RESOLUTION = 100
 LEVELS = 16
-# The title of pictures in which all values are equal
+# Title of pictures in which all values are equal
 NOTHING_YET = "all actions alike so far"
-# Values beyond these quantiles have the colour of the nearest that is within.
+# The scale of colours ends at these quantiles of the values; values beyond them are clipped.
 EXTREMES = (0.005, 0.995)
 
 
@@ -46,42 +46,42 @@ def animate_codebook(
     size: tuple[float, float] | None = None,
     dpi: float = 80.0,
 ) -> NDArray[Any]:
-    """Write a GIF of a codebook that grows, and return the axes of its last picture.
+    """Write a GIF of a growing codebook, and return the axes of its last picture.
 
-    Of an estimator it is its partition at every temperature of its `history_`. Of an agent, whose views
-    `oda_rl.agents.callbacks.SnapshotCallback` collects during the training, it is the greedy action, the
-    codevectors, and beside them the value.
+    For an estimator the pictures show the partition at every temperature of its `history_`. For an agent
+    they show the greedy action with the codevectors, and in a second panel the value;
+    `oda_rl.agents.callbacks.SnapshotCallback` collects the views of an agent during training.
 
     Parameters
     ----------
     frames : fitted estimator, or sequence of View
-        What to show. The last one decides upon the plane.
+        What to show. The plane of all pictures is chosen by the last view.
     path : str or path
-        Where to; a GIF, which repeats for ever. Written under a temporary name, then renamed.
+        The GIF to write, which loops for ever. Written under a temporary name, then renamed.
     X : array-like of shape (n_samples, n_features), optional
-        Samples to draw, too.
+        Samples to draw in addition. Values are then not drawn.
     dimensions, at, feature_names, label_names
         As for `plot_partition`.
     fps : int, default=8
         Pictures per second.
     hold : float, default=3
-        Seconds for which the last picture stays.
+        Seconds for which the last picture is shown.
     max_frames : int, default=72
-        More are thinned out evenly.
+        Largest number of pictures; if there are more views, evenly spaced ones are drawn.
     size : (float, float), optional
-        Of the picture, in inches.
+        Size of the picture in inches.
     dpi : float, default=80
         Pixels per inch.
 
     Returns
     -------
     ndarray of matplotlib.axes.Axes
-        One, or two with values.
+        One, or two if values are drawn.
 
     Raises
     ------
     ValueError
-        If there is nothing to show, or the path is not that of a GIF.
+        If there is nothing to show, or `path` does not end in .gif.
     """
     from matplotlib import pyplot as plt
     from matplotlib.animation import PillowWriter
@@ -112,7 +112,7 @@ def animate_codebook(
 
 
 class _Maps:
-    """What all pictures of an animation have in common, and how one is drawn."""
+    """The pictures of an animation: their common plane and scale of colours, and how to draw each."""
 
     def __init__(self, views: list[View], dimensions: Any, at: Any, X: Any) -> None:
         last = views[-1]
@@ -126,11 +126,11 @@ class _Maps:
             every: list[Any] = views
             self.values = [np.asarray(view.values(grid)).reshape(shape) for view in every]
             self.decided = [np.asarray(view.decisions(grid)).reshape(shape) for view in every]
-            # a few far corners, about which an agent knows nothing, would take all the colours
+            # extreme values in a few far corners, which are not learned, would take up the colours
             self.limits = tuple(np.quantile(self.values, EXTREMES))
 
     def draw(self, t: int, axes: Any) -> None:
-        """The picture number t."""
+        """Draw picture number t."""
         view = replace(self.views[t], reach=self.views[-1].limits(self.samples))
         for ax in axes:
             ax.clear()
@@ -140,7 +140,7 @@ class _Maps:
             return
         if np.ptp(self.values[t]) > 0.0:
             draw_decisions(axes[0], view, self.plane, self.decided[t], legend=False)
-        else:  # one action is as good as another
+        else:  # all actions are equally good
             view = replace(view, labels=np.zeros(len(view.codevectors)))
             axes[0].set_facecolor(style.CELL)
             axes[0].set_title(NOTHING_YET, loc="left", fontsize=10)
@@ -150,7 +150,7 @@ class _Maps:
             name_axes(ax, view, self.plane)
 
     def lay_out(self, figure: Any, axes: Any) -> None:
-        """Colour bars, and places as in the last picture, which are the same for all."""
+        """Add colour bars, and fix the layout of all pictures to that of the last one."""
         last = self.views[-1]
         self.draw(len(self.views) - 1, axes)
         if self.with_values:
@@ -164,7 +164,7 @@ class _Maps:
 
 
 def _views(frames: Any) -> list[View]:
-    """The views given, or those that an estimator or a callback has collected."""
+    """The given views, or those of an estimator or a callback."""
     try:
         given = frames if isinstance(frames, Sequence) else frames.views()
         return [view_of(frame) for frame in given]

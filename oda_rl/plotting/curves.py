@@ -1,4 +1,4 @@
-"""Codebooks and curves: a codebook from arrays, how an annealing went, and the returns of a run."""
+"""Plots of codebooks given as arrays, of the history of an annealing, and of the returns of a run."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl.inspect.model import view_of
 from oda_rl.plotting import style
 
-# What the records of the models call what gets less, and what that is
+# Fields of the records that may hold the error, with the labels of their axes
 ERRORS = {
     "distortion": "distortion",
     "unexplained": "unexplained part of the variance",
     "loss": "loss on samples left out",
 }
-# Pictures of an annealing that are drawn when asked for
+# Pictures of an annealing that are drawn only on request
 ON_REQUEST = ("bifurcation", "phase")
 
 
@@ -34,16 +34,16 @@ def plot_codebook(
     Parameters
     ----------
     codevectors : array-like of shape (n_codevectors, n_features)
-        In the units that are to be shown.
+        Codevectors in the units of the picture.
     labels : array-like of shape (n_codevectors,)
-        Integers from 0: classes, or greedy actions. Other numbers, such as continuous actions, are shown
+        Integers from 0: classes or greedy actions. Other numbers, such as continuous actions, are shown
         on a scale of colours.
     weights : array-like of shape (n_codevectors,)
-        Probabilities, or visits.
+        Probabilities, or numbers of visits.
     dimensions : (int, int), default=(0, 1)
-        Which to draw, horizontally and vertically.
+        The dimensions to draw, horizontally and vertically.
     feature_names, label_names : sequence of str, optional
-        Names for the axes and the legend; for a scale of colours, `label_names` has its one name.
+        Names for the axes and the legend. For a scale of colours, `label_names` has one entry, its name.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -100,9 +100,9 @@ def plot_learning_curve(
     steps, returns : array-like of shape (n_episodes,)
         Environment steps at the end of each episode, and its return.
     evaluation_steps, evaluation_returns : array-like of shape (n_evaluations,), optional
-        Steps and mean returns of evaluations.
+        Environment steps and mean returns of the evaluations.
     window : int, default=20
-        Episodes to average over.
+        Number of episodes in the moving average.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -138,30 +138,30 @@ def plot_annealing(
     Parameters
     ----------
     model : estimator, agent or list of records
-        What has been learned, or the records of its `history_`. Records need a `distortion` (or
-        `unexplained`, or `loss`) and `n_samples_seen`; those of annealing also have `temperature` and
-        `n_codevectors`.
+        A fitted model, or the records of its `history_`. Records need a `distortion` (or `unexplained`,
+        or `loss`) and `n_samples_seen`; those of annealing also have `temperature` and `n_codevectors`.
     returns : (steps, returns), optional
-        Environment steps at the ends of episodes, and their returns. By default those that an agent's
-        environments remember, if there are any; none for a model that was read from a file.
+        Environment steps at the ends of episodes, and their returns. By default those that the monitors
+        of an agent's environments have stored, if any; none for a model that was read from a file.
     axes : sequence of matplotlib.axes.Axes, optional
         Where to draw, as many as there are pictures; a new figure if not given.
     which : sequence of {"cells", "error", "temperature", "return", "bifurcation", "phase"}, optional
-        What to draw; by default all but the last two, which records with codevectors have: codevectors
-        along their most widely spread coordinate against the temperature, which shows them bifurcate,
-        and the expected distortion D and the entropy H against it (eqs. 2 and 3), whose slopes change at
-        phase transitions.
+        What to draw; by default all but the last two. "bifurcation" shows codevectors along their most
+        widely spread coordinate against the temperature, for records with codevectors. "phase" shows
+        the expected distortion D and the entropy H against it (eqs. 2 and 3), whose slopes change at
+        phase transitions, for records with an entropy.
 
     Returns
     -------
     ndarray of matplotlib.axes.Axes
-        Those of cells, distortion and temperature, and of the return if there is one. The distortion
-        alone, against samples, of a history without temperatures.
+        The axes of cells, distortion and temperature, and of the return if there is one. For a history
+        without temperatures, only those of the distortion against the number of samples.
 
     Raises
     ------
     ValueError
-        If there is no history, nothing known of what is wanted, or the wrong number of axes.
+        If there is no history, `which` has a picture that the model does not offer, or the number of
+        axes is wrong.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def plot_annealing(
 
 
 def _known_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
-    """What can be drawn of these records, by name."""
+    """The pictures that these records allow, as functions by name."""
     fields = records[0]._fields if records else ()
     error = next((name for name in ERRORS if name in fields), None)
     if error is None or ("temperature" in fields and "n_codevectors" not in fields):
@@ -226,7 +226,7 @@ def _known_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
 
 
 def _draw_bifurcations(ax: Any, records: list[Any]) -> None:
-    """Codevectors along one coordinate against the temperature."""
+    """Draw codevectors, along their most widely spread coordinate, against the temperature."""
     widest = int(np.argmax(np.ptp(records[-1].codevectors, axis=0)))
     for record in records:
         places = record.codevectors[:, widest]
@@ -236,7 +236,7 @@ def _draw_bifurcations(ax: Any, records: list[Any]) -> None:
 
 
 def _draw_phase(ax: Any, records: list[Any]) -> None:
-    """Expected distortion and entropy against the temperature, each on an axis of its own."""
+    """Draw expected distortion and entropy against the temperature, each with its own axis."""
     temperature = [record.temperature for record in records]
     expected = [record.expected_distortion for record in records]
     ax.plot(temperature, expected, ".-", color=style.PALETTE[5])
@@ -271,7 +271,7 @@ def _panels(axes: Sequence[Any] | None, n: int) -> NDArray[Any]:
 
 
 def _draw(ax: Any, x: Any, x_name: str, y: Any, y_name: str, colour: int) -> None:
-    """One curve: temperatures from left to right as they fall, cells in steps, much on a logarithm."""
+    """Draw a curve: falling temperatures from left to right, cells as steps, wide ranges logarithmic."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     cells = y_name == "codevectors"

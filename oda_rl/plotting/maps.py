@@ -1,4 +1,4 @@
-"""Maps over any two dimensions, the others fixed: cells, what is decided, and values."""
+"""Maps of cells, decisions and values over any two dimensions, with the others fixed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,25 +25,27 @@ def plot_partition(
     """Draw the cells in a plane, coloured by label, and their codevectors, with areas by weight.
 
     Cells are drawn exactly, as polygons, for every Bregman divergence. With more than two dimensions
-    the picture is a slice: it has those cells, and only their codevectors, that meet the plane in which
-    all other coordinates are those of `at`.
+    the picture is a slice through the plane in which all other coordinates are those of `at`. It shows
+    the cells that meet this plane and the codevectors of these cells.
 
     Parameters
     ----------
     model : estimator, agent or View
-        Clusterers have one colour, classifiers that of each codevector's class, regressors that of the
-        cell's value, agents that of the greedy action at the codevector. An agent with continuous
-        actions has cells in the space of observations and actions together.
+        The cells of clusterers have a single colour. Those of classifiers are coloured by the class of
+        the codevector, those of regressors by the value, those of agents by the greedy action at the
+        codevector. Cells of an agent with continuous actions may lie in the joint space of observations
+        and actions.
     X : array-like of shape (n_samples, n_features), optional
         Samples to draw below the codevectors.
     y : array-like of shape (n_samples,), optional
-        Their classes or outputs, for their colours.
+        Classes or outputs of the samples, for their colours.
     dimensions : (int, int), optional
-        Which to draw, horizontally and vertically; by default the two that tell most about the labels
-        (by mutual information), or the first two where there are no labels.
+        The dimensions to draw, horizontally and vertically. By default the two with the largest mutual
+        information with the labels, or, without labels or with few codevectors, those of the largest
+        variance of the codevectors.
     at : array-like of shape (n_features,), optional
-        Where the slice lies; its entries for `dimensions` mean nothing. By default the mean of the
-        codevectors.
+        A point of the slice; its entries for `dimensions` are ignored. By default the weighted mean of
+        the codevectors.
     feature_names, label_names : sequence of str, optional
         Names for the axes and the legend, instead of the model's own.
     ax : matplotlib.axes.Axes, optional
@@ -56,8 +58,8 @@ def plot_partition(
     Raises
     ------
     ValueError
-        If dimensions, place or samples do not fit the model, or it has no cells with a centre, like tile
-        coding.
+        If `dimensions`, `at`, X or y do not fit the model, or it has no cells with a centre, as with
+        tile coding.
 
     Examples
     --------
@@ -94,36 +96,36 @@ def plot_value_map(
     ax: Any = None,
     X: ArrayLike | None = None,
 ) -> Any:
-    """Draw a model's value over two dimensions, in their own units, the others fixed.
+    """Draw a model's value over two dimensions, in their own units, with the others fixed.
 
-    For an agent the value of the greedy policy, max over a of Q(x, a); for a regressor its (first)
-    output, for a classifier the probability of the likeliest class.
+    The value of an agent is that of the greedy policy, max over a of Q(x, a). That of a regressor is its
+    first output, that of a classifier the probability of the likeliest class.
 
     Parameters
     ----------
     model : agent, estimator or View
-        What has been learned.
+        The fitted model.
     dimensions, at, feature_names, ax
         As for `plot_partition`.
     codebook : bool, default=False
-        Whether to draw the codevectors, too, with areas by weight: with more than two dimensions, those
+        Whether to draw the codevectors, too, with areas by weight; with more than two dimensions, those
         whose cells meet the plane.
     levels : int, default=24
-        Steps of the colours.
+        Number of colour steps.
     resolution : int, default=120
         Points along each side.
     X : array-like of shape (n_samples, n_features), optional
-        Samples that are to be within the picture, which else holds the codevectors.
+        Samples that must lie within the limits of the picture, in addition to the codevectors.
 
     Returns
     -------
     matplotlib.axes.Axes
-        A colour bar stands beside it.
+        The axes of the map; a colour bar is next to them.
 
     Raises
     ------
     ValueError
-        If dimensions or place do not fit, or the model has no values, like a clusterer.
+        If `dimensions`, `at` or X do not fit, or the model has no values, like a clusterer.
     """
     check_at_least(2, levels=levels, resolution=resolution)
     view = view_of(model).renamed(feature_names)
@@ -150,14 +152,14 @@ def plot_policy_map(
     ax: Any = None,
     X: ArrayLike | None = None,
 ) -> Any:
-    """Draw what a model decides over two dimensions, in their own units, the others fixed.
+    """Draw a model's decisions over two dimensions, in their own units, with the others fixed.
 
-    For an agent the greedy action, for a classifier its regions of decision.
+    These are the greedy actions of an agent, or the decision regions of a classifier.
 
     Parameters
     ----------
     model : agent, classifier or View
-        What has been learned.
+        The fitted model.
     dimensions, at, feature_names, label_names, ax
         As for `plot_partition`.
     codebook, resolution, X
@@ -170,7 +172,7 @@ def plot_policy_map(
     Raises
     ------
     ValueError
-        If dimensions or place do not fit, or the model decides nothing, like a regressor.
+        If `dimensions`, `at` or X do not fit, or the model has no decisions, like a regressor.
     """
     check_at_least(2, resolution=resolution)
     view = view_of(model).renamed(feature_names, label_names)
@@ -190,13 +192,13 @@ def _finish(ax: Any, view: View, plane: Plane, codebook: bool) -> Any:
     return ax
 
 
-# -- parts, also of animations ---------------------------------------------------------------------
+# -- parts, which animations use as well -----------------------------------------------------------
 
 
 def draw_values(ax: Any, plane: Plane, values: Any, levels: int, limits: Any = None) -> Any:
-    """Fill the plane with colours between `levels` contours; `values` are those of `Plane.grid`."""
+    """Fill the plane with `levels` steps of colour; `values` belong to the points of `Plane.grid`."""
     along = plane.along(len(values))
-    for side in along:  # contours end at the outermost points: let these be those of the border
+    for side in along:  # contours end at the outermost points: move these to the border
         side[0], side[-1] = side[0] - 0.5 * (side[1] - side[0]), side[-1] + 0.5 * (side[1] - side[0])
     least, most = (float(values.min()), float(values.max())) if limits is None else limits
     if most - least < 1e-12 * max(1.0, abs(least)):
@@ -206,23 +208,23 @@ def draw_values(ax: Any, plane: Plane, values: Any, levels: int, limits: Any = N
 
 
 def add_scale(figure: Any, drawn: Any, ax: Any, view: View) -> None:
-    """A colour bar beside `ax` for what `draw_values` drew."""
+    """Add a colour bar next to `ax` for `drawn`, the return value of `draw_values`."""
     from matplotlib.ticker import MaxNLocator
 
     figure.colorbar(drawn, ax=ax, label=view.value_name, ticks=MaxNLocator(7))
 
 
 def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool = True) -> Any:
-    """Fill the plane with the colours of `decided`, of the points of `Plane.grid`.
+    """Fill the plane with the colours of `decided`, the decisions at the points of `Plane.grid`.
 
-    `legend`: whether to show what the colours mean: in a legend, or with a colour bar.
+    With `legend`, a legend or a colour bar explains the colours.
     """
     from matplotlib.colors import ListedColormap
 
     common = {"origin": "lower", "extent": plane.extent, "aspect": "auto", "zorder": 0}
     if not np.issubdtype(decided.dtype, np.integer):
         ends: dict[str, float] = {}
-        if view.n_valued is not None and view.n_features > view.n_valued:  # those of the action
+        if view.n_valued is not None and view.n_features > view.n_valued:  # the bounds of the action
             ends = {"vmin": view.low[view.n_valued], "vmax": view.high[view.n_valued]}
         drawn = ax.imshow(decided, cmap="RdBu_r", alpha=0.85, **ends, **common)
         if legend:
@@ -239,9 +241,10 @@ def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool
 
 
 def draw_codevectors(ax: Any, view: View, plane: Plane, which: NDArray[np.int64] | None = None) -> None:
-    """The codevectors `which`, coloured by label, areas by weight; a legend if there are classes.
+    """Draw the codevectors `which` with colours by label and areas by weight, and a legend of classes.
 
-    By default those whose cells meet the plane; all, if the plane has not all of their dimensions.
+    By default these are the codevectors whose cells meet the plane, or all of them if the plane lacks
+    some of their dimensions.
     """
     if not len(view.codevectors):
         return
@@ -262,7 +265,7 @@ def draw_codevectors(ax: Any, view: View, plane: Plane, which: NDArray[np.int64]
 
 
 def name_axes(ax: Any, view: View, plane: Plane) -> None:
-    """Names and limits of both axes."""
+    """Set the names and limits of both axes."""
     i, j = plane.dimensions
     names = [style.as_text(view.feature_names[k]) for k in (i, j)]
     ax.set(xlabel=names[0], ylabel=names[1])
@@ -270,7 +273,7 @@ def name_axes(ax: Any, view: View, plane: Plane) -> None:
 
 
 def _draw_cells(ax: Any, view: View, polygons: list[Any], which: NDArray[np.int64]) -> Any:
-    """The polygons of the cells `which`; returns the scale of the colours if labels are numbers."""
+    """Draw the polygons of the cells `which`; returns the norm of the colours if labels are values."""
     from matplotlib.collections import PolyCollection
 
     cells = PolyCollection(polygons, edgecolors="white", linewidths=1.0, zorder=0)
@@ -297,7 +300,7 @@ def _draw_samples(ax: Any, view: View, points: Any, y: Any, norm: Any) -> None:
             f"y must have shape ({len(points)},), one for each sample; got {targets.shape}."
         )
     if view.classes is not None:
-        palette = [*style.label_colours(len(view.label_names)), style.INK]  # -1 is of no class
+        palette = [*style.label_colours(len(view.label_names)), style.INK]  # -1, no known class, is last
         colours = [palette[label] for label in indices_of(view.classes, targets)]
         ax.scatter(*points.T, c=colours, **dots)
     else:

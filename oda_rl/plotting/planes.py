@@ -1,4 +1,4 @@
-"""A plane through the space of a model: its points, and the cells that it cuts."""
+"""Planes through the space of a model: their points, and the cells that they cut."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from oda_rl._types import Array
 from oda_rl.inspect.model import View
 
-# Parts of the plane's side: a cell that is smaller is left out.
+# Cells whose area is smaller than the square of this part of the plane's side are left out.
 SMALLEST = 1e-9
-# With fewer codevectors their labels do not tell which dimensions matter.
+# With fewer codevectors than this, their labels do not show reliably which dimensions matter.
 FEW = 12
 
 
@@ -25,7 +25,7 @@ class Plane(NamedTuple):
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
-        """Left, right, bottom and top, as matplotlib's `imshow` takes them."""
+        """Left, right, bottom and top, in the order of matplotlib's `imshow`."""
         return float(self.low[0]), float(self.high[0]), float(self.low[1]), float(self.high[1])
 
     def lift(self, points: Array) -> Array:
@@ -46,7 +46,7 @@ class Plane(NamedTuple):
         return x, y
 
     def back(self, unit: Array) -> Array:
-        """Parts of its sides as points of the plane."""
+        """Points of the unit square as points of the plane."""
         points: Array = self.low + unit * (self.high - self.low)
         return points
 
@@ -58,11 +58,11 @@ def make_plane(
     X: Array | None = None,
     most: int | None = None,
 ) -> Plane:
-    """The plane that is wanted, as large as the codevectors and the samples `X` are apart.
+    """Make a plane that is large enough for the codevectors and the samples `X`.
 
-    `dimensions` are by default those that tell most; in the others the plane lies `at` (n_features,), by
-    default the mean of the codevectors. `most`: dimensions that there are, if not all of the model's,
-    the first ones. Raises a ValueError if dimensions or place do not fit the model.
+    `dimensions` are by default those of `telling_dimensions`. The other coordinates are those of `at`
+    (n_features,), by default the mean of the codevectors. With `most`, only the first `most` dimensions
+    of the model are used. Raises a ValueError if `dimensions` or `at` do not fit the model.
     """
     n = view.n_features if most is None else most
     i, j = _check_dimensions(view, dimensions, n)
@@ -77,7 +77,7 @@ def make_plane(
 
 
 def samples_of(view: View, X: ArrayLike | None) -> Array | None:
-    """Samples (n_samples, n_features) for a picture; a ValueError if they do not fit the model."""
+    """Samples (n_samples, n_features) as an array; raises a ValueError if they do not fit the model."""
     if X is None:
         return None
     samples = np.asarray(X, dtype=float)
@@ -88,9 +88,9 @@ def samples_of(view: View, X: ArrayLike | None) -> Array | None:
 
 
 def telling_dimensions(view: View, n: int) -> tuple[int, int]:
-    """The two of the first `n` dimensions that tell most about the labels of the codevectors.
+    """The two of the first `n` dimensions with the largest mutual information with the labels.
 
-    Without labels, or with few codevectors, those in which codevectors differ most.
+    Without labels, or with few codevectors, those in which the variance of codevectors is largest.
     """
     labels, codevectors = view.labels, view.codevectors[:, :n]
     if n == 2 or not len(codevectors):
@@ -107,7 +107,7 @@ def telling_dimensions(view: View, n: int) -> tuple[int, int]:
 
 
 def _check_dimensions(view: View, dimensions: Sequence[int] | None, n: int) -> tuple[int, int]:
-    """The two of the first `n` dimensions to draw: those given, or the ones that tell most."""
+    """The two dimensions to draw, of the first `n`: those given, or those of `telling_dimensions`."""
     if n < 2:
         raise ValueError(f"there is no plane to draw: the model has {n} dimension, two are needed.")
     if dimensions is None:
@@ -121,16 +121,16 @@ def _check_dimensions(view: View, dimensions: Sequence[int] | None, n: int) -> t
 
 
 def cells_in(plane: Plane, distance: Callable[[Array], Array]) -> dict[int, Array]:
-    """The cells that a plane cuts, each with the polygon that is its part of the rectangle.
+    """The cells that a plane cuts, each with the polygon of its part of the rectangle.
 
-    Differences of Bregman divergences from two codevectors are affine in the point, so that three
-    corners of the rectangle tell them everywhere, and a cell is what is left of the rectangle when it
-    has been cut along the border with every other cell. `distance` is as for `View`. Polygons are
-    (n_corners, 2), by the number of the cell.
+    The difference of the Bregman divergences from two codevectors is affine in the point, so that its
+    values at three corners of the rectangle determine it everywhere. A cell is the part of the rectangle
+    that remains after a cut along its border with every other cell. `distance` is as for `View`.
+    Returns polygons (n_corners, 2) by the index of the cell.
     """
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     found = distance(plane.lift(plane.back(corners)))
-    # row by row: the divergence at the corner, and how it grows along the sides
+    # the rows are the divergence at the lower left corner, and its increase along either side
     affine = np.vstack([found[0], found[1] - found[0], found[2] - found[0]])
     polygons = {}
     for i in range(affine.shape[1]):
@@ -143,7 +143,8 @@ def cells_in(plane: Plane, distance: Callable[[Array], Array]) -> dict[int, Arra
 def _cut_out(excess: Array) -> Array:
     """The part of the unit square where no other cell is nearer.
 
-    `excess`: by how much every cell is further away than this one, as an affine function.
+    The columns of `excess` are affine functions: how much larger the divergence from each cell's
+    codevector is than from that of this one.
     """
     polygon = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     tolerance = 1e-12 * max(1e-300, float(np.abs(excess).max()))
@@ -159,7 +160,7 @@ def _cut_out(excess: Array) -> Array:
 
 
 def _cut(polygon: Array, side: Array) -> Array:
-    """The part of a convex polygon where an affine function, given at its corners, is not negative."""
+    """The part of a convex polygon where an affine function, `side` at the corners, is not negative."""
     kept = []
     for a in range(len(polygon)):
         b = (a + 1) % len(polygon)

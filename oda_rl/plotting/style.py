@@ -1,4 +1,4 @@
-"""Colours that all readers can tell apart, and axes that look alike in all pictures."""
+"""Common style of the plots: colours that are safe for colour-blind readers, axes and legends."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 # Okabe and Ito's palette without black, ordered so that the first few are far apart.
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
-# Of numbers
+# Colour map for numbers
 SEQUENTIAL = "viridis"
-# Of a map, which lies below points, labels are this much of their colour
+# Part of a label's colour, the rest white, in areas that are drawn below points
 TINT = 0.45
 CELL = "#e8edf2"
 EDGE = "#7a8794"
@@ -18,7 +18,7 @@ INK = "#22303c"
 
 
 def label_colours(n_labels: int) -> list[str]:
-    """A colour for each label, as hexadecimal numbers: the palette's, or many of a colour map."""
+    """A colour for each label as a hexadecimal text: of the palette, or of a colour map if too many."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -28,7 +28,7 @@ def label_colours(n_labels: int) -> list[str]:
 
 
 def tinted(colour: Any, part: float = TINT) -> tuple[float, float, float]:
-    """`part` of a colour, the rest white."""
+    """A colour mixed with white, of which it makes up `part`."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = (1.0 - part + part * channel for channel in to_rgb(colour))
@@ -36,17 +36,17 @@ def tinted(colour: Any, part: float = TINT) -> tuple[float, float, float]:
 
 
 def areas(weights: NDArray[np.float64], least: float = 12.0, most: float = 220.0) -> NDArray[np.float64]:
-    """Areas of markers, in points squared: the heaviest has the most; of many, all are smaller."""
+    """Areas of markers by weight, in points squared; the largest one is smaller if there are many."""
     most = max(2.0 * least, min(most, 8000.0 / max(len(weights), 1)))
     heaviest = float(weights.max(initial=0.0))
-    if heaviest <= 0.0:  # nothing is known of them
+    if heaviest <= 0.0:  # no weights are known
         return np.full(len(weights), 0.5 * (least + min(most, 100.0)))
     sized: NDArray[np.float64] = least + (most - least) * weights / heaviest
     return sized
 
 
 def plain_log_axis(axis: Any) -> None:
-    """A few numbers such as 0.2 and 50 on a logarithmic axis, however short it is."""
+    """Label a logarithmic axis with a few plain numbers such as 0.2 and 50, however short it is."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     low, high = sorted(axis.get_view_interval())
@@ -57,7 +57,7 @@ def plain_log_axis(axis: Any) -> None:
 
 
 def new_axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
-    """The axes given, or those of a new figure of that size in inches."""
+    """The given axes, or those of a new figure of this size in inches."""
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt
@@ -66,7 +66,7 @@ def new_axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
 
 
 def as_text(name: object) -> str:
-    """A name as matplotlib can write it: dollars that enclose no formula are dollars."""
+    """A name as matplotlib can draw it: dollar signs that enclose no valid formula are escaped."""
     from matplotlib.mathtext import MathTextParser
 
     lines = str(name).split("\n")
@@ -80,14 +80,14 @@ def as_text(name: object) -> str:
 
 
 def even_legend(legend: Any) -> None:
-    """Dots of one size in a legend, whatever the areas of the markers."""
+    """Give all dots in a legend the same size, whatever the areas of the markers."""
     for handle in legend.legend_handles:
         if hasattr(handle, "set_sizes"):
             handle.set_sizes([40.0])
 
 
 def add_label_legend(ax: Any, names: Sequence[str], colours: Sequence[Any], labels: Any) -> None:
-    """A legend with a dot for each of `labels`, above the axes, where nothing is hidden by it."""
+    """Add a legend with a dot for each of `labels` above the axes, where it hides nothing."""
     from matplotlib.lines import Line2D
 
     shape: Any = {"linestyle": "", "marker": "o", "markersize": 7}

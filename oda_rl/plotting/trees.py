@@ -1,4 +1,4 @@
-"""A tree as a picture, and the way of a sample through it. Needs matplotlib."""
+"""Pictures of a tree, and of the path of a sample through it. Needs matplotlib."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,19 +15,19 @@ from oda_rl.plotting.style import as_text, new_axes
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import MultiResolutionODA
 
-# Cells of a layer that still have their names written beside them.
+# Layers with more cells than this are drawn without the names of the cells.
 MAX_NAMES = 24
-# Features in the picture of a way.
+# Largest number of features in the picture of a path.
 MAX_ROWS = 30
 
 
 def plot_tree(
     model: "MultiResolutionODA", cell: Any = "0", depth: int | None = None, ax: Any = None
 ) -> Any:
-    """Draw the tree: layers from top to bottom, cells as large as their share of the samples.
+    """Draw the tree with its layers from top to bottom, and cells with areas by their share of samples.
 
-    Colours are classes, or values on a scale; a cell in whose leaves below there are errors has a ring,
-    the thicker the larger its part in all errors.
+    Colours show classes, or values on a scale. Cells with errors in the leaves below have a ring, whose
+    width grows with their share of the total error.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def plot_tree(
 
 
 def _places(cells: Sequence[CellReport]) -> dict[str, tuple[float, float]]:
-    """Leaves side by side, parents in the middle of their children."""
+    """Positions by name: leaves at equal distances, parents in the middle of their children."""
     shown = {one.name for one in cells}
     ends = [one.name for one in cells if f"{one.name}.0" not in shown]
     at = {name: (i + 0.5) / len(ends) for i, name in enumerate(ends)}
@@ -113,14 +113,14 @@ def plot_path(
     image_shape: tuple[int, int] | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw a sample beside the codevectors on its way from the root to its leaf.
+    """Draw a sample together with the codevectors on its path from the root to its leaf.
 
     Parameters
     ----------
     model, x, feature_names
         As for `oda_rl.explain.explain`.
     image_shape : (int, int), optional
-        If samples are images: their rows and columns.
+        Rows and columns, if samples are images.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -131,7 +131,7 @@ def plot_path(
     Raises
     ------
     ValueError
-        If an image of this shape has not as many pixels as the sample has features.
+        If the number of pixels of `image_shape` is not the number of features.
     """
     why = explain(model, x, feature_names)
     if image_shape is not None and int(np.prod(image_shape)) != len(why.sample):
@@ -165,9 +165,9 @@ def _images(ax: Any, why: PathExplanation, shape: tuple[int, int]) -> Any:
 
 
 def _lines(ax: Any, why: PathExplanation) -> Any:
-    """One row for each feature, as wide as the furthest of the codevectors is from the sample.
+    """Draw one row for each feature, scaled by the largest distance of a codevector from the sample.
 
-    Of many features those in which codevectors are furthest from it.
+    If there are more than `MAX_ROWS` features, those with the largest distances are drawn.
     """
     apart = np.array([step.codevector for step in why.steps]) - why.sample
     spread = np.maximum(np.abs(apart).max(axis=0), 1e-12)

@@ -1,4 +1,4 @@
-"""Feature maps from coarse to fine: what the layers of `MultiResolutionODA` read."""
+"""Feature maps from coarse to fine, the resolutions of the layers of `MultiResolutionODA`."""
 
 from oda_rl.resolutions.effects import EffectMap
 from oda_rl.resolutions.maps import FeatureMap, as_map

@@ -1,4 +1,4 @@
-"""What feature maps have in common: checked rows in, and the methods that scikit-learn expects."""
+"""Base classes of feature maps: checks of the input, and the methods that scikit-learn expects."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,25 +12,25 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 Array = NDArray[np.float64]
 
-# That a map from a file may claim.
+# Largest number of features that a map from a file may have.
 MOST_FEATURES = 2**20
 
 
 class BaseMap(TransformerMixin, BaseEstimator):
-    """A map from rows of numbers to features; a subclass has the four private methods."""
+    """A map from rows of numbers to features; subclasses implement the private methods."""
 
-    # The attribute that `fit` sets last.
+    # Name of the attribute that `fit` sets last.
     _fitted: ClassVar[str]
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Check the parameters against the data, and fit the map if there is anything to learn.
+        """Check the parameters against the data, and fit the map if it has anything to learn.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data, as finite numbers; signals and images as rows, flattened in C order.
+            Finite numbers; signals and images are rows, flattened in C order.
         y : array-like of shape (n_samples,), optional
-            For maps that learn from labels, such as LinearDiscriminantAnalysis; others ignore it.
+            Targets for maps that learn from them, such as LinearDiscriminantAnalysis; others ignore it.
 
         Returns
         -------
@@ -49,12 +49,12 @@ class BaseMap(TransformerMixin, BaseEstimator):
         return self
 
     def fit_weighted(self, X: ArrayLike, y: ArrayLike | None, weight: Array) -> Self:
-        """As `fit`, of samples with positive weights (n_samples,), which not all maps go by."""
+        """As `fit`, with positive weights (n_samples,) of the samples, which some maps ignore."""
         self._fit_weighted(validate_data(self, X, dtype=np.float64), y, weight)
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """The features.
+        """Map samples to their features.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class BaseMap(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X is not of the form of the data of `fit`, or a user's map gives anything but one row of
+            If X does not have the form of the data of `fit`, or a user's map does not return one row of
             finite numbers per sample.
         """
         check_is_fitted(self, self._fitted)
@@ -76,7 +76,7 @@ class BaseMap(TransformerMixin, BaseEstimator):
 
     @available_if(lambda self: self._has_inverse())
     def inverse_transform(self, X: ArrayLike) -> Array:
-        """Features, such as codevectors, in the units of the data, if the map has an inverse.
+        """Map features, such as codevectors, back to the units of the data, if the map has an inverse.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class BaseMap(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            What the map has lost is as `Attributes` or `Notes` of the map tell.
+            `Attributes` or `Notes` of the map describe how information that it loses is filled in.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class BaseMap(TransformerMixin, BaseEstimator):
         return np.array(self._names(input_features), dtype=object)
 
     def check_fitted(self) -> None:
-        """Raise a ValueError unless a map from a file is as `fit` leaves one for as many features."""
+        """Raise a ValueError unless a map from a file has the attributes and shapes that `fit` gives."""
         n = getattr(self, "n_features_in_", None)
         if type(n) is not int or not 0 < n <= MOST_FEATURES:
             raise ValueError(f"n_features_in_ must be from 1 to {MOST_FEATURES}, got {n!r}.")
@@ -126,7 +126,7 @@ class BaseMap(TransformerMixin, BaseEstimator):
             raise ValueError(f"a {type(self).__name__} has learned {sorted(fresh)}, not {sorted(own)}.")
 
     def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
-        """In place of `_fit` in maps that go by weights."""
+        """Fit the map; maps that use weights override this instead of `_fit`."""
         self._fit(samples, y)
 
     def _fit(self, samples: Array, y: ArrayLike | None) -> None:
@@ -149,7 +149,7 @@ class BaseMap(TransformerMixin, BaseEstimator):
 
 
 class AddingMap(BaseMap):
-    """A map that leaves features as they are, and has others beside them."""
+    """A map that keeps all features and appends further ones."""
 
     def _n_added(self) -> int:
         raise NotImplementedError
@@ -167,7 +167,7 @@ class AddingMap(BaseMap):
         return features[:, : self.n_features_in_].copy()
 
     def _names(self, input_features: Any) -> Sequence[str]:
-        # scikit-learn's own check of names, which it offers under no public name.
+        # scikit-learn's own check of names, which has no public name
         names = list(_check_feature_names_in(self, input_features))
         return [*names, *self._added_names(names)]
 
@@ -179,7 +179,7 @@ def check_not_empty(name: str, values: Sequence[Any]) -> None:
 
 
 def check_falling(name: str, values: Sequence[int], least: int, most: int, shape: object) -> None:
-    """Raise a ValueError unless whole numbers fall from coarse to fine, between two bounds."""
+    """Raise a ValueError unless the values strictly fall, and lie between `least` and `most`."""
     check_not_empty(name, values)
     falling = all(a > b for a, b in pairwise(values))
     if not falling or not all(least <= value <= most for value in values):

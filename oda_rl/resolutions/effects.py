@@ -1,4 +1,4 @@
-"""Features with what the outputs do along each of them, for levels, codes and bends."""
+"""Features with the effects of single features on the outputs appended, for regression."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,21 @@ from oda_rl.resolutions.base import AddingMap, Array
 
 
 class EffectMap(AddingMap):
-    """Features, and beside those that outputs bend along, functions of one feature each.
+    """Features, with effects appended: nonlinear functions of one feature each.
 
-    `fit` finds them together, as a sum that is nearest to the outputs y: linear between the values of a
-    feature with few, else between quantiles. A feature that only numbers kinds so becomes one that tells
-    what they do. Where such a sum is no better than a linear model on samples left out, and without y,
-    features are as they were.
+    `fit` finds all effects together as a sum that is nearest to the outputs y. They are linear between
+    the values of a feature with few values, else between its quantiles. A feature that merely numbers
+    categories thus gets a feature that shows their effect. Without y, or if the sum is no better than a
+    linear model on samples left out, nothing is appended.
 
     Attributes
     ----------
     feature_ : ndarray of shape (n_effects,)
-        The features that functions are of.
+        Index of the feature of each effect.
     knots_, values_ : ndarray of shape (n_knots, n_effects)
-        Where functions are known, and their values there, in standard deviations of the outputs.
+        Knots of the effects, and their values there, in standard deviations of the outputs.
     n_features_in_ : int
-        Features of the data.
+        Number of features of the data.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class EffectMap(AddingMap):
         return Effects(self.feature_, self.knots_, self.values_)
 
     def check_fitted(self) -> None:
-        """As of other maps; how many effects there are is not told by the number of features."""
+        """As for other maps, but any number of effects is valid."""
         n, k, knots = getattr(self, "n_features_in_", None), len(self.feature_), self.knots_
         own = {"feature_", "knots_", "values_", "n_features_in_", "feature_names_in_"}
         sound = type(n) is int and vars(self).keys() <= own and self.feature_.dtype == np.int64
@@ -71,6 +71,6 @@ class EffectMap(AddingMap):
 
     def _added_names(self, names: Sequence[str]) -> Sequence[str]:
         own = self.feature_.tolist()
-        nth = [own[: i + 1].count(j) for i, j in enumerate(own)]  # of several outputs
+        nth = [own[: i + 1].count(j) for i, j in enumerate(own)]  # one for each of several outputs
         parts = [f"effect {n}" if n > 1 else "effect" for n in nth]
         return [f"{part} of {names[j]}" for part, j in zip(parts, own, strict=True)]

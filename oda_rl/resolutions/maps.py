@@ -1,4 +1,4 @@
-"""One resolution of a multi-resolution model: whatever the user gives, as a checked map."""
+"""One resolution of a multi-resolution model: any specification of the user as a checked map."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ACCEPTED = (
     "a transformer, a callable, None (the data as they are), a whole number (of principal components), "
     "a number between 0 and 1 (share of the variance), columns as a list or a slice, or a matrix"
 )
-# Affine whatever their parameters, but for `clip`.
+# Classes that are affine for all values of their parameters, except `clip=True`.
 AFFINE = (
     "IncrementalPCA",
     "LinearDiscriminantAnalysis",
@@ -37,23 +37,23 @@ AFFINE = (
 
 @dataclass(eq=False, repr=False)
 class FeatureMap(BaseMap):
-    """A map from data to the features of one resolution, with its output checked.
+    """A map from data to the features of one resolution, whose output is checked.
 
     Parameters
     ----------
     spec : transformer, callable, int, float, sequence, slice, ndarray or None, default=None
-        A transformer of scikit-learn's kind (cloned, then fitted); a callable that takes and gives an
-        array of rows; the number of principal components; the share of the variance that they are to
-        keep, in (0, 1); columns; a matrix of directions; None, the data as they are.
+        A transformer with scikit-learn's interface (cloned, then fitted); a callable from arrays of rows
+        to arrays of rows; a number of principal components, or the share of the variance that they are
+        to keep, in (0, 1); columns; a matrix of directions; None for the unchanged data.
     name : str, default="the feature map"
-        How errors call it.
+        Name of the map in error messages.
 
     Attributes
     ----------
     map_ : transformer
         The fitted map.
     n_features_in_, n_features_out_ : int
-        Features of the data, and of this resolution.
+        Number of features of the data, and of this resolution.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class FeatureMap(BaseMap):
     _fitted = "n_features_out_"
 
     def check_fitted(self) -> None:
-        """Raise a ValueError unless it is complete; whether its map works is for a sample to tell."""
+        """Raise a ValueError unless all attributes are there; only a sample shows if `map_` works."""
         known = {"spec", "name", "map_", "n_features_in_", "n_features_out_"}
         if vars(self).keys() - {"feature_names_in_"} != known or not hasattr(self.map_, "transform"):
             raise ValueError(f"{self.name} has learned something else than {sorted(known)}.")
@@ -103,12 +103,12 @@ class FeatureMap(BaseMap):
         return np.asarray(self.map_.inverse_transform(features))
 
     def linear(self) -> tuple[Array, Array] | None:
-        """The map as numbers, if it is an affine one: features = X @ matrix + offset.
+        """The matrix and offset of an affine map: features = X @ matrix + offset.
 
         Returns
         -------
         tuple of ndarray of shape (n_features, n_features_out_) and ndarray of shape (n_features_out_,)
-            None for other maps.
+            None if the map is not affine.
         """
         check_is_fitted(self, "map_")
         if not _is_affine(self.map_):
@@ -131,8 +131,8 @@ class FeatureMap(BaseMap):
         Returns
         -------
         dict
-            Plain values and arrays. Callables, and classes that `oda_rl.resolutions.get_state` does not
-            know, are only named, and have to be given again to `restore`.
+            Plain values and arrays. Callables and classes that `oda_rl.resolutions.get_state` does not
+            support are stored by name only, and must be given to `restore` again.
         """
         try:
             return get_state(self)
@@ -144,12 +144,12 @@ class FeatureMap(BaseMap):
 
     @classmethod
     def of_users(cls, given: Any, state: dict[str, Any]) -> Self:
-        """A map around what the user gives again at load, with the sizes that were stored.
+        """A map around the user's own callable or transformer, with the sizes that were stored.
 
         Parameters
         ----------
         given : callable or fitted transformer
-            Used as it is, not fitted.
+            Given again at load; used without fitting.
         state : dict
             From `get_state`.
 
@@ -160,7 +160,7 @@ class FeatureMap(BaseMap):
         Raises
         ------
         ValueError
-            If it is a transformer that is not fitted.
+            If `given` is a transformer that is not fitted.
         """
         made = cls(given, name=state["name"])
         if not hasattr(given, "transform"):
@@ -195,14 +195,14 @@ class FeatureMap(BaseMap):
 
 
 def as_map(spec: Any, name: str = "the feature map") -> FeatureMap:
-    """A resolution as a map with `fit`, `transform` and checked output.
+    """Make a map with `fit`, `transform` and checked output from the specification of a resolution.
 
     Parameters
     ----------
     spec : transformer, callable, int, float, sequence, slice, ndarray or None
-        As for `FeatureMap`; a `FeatureMap` is cloned.
+        As for `FeatureMap`; of a `FeatureMap` its `spec` is used.
     name : str, default="the feature map"
-        How errors call it, such as "resolution 0".
+        Name of the map in error messages, such as "resolution 0".
 
     Returns
     -------
@@ -212,7 +212,7 @@ def as_map(spec: Any, name: str = "the feature map") -> FeatureMap:
     Raises
     ------
     ValueError
-        If the spec is none of these.
+        If `spec` is none of these.
     """
     if isinstance(spec, FeatureMap):
         spec = spec.spec
@@ -221,7 +221,7 @@ def as_map(spec: Any, name: str = "the feature map") -> FeatureMap:
 
 
 class _Naming:
-    """Names the map in errors that come from within it."""
+    """Context manager that adds the name of the map to errors raised within it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -237,7 +237,7 @@ class _Naming:
 
 
 def _build(spec: Any, name: str) -> Any:
-    """An unfitted transformer for what the user gave."""
+    """An unfitted transformer for a specification of the user."""
     if isinstance(spec, FeatureMap):
         return _build(spec.spec, name)
     if spec is None:
@@ -258,7 +258,7 @@ def _build(spec: Any, name: str) -> Any:
 
 
 def _inverts(fitted: Any) -> bool:
-    """Whether a map has an inverse; a FunctionTransformer has the method even without one."""
+    """Whether a map has an inverse. A FunctionTransformer has the method even without one."""
     if isinstance(fitted, Pipeline):
         return all(_inverts(step) for _, step in fitted.steps if step != "passthrough")
     if isinstance(fitted, FunctionTransformer) and fitted.inverse_func is None:

@@ -1,4 +1,4 @@
-"""Projections: chosen columns, given directions, or principal components; growing lists of them."""
+"""Projections on chosen columns, given directions or principal components, and pyramids of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ class Projection(BaseMap):
     Parameters
     ----------
     columns : sequence of int, boolean mask or slice, optional
-        Which features to keep, in this order.
+        The features to keep, in this order.
     matrix : array-like of shape (n_components, n_features), optional
-        Directions: the new features are `X @ matrix.T`. At most one of `columns` and `matrix`; without
-        either the data stay as they are.
+        Directions: the new features are `X @ matrix.T`. At most one of `columns` and `matrix` may be
+        given; without either the data stay unchanged.
 
     Attributes
     ----------
     matrix_ : ndarray of shape (n_components, n_features)
-        The directions, also where columns were chosen.
+        The directions; rows of the unit matrix if columns were chosen.
     mean_ : ndarray of shape (n_features,)
-        Of the data, in their units: `inverse_transform` gives the point with these coordinates that is
-        nearest to it.
+        Mean of the data, in their units. Of all points with the given coordinates, `inverse_transform`
+        returns the one nearest to the mean.
     n_features_in_ : int
-        Features of the data.
+        Number of features of the data.
 
     Examples
     --------
@@ -73,8 +73,8 @@ class Projection(BaseMap):
         return len(self.matrix_)
 
     def _inverse(self, coordinates: Array) -> Array:
-        """The points that have these coordinates, as near the data's mean as possible."""
-        if self.matrix is None:  # exact, where a pseudo-inverse would round
+        """The points with these coordinates that are nearest to the mean of the data."""
+        if self.matrix is None:  # exact, without the rounding of a pseudo-inverse
             found = np.tile(self.mean_, (len(coordinates), 1))
             found[:, self._chosen(len(self.mean_))] = coordinates
             return found
@@ -82,7 +82,7 @@ class Projection(BaseMap):
         return np.asarray(self.mean_ + offset @ np.linalg.pinv(self.matrix_).T)
 
     def _names(self, input_features: Any) -> Sequence[str]:
-        # scikit-learn's own check of names, which it offers under no public name.
+        # scikit-learn's own check of names, which has no public name
         from sklearn.utils.validation import _check_feature_names_in
 
         names = _check_feature_names_in(self, input_features)
@@ -114,10 +114,10 @@ class Projection(BaseMap):
 
 
 def principal(n_components: Any, whiten: bool = False) -> PCA:
-    """scikit-learn's PCA, not fitted, the same at every fit.
+    """An unfitted PCA of scikit-learn, whose fit is deterministic.
 
-    `n_components` is their number, or the share of the variance that they are to keep, in (0, 1); a
-    ValueError is raised for anything else. `whiten` scales them to unit variance.
+    `n_components` is a number of components, or the share of the variance that they are to keep, in
+    (0, 1); anything else raises a ValueError. With `whiten`, components are scaled to unit variance.
     """
     if isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
         if n_components >= 1:
@@ -143,12 +143,13 @@ def _directions(matrix: ArrayLike, n_features: int) -> Array:
 
 
 def projection_pyramid(columns: Sequence[int | Sequence[int] | slice | None]) -> list[BaseEstimator]:
-    """Growing sets of coordinates.
+    """Resolutions with growing sets of coordinates.
 
     Parameters
     ----------
     columns : sequence of int, list of int, slice or None
-        For every resolution, coarse to fine: the first so many columns, these columns, or all of them.
+        For every resolution, coarse to fine: a number of leading columns, a list or slice of columns, or
+        None for all of them.
 
     Returns
     -------
@@ -169,13 +170,13 @@ def projection_pyramid(columns: Sequence[int | Sequence[int] | slice | None]) ->
 def pca_pyramid(
     n_components: Sequence[int | float | None] = (2, 8, None), whiten: bool = False
 ) -> list[BaseEstimator]:
-    """Growing numbers of principal components.
+    """Resolutions with growing numbers of principal components.
 
     Parameters
     ----------
     n_components : sequence of int, float or None, default=(2, 8, None)
-        For every resolution, coarse to fine: how many components, the share of the variance that they
-        are to keep, in (0, 1), or None for the data as they are.
+        For every resolution, coarse to fine: the number of components, the share of the variance that
+        they are to keep, in (0, 1), or None for the unchanged data.
     whiten : bool, default=False
         Whether components are scaled to unit variance.
 

@@ -11,17 +11,17 @@ from oda_rl.resolutions.base import Array, BaseMap
 
 
 class RankMap(BaseMap):
-    """Each feature mapped to a normal by its ranks, between quantiles of the data, and clipped at 3.
+    """Maps each feature to normal scores of its ranks, clipped to [-3, 3].
 
-    Skewed features and outliers then count as much as others. `inverse_transform` leads back to
-    where the features lie between the quantiles.
+    Scores are interpolated between quantiles of the data. Skewed features and outliers then have no
+    more influence than others. `inverse_transform` interpolates back between the quantiles.
 
     Attributes
     ----------
     knots_ : ndarray of shape (200, n_features)
         Quantiles of the features.
     n_features_in_ : int
-        Features of the data.
+        Number of features of the data.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class RankMap(BaseMap):
         return Ranks(self.knots_).back(features)
 
     def _names(self, input_features: Any) -> Sequence[str]:
-        # scikit-learn's own check of names, which it offers under no public name.
+        # scikit-learn's own check of names, which has no public name
         from sklearn.utils.validation import _check_feature_names_in
 
         return list(_check_feature_names_in(self, input_features))

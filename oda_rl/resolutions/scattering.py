@@ -19,55 +19,56 @@ from oda_rl.resolutions.wavelets import numbered, side_lengths, signal_shape
 
 AVERAGES = ("local", "global")
 COMPRESSIONS = ("sqrt", "log")
-LOG_FLOOR = 1e-3  # of the largest coefficient: what counts as silence under the logarithm
-CHUNK = 256  # rows transformed at once: the transform holds some hundred arrays of their padded size
+LOG_FLOOR = 1e-3  # part of the largest coefficient; smaller ones hardly count under the logarithm
+CHUNK = 256  # rows transformed at once: the transform needs some hundred arrays of their padded size
 
 
 @dataclass(eq=False, repr=False)
 class Scattering(BaseMap):
     """Wavelet scattering coefficients: features that hardly change when a signal is shifted a little.
 
-    Wavelets, a modulus, wavelets and a modulus again, and an average over windows of 2^J points, by
-    kymatio.
+    The transform, by kymatio, takes the moduli of wavelet coefficients once or twice in a row, and then
+    averages over windows of 2^J points.
 
     Parameters
     ----------
     shape : int, (length,) or (height, width), optional
-        Of the signal or image in a row of features; by default a signal as long as the row.
+        Shape of the signal or image in a row of features; by default a signal as long as the row.
     J : int, default=2
-        Windows, and the largest wavelets, are 2^J points wide; no wider than the signal.
+        Windows and the largest wavelets are 2^J points wide, which must not exceed the signal.
     order : {1, 2}, default=2
         Layers of wavelets. With J = 1 images have no second layer.
     orientations : int, default=8
         Directions of the wavelets of images.
     per_octave : int, default=1
-        Wavelets per octave of the first layer, for signals.
+        Wavelets per octave in the first layer, for signals.
     average : {"local", "global"}, default="local"
-        One number per window, or also averaged over all windows: no trace of where something is.
+        One number per window, or the average over all windows, which discards all positions.
     compression : {None, "sqrt", "log"}, default=None
-        What is done to every coefficient at the end: its square root, or its logarithm above a
-        thousandth of the largest coefficient in `fit`. Helps where few coefficients are large.
+        Function applied to every coefficient at the end: none, the square root, or the logarithm above a
+        thousandth of the largest coefficient in `fit`. Helps if few coefficients are large.
     channels : int, default=1
-        Numbers per point, such as 3 for colours, the last axis of the row; each is transformed by
-        itself.
+        Numbers per point, such as 3 for colours, on the last axis of the row. Channels are transformed
+        separately.
 
     Attributes
     ----------
     shape_ : tuple of int
         The shape used.
     floor_ : float
-        What `compression="log"` adds to the coefficients.
+        Added to the coefficients before the logarithm of `compression="log"`.
     n_features_in_ : int
         Length of the rows.
 
     Notes
     -----
-    Features go path by path, each over its windows, and their channels; their names are such as
-    `scattering4[0,1]`: the path, and the place of the window.
+    Features are ordered by path, then by window, then by channel. Names such as `scattering4[0,1]` give
+    the path and the position of the window.
 
-    It cannot be inverted: a codevector of scattering coefficients shows in the data's units only as the
-    mean of its samples. Images of 16 x 16 take 0.6 ms each with the defaults. The coefficients are many
-    and redundant; scikit-learn's PCA after it makes learning faster (`scattering_pyramid`).
+    There is no inverse: in the units of the data, a codevector of scattering coefficients can only be
+    shown as the mean of its samples. Images of 16 x 16 take 0.6 ms each with the defaults. The
+    coefficients are many and redundant; a PCA after the transform speeds up learning
+    (`scattering_pyramid`).
 
     References
     ----------
@@ -122,7 +123,7 @@ class Scattering(BaseMap):
     def _transform(self, samples: Array) -> Array:
         found = self._coefficients(samples)
         if self.compression == "sqrt":
-            # Averages of moduli are positive up to rounding; that of the signal itself need not be.
+            # averages of moduli are positive up to rounding, the average of the signal need not be
             found = np.sign(found) * np.sqrt(np.abs(found))
         elif self.compression == "log":
             found = np.sign(found) * np.log1p(np.abs(found) / self.floor_)
@@ -141,7 +142,7 @@ class Scattering(BaseMap):
         return _kymatio(self.shape_, self.J, self.order, detail)
 
     def _coefficients(self, samples: Array) -> Array:
-        """Uncompressed, (n_samples, paths, *windows, channels); no windows if averaged globally."""
+        """Uncompressed coefficients (n_samples, paths, *windows, channels), globally without windows."""
         signals = samples.reshape(-1, *self.shape_, self.channels)
         signals = np.ascontiguousarray(np.moveaxis(signals, -1, 1))
         transform = self._filters()
@@ -154,9 +155,9 @@ class Scattering(BaseMap):
 
 @lru_cache(maxsize=16)
 def _kymatio(shape: tuple[int, ...], J: int, order: int, detail: int) -> Any:
-    """A transform with its filters; shared by equal maps, as filters cost more than an image."""
+    """A transform with its filters; cached, as filters take longer to compute than the transform."""
     try:
-        # kymatio's own front door also imports its 3-D transform, which newer SciPy no longer supports.
+        # Importing kymatio itself also imports its 3-D transform, which newer SciPy does not support.
         module = import_module(f"kymatio.scattering{len(shape)}d.frontend.numpy_frontend")
     except ImportError as error:
         raise ImportError(
@@ -176,23 +177,24 @@ def scattering_pyramid(
     discriminant: bool = False,
     **settings: Any,
 ) -> list[BaseEstimator]:
-    """Scattering coefficients averaged over windows that become smaller.
+    """Resolutions of scattering coefficients, averaged over smaller and smaller windows.
 
     Parameters
     ----------
     shape : int, (length,) or (height, width)
-        Of the signal or image in a row of features.
+        Shape of the signal or image in a row of features.
     windows : sequence of int, optional
         J for every resolution, coarse to fine: averages over windows of 2^J points. By default the two
         largest that fit: 3 and 2 for 8 x 8, 4 and 3 for 16 x 16.
     n_components : int, float or None, default=0.999
-        Principal components that are kept of the coefficients, many of which are redundant: how many, or
-        the share of the variance that they are to keep, in (0, 1). None keeps all coefficients.
+        Number of principal components of the coefficients, many of which are redundant, or the share of
+        the variance that they are to keep, in (0, 1). None keeps all coefficients.
     discriminant : bool, default=False
-        Whether linear discriminant analysis follows, one feature fewer than there are classes: far
-        cheaper distances, in which classes are round. Needs labels at `fit`, hence for classifiers only.
+        Whether linear discriminant analysis follows. It gives one feature fewer than there are classes,
+        makes distances far cheaper to compute and classes round. It needs labels at `fit`, hence it is
+        for classifiers only.
     **settings
-        As for `Scattering`, such as `order` or `compression`.
+        Further parameters of `Scattering`, such as `order` or `compression`.
 
     Returns
     -------
@@ -202,13 +204,13 @@ def scattering_pyramid(
     Raises
     ------
     ValueError
-        If `windows` do not fall, or are too wide for `shape`.
+        If `windows` do not strictly fall, or are too wide for `shape`.
 
     Notes
     -----
-    Coefficients differ much in size and within a class they go together, so that estimators should scale
-    them: `scale="within"` for `ODAClassifier`. With `discriminant=True` that has been done
-    (`scale=None`), and `compression="log"` helps where images are mostly empty.
+    Coefficients differ much in size and are correlated within a class, so that estimators should scale
+    them: `scale="within"` for `ODAClassifier`. With `discriminant=True` they are scaled already
+    (`scale=None`). `compression="log"` then helps for images that are mostly empty.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Features with what tells the classes apart along all of them at once."""
+"""Features with scores of the classes appended, which are sums over all features."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,33 +11,33 @@ from oda_rl._effects import FeatureSums, filled_up
 from oda_rl._weighted import standardised
 from oda_rl.resolutions.base import AddingMap, Array
 
-# Scores are fitted to no more samples than this, which they have few numbers for.
+# Largest number of samples that scores are fitted to; they have few coefficients.
 MOST_SAMPLES = 20_000
 
 
 def scored(classes: NDArray[Any]) -> NDArray[Any]:
-    """The classes that have a score: all; of two the second alone, as the other's is its opposite."""
+    """The classes that have a score: all, or the second of two, as the other score is its negative."""
     return classes if len(classes) > 2 else classes[1:]
 
 
 class ScoreMap(AddingMap):
-    """Features, and beside them a score of each class (of two, of the second): who is likely of it.
+    """Features, with a score for each class appended (of two classes, for the second one only).
 
-    A score is a sum of functions of one feature each, linear between the values of a feature with few,
-    else between quantiles, and nearest to 1 in the class and 0 elsewhere, in standard deviations. A cell
-    cannot tell classes apart that lie around each other, or beside each other along many features at
-    once; along such a sum they are one after the other. Where samples are too few for so many features,
-    and without classes y, features are as they were. (Hastie, Tibshirani and Buja, "Flexible
-    discriminant analysis by optimal scoring", 1994.)
+    A score is a sum of functions of one feature each that is nearest to the standardised indicator of
+    its class (1 in the class, 0 elsewhere). The functions are linear between the values of a feature
+    with few values, else between its quantiles. Cells cannot separate classes that surround each other,
+    or that differ along many features at once; along such a sum the classes are in a row. Without
+    classes y, or with too few samples for so many features, nothing is appended. (Hastie, Tibshirani and
+    Buja, "Flexible discriminant analysis by optimal scoring", 1994.)
 
     Attributes
     ----------
     knots_ : ndarray of shape (n_knots, n_features)
-        Where functions are known; one with fewer knots has its last several times.
+        Knots of the functions; if a feature has fewer knots, its last one is repeated.
     values_ : ndarray of shape (n_knots, n_features, n_scores)
-        Their values there.
+        Values of the functions at their knots.
     n_features_in_ : int
-        Features of the data.
+        Number of features of the data.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class ScoreMap(AddingMap):
             self.values_ -= weight[rows] @ scores / weight[rows].sum() / d  # of mean zero
 
     def check_fitted(self) -> None:
-        """As of other maps; how many scores there are is not told by the number of features."""
+        """As for other maps, but any number of scores is valid."""
         n, knots, values = getattr(self, "n_features_in_", None), self.knots_, self.values_
         own = {"knots_", "values_", "n_features_in_", "feature_names_in_"}
         sound = type(n) is int and vars(self).keys() <= own and len(knots) > 0

@@ -1,4 +1,4 @@
-"""Fitted maps as plain values and arrays, and back: model files hold no pickles."""
+"""Conversion of fitted maps to plain values and arrays, and back, as model files hold no pickles."""
 
 from importlib import import_module
 from typing import Any
@@ -10,7 +10,7 @@ from oda_rl._schema import Either, Rules, Sizes, anything, expect
 from oda_rl._schema_texts import LARGEST
 from oda_rl.resolutions.base import BaseMap
 
-# What may be stored and made anew from a file, and where it lives. Reading a file makes nothing else.
+# Classes that may be stored in a file, and their modules. Reading a file makes objects of no others.
 KNOWN = {
     "Projection": "oda_rl.resolutions.projection",
     "EffectMap": "oda_rl.resolutions.effects",
@@ -35,7 +35,7 @@ CLASS = "class"
 
 
 def _are_finite(state: Any, sizes: Sizes) -> None:
-    """Arrays of numbers in it, however deep, are finite."""
+    """A rule of the schema: all float arrays in a nested state are finite."""
     for name, value in state.items() if isinstance(state, dict) else enumerate(state):
         if isinstance(value, dict | list | tuple):
             _are_finite(value, sizes)
@@ -44,7 +44,7 @@ def _are_finite(state: Any, sizes: Sizes) -> None:
             expect(right, str(name), "has NaN, infinity or too large a number", "finite numbers")
 
 
-# What `get_state` and `FeatureMap.get_state` give; `restore` tries the map out.
+# Schema of what `get_state` and `FeatureMap.get_state` return; `check_fitted` checks the map further.
 _KEPT = Rules(anything, _are_finite)
 MAP = Either(
     {CLASS: {"FeatureMap"}, "parameters": _KEPT, "fitted": _KEPT},
@@ -56,12 +56,12 @@ MAP = Either(
 
 
 def get_state(estimator: BaseEstimator) -> dict[str, Any]:
-    """A map, fitted or not, as a model file can hold it.
+    """The state of a map, fitted or not, in the form that a model file can hold.
 
     Parameters
     ----------
     estimator : transformer
-        One of `oda_rl.resolutions`, or of scikit-learn: PCA, IncrementalPCA, TruncatedSVD,
+        A map of `oda_rl.resolutions`, or of scikit-learn: PCA, IncrementalPCA, TruncatedSVD,
         LinearDiscriminantAnalysis, the scalers, and pipelines and unions of them.
 
     Returns
@@ -87,24 +87,24 @@ def get_state(estimator: BaseEstimator) -> dict[str, Any]:
 
 
 def restore(state: dict[str, Any], given: Any = None) -> Any:
-    """The map that `get_state` was asked about.
+    """The map whose state `get_state` returned.
 
     Parameters
     ----------
     state : dict
         From `get_state`.
     given : callable or fitted transformer, optional
-        The user's own map, if the resolution was one that a file cannot hold.
+        The user's own map, if it is one that a file cannot hold.
 
     Returns
     -------
     transformer
-        As it was, fitted if it was fitted.
+        The same map, fitted if it was fitted.
 
     Raises
     ------
     ValueError
-        If the map was the user's own and is not given, or the state is not one of `get_state`.
+        If the map was the user's own and is not given, or `state` does not come from `get_state`.
     """
     user = state.get("user")
     if user is None and CLASS not in state:
@@ -119,13 +119,13 @@ def restore(state: dict[str, Any], given: Any = None) -> Any:
 
 
 def is_known(value: Any) -> bool:
-    """Whether a map is of a class, not merely of a name, that a model file may hold."""
+    """Whether a model file may hold the class of a map; a class of the same name does not count."""
     name = type(value).__name__
     return name in KNOWN and getattr(import_module(KNOWN[name]), name) is type(value)
 
 
 def _encode(value: Any) -> Any:
-    """The value with maps as dictionaries, within lists, tuples and dictionaries too."""
+    """The value with maps replaced by dictionaries, also within lists, tuples and dictionaries."""
     if isinstance(value, np.ndarray):
         plain = not value.dtype.hasobject or all(isinstance(item, str) for item in value.ravel())
     else:
@@ -139,7 +139,7 @@ def _encode(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _encode(item) for key, item in value.items()}
     if isinstance(value, np.random.RandomState | np.random.Generator):
-        return None  # has done its part in `fit`
+        return None  # only used in `fit`
     if is_known(value):
         parameters = value.get_params(deep=False)
         fitted = {key: item for key, item in vars(value).items() if key not in parameters}
@@ -168,7 +168,7 @@ def _decode(value: Any) -> Any:
             raise ValueError(f"{key} is nothing that a {name} learns.")
         setattr(made, key, item)
     if hasattr(made, "n_jobs"):
-        made.n_jobs = None  # is for who reads it to say
+        made.n_jobs = None  # depends on the machine that reads the file
     if isinstance(made, BaseMap) and value["fitted"]:
         made.check_fitted()
     return made

@@ -1,4 +1,4 @@
-"""Wavelets of signals and images at one resolution (PyWavelets), and lists from coarse to fine."""
+"""Wavelet transforms of signals and images at one resolution (PyWavelets), and pyramids of them."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -19,30 +19,30 @@ KINDS = ("approximation", "coefficients", "modulus")
 class WaveletPyramid(BaseMap):
     """Signals or images at one level of their wavelet transform.
 
-    A list of these, from a high level to level 0, is a multi-resolution representation: subspaces each
-    of which contains the coarser ones.
+    A list of these, from a high level to level 0, is a multi-resolution representation: a sequence of
+    subspaces, each of which contains the coarser ones.
 
     Parameters
     ----------
     shape : int, (length,) or (height, width), optional
-        Of the signal or image in a row of features; by default a signal as long as the row.
+        Shape of the signal or image in a row of features; by default a signal as long as the row.
     level : int, default=1
-        How often the resolution is halved; 0 is the signal itself.
+        Number of times that the resolution is halved; 0 is the signal itself.
     wavelet : str, default="haar"
-        A discrete wavelet that PyWavelets knows.
+        Name of a discrete wavelet of PyWavelets.
     mode : str, default="periodization"
-        How signals go on beyond their ends, a mode of PyWavelets. With `"periodization"` and an
-        orthogonal wavelet distances between signals of even sizes are those of their projections, so
-        that temperatures mean the same on all levels; every other mode gives more coefficients.
-        `kind="modulus"` is periodic in any case.
+        Extension of signals beyond their ends, a mode of PyWavelets. With `"periodization"`, an
+        orthogonal wavelet and even sizes, distances between features equal those between the projections
+        of the signals, so that temperatures mean the same on all levels. Every other mode gives more
+        coefficients. `kind="modulus"` is periodic in any case.
     kind : {"approximation", "coefficients", "modulus"}, default="approximation"
         `"approximation"`: the approximation coefficients at `level`, a factor of 2^level fewer per axis.
-        `"coefficients"`: those and the details of all levels. `"modulus"`: the undecimated transform,
-        the modulus of its details, and everything averaged over windows of 2^level points per axis:
-        features that change little when the signal is shifted by less than a window.
+        `"coefficients"`: these and the details of all levels. `"modulus"`: the approximation and the
+        moduli of the details of the undecimated transform, averaged over windows of 2^level points per
+        axis. These features change little when the signal is shifted by less than a window.
     channels : int, default=1
-        Numbers per point, such as 3 for colours, the last axis of the row; each is transformed by
-        itself.
+        Numbers per point, such as 3 for colours, on the last axis of the row. Channels are transformed
+        separately.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class WaveletPyramid(BaseMap):
 
     Notes
     -----
-    The approximation comes first, then the details from coarse to fine. Names are such as
-    `approximation2[0,1]`, `detail1_da[3,2]`: kind, level, direction and place. In `inverse_transform`
-    details that are not among the coefficients are taken to be zero.
+    The approximation comes first, then the details from coarse to fine. Names such as
+    `approximation2[0,1]` and `detail1_da[3,2]` give kind, level, direction and position. In
+    `inverse_transform`, details that are not among the features are taken to be zero.
 
-    `"modulus"` is one layer of a scattering transform, with real wavelets; see `Scattering` for the
-    transform proper. It pads images by reflection to multiples of 2^level.
+    `"modulus"` is one layer of a scattering transform with real wavelets; see `Scattering` for the full
+    transform. It pads images by reflection to multiples of 2^level.
 
     References
     ----------
@@ -114,7 +114,7 @@ class WaveletPyramid(BaseMap):
         return sum(part.size for _, part in self._parts(np.zeros((1, self.n_features_in_))))
 
     def _inverse(self, given: Array) -> Array:
-        """The signals; details that are not among the coefficients are taken to be zero."""
+        """The signals; details that are not among the features are taken to be zero."""
         parts = self._parts(np.zeros((1, self.n_features_in_)))
         n, start = len(given), 0
         coefficients = self._decompose(np.zeros((n, self.n_features_in_)))
@@ -170,7 +170,7 @@ class WaveletPyramid(BaseMap):
 
 
 def _mean(signals: Array, window: int) -> Array:
-    """Means over windows of all axes but the first and the last."""
+    """Means over windows along all axes but the first and the last."""
     shape = [signals.shape[0]]
     for length in signals.shape[1:-1]:
         shape += [length // window, window]
@@ -197,16 +197,16 @@ def wavelet_pyramid(
     kind: str = "approximation",
     channels: int = 1,
 ) -> list[BaseEstimator]:
-    """A signal or image at resolutions each twice as fine as the one before.
+    """Wavelet resolutions of a signal or image, each as a rule twice as fine as the one before.
 
     Parameters
     ----------
     shape : int, (length,) or (height, width)
-        Of the signal or image in a row of features.
+        Shape of the signal or image in a row of features.
     levels : sequence of int or int, optional
-        How often the resolution is halved, coarse to fine; a number stands for itself down to 0. By
-        default from what leaves at least two points per axis down to 0, but at most the last three: 2, 1
-        and 0 for 8 x 8 or 28 x 28.
+        Numbers of times that the resolution is halved, coarse to fine; an int n stands for n down to 0.
+        The default is the largest n up to 2 that leaves at least two points per axis: levels 2, 1 and 0
+        for 8 x 8 or 28 x 28.
     wavelet, mode, kind, channels
         As for `WaveletPyramid`.
 
@@ -218,7 +218,7 @@ def wavelet_pyramid(
     Raises
     ------
     ValueError
-        If `levels` do not fall, or a level is too high for `shape`.
+        If `levels` do not strictly fall, or a level is too high for `shape`.
 
     Examples
     --------
@@ -237,10 +237,10 @@ def wavelet_pyramid(
 
 
 def signal_shape(shape: int | Sequence[int] | None, channels: int, n_features: int) -> tuple[int, ...]:
-    """The shape of one signal or image that is stored in a row of `n_features`.
+    """The shape of the signal or image that is stored in a row of `n_features`.
 
-    `shape` is an int, (length,), (height, width) or None, a signal as long as the row; a point has
-    `channels` numbers. Raises a ValueError if they do not go together.
+    `shape` is an int, (length,), (height, width), or None for a signal as long as the row. Each point
+    has `channels` numbers. Raises a ValueError if these do not fit together.
     """
     check_at_least(1, channels=channels)
     if shape is None:

@@ -1,4 +1,4 @@
-"""Kernel machines whose hyperparameters adapt: functional stochastic gradients, POLK and BARRETTE."""
+"""Kernel machines with adaptive hyperparameters, by functional stochastic gradients: POLK, BARRETTE."""
 
 from oda_rl.rkhs.classifier import KernelSGDClassifier
 from oda_rl.rkhs.regressor import KernelSGDRegressor

@@ -1,4 +1,4 @@
-"""What the kernel estimators have in common: parameters, learning, what is published, model files."""
+"""Base class of the kernel estimators: parameters, learning, fitted attributes and model files."""
 
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar, Self, cast
@@ -23,7 +23,7 @@ from oda_rl.storage import PathOrFile
 class KernelSGD(UnitsMixin, Stored):
     """A function in a reproducing kernel Hilbert space that learns from samples.
 
-    The fields are the parameters that `KernelSGDClassifier` explains.
+    The fields are the parameters described in `KernelSGDClassifier`.
     """
 
     loss: str = "hinge"
@@ -49,27 +49,27 @@ class KernelSGD(UnitsMixin, Stored):
     random_state: Any = None
 
     losses: ClassVar[dict[str, int]]
-    # Whether targets are classes; what `_outputs_state` gives
+    # Whether targets are classes
     _by_classes: ClassVar[bool] = False
     _learned: ClassVar[str] = "dictionary_"
-    _outputs_schema: ClassVar[Schema] = {}
-    _machine = cast("Any", None)  # no parameter, hence without an annotation
+    _outputs_schema: ClassVar[Schema] = {}  # of what `_outputs_state` returns
+    _machine = cast("Any", None)  # without an annotation, which would make it a parameter
 
     # -- learning --------------------------------------------------------------------------------
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Start anew and learn from the samples in a random order, `n_passes` times.
+        """Start from scratch and learn from the samples in random order, `n_passes` times.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Samples; never changed.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their classes or outputs; never changed.
+            Classes or outputs of the samples; never changed.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsize of each sample, in units of their mean; samples of weight zero count
-            as absent.
+            Factors of the stepsize for each sample, divided by their mean. Samples of weight zero are
+            ignored.
 
         Returns
         -------
@@ -79,7 +79,7 @@ class KernelSGD(UnitsMixin, Stored):
         Raises
         ------
         ValueError
-            If a parameter is outside its range, samples are not numbers, or there is one class only.
+            If a parameter is outside its range, samples are not numbers, or there is only one class.
         """
         rules = self._settings(begin=True)
         samples, targets = self._check(X, y, reset=True)
@@ -93,11 +93,12 @@ class KernelSGD(UnitsMixin, Stored):
         return self._learn(samples, targets, weight, self.n_passes)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from samples in their order, one or many, and go on from what is there.
+        """Continue learning from one or more samples, in their order.
 
-        How a stream is cut into chunks makes no difference: the samples of a mini-batch that is not full
-        wait for the others, and count in predictions from then on (those of the first one at once).
-        Parameters and errors are those of `fit`, but weights count as they are.
+        The result does not depend on how a stream is cut into chunks: samples that do not fill a
+        mini-batch wait for the next ones, and predictions use them only from then on (those of the first
+        mini-batch at once). Parameters and errors are those of `fit`, but weights are not divided by
+        their mean.
         """
         return self._go_on(X, y, sample_weight, None)
 
@@ -124,7 +125,7 @@ class KernelSGD(UnitsMixin, Stored):
         return self
 
     def _learn(self, samples: Array, targets: NDArray[Any], weight: Array, n_passes: int | None) -> Self:
-        """Learn: in a new order on each of the passes, or once in the given order."""
+        """Learn in a new random order in each of the passes, or, if None, once in the given order."""
         used = weight > 0.0
         # Numba would compile everything a second time for read-only arrays.
         samples, weight = self._scaled(samples[used]), weight[used]
@@ -172,43 +173,43 @@ class KernelSGD(UnitsMixin, Stored):
         )
         return np.where(check_weights(weight), weight, 0.0)
 
-    # -- what a subclass knows of its outputs ----------------------------------------------------
+    # -- outputs, which depend on the subclass ---------------------------------------------------
 
     def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, NDArray[Any]]:
         """Samples and targets, checked."""
         raise NotImplementedError
 
     def _begin(self, targets: NDArray[Any]) -> int:
-        """Note the outputs that there are; returns how many."""
+        """Store the kinds of outputs, and return their number."""
         raise NotImplementedError
 
     def _pieces(self, targets: NDArray[Any], classes: NDArray[Any] | None) -> list[slice]:
-        """The parts of a chunk before which `_extend` may find new outputs."""
+        """Parts of a chunk such that `_extend` finds new outputs only at the beginning of one."""
         return [slice(None)]
 
     def _extend(self, targets: NDArray[Any], classes: NDArray[Any] | None) -> int:
-        """Note the outputs of the next samples and of `classes`; returns how many there are now."""
+        """Add the outputs of the next samples and of `classes`, and return the new number of outputs."""
         raise NotImplementedError
 
     def _numbers(self, targets: NDArray[Any]) -> Array:
-        """Targets as the machine takes them, of shape (n_samples, 1) or (n_samples, n_outputs)."""
+        """Targets in the form of `KernelMachine.learn`, (n_samples, 1) or (n_samples, n_outputs)."""
         raise NotImplementedError
 
     def _outputs_state(self) -> dict[str, Any]:
-        """What is stored of the outputs, but for the classes."""
+        """State of the outputs for a model file, except for the classes."""
         return {}
 
     def _set_outputs_state(self, state: dict[str, Any]) -> None:
-        """Put back what `_outputs_state` gave."""
+        """Restore what `_outputs_state` returned."""
 
-    # -- what has been learned -------------------------------------------------------------------
+    # -- fitted attributes -----------------------------------------------------------------------
 
     @property
     def history_(self) -> dict[str, Array]:
-        """One entry per mini-batch, the oldest thinned out where there are very many.
+        """Columns with one entry per mini-batch; if there are very many, old ones are thinned out.
 
-        `n_samples`, `loss` before it was learned, `n_points`, and the values of `bandwidth`, `stepsize`
-        and `regularization` after it.
+        `n_samples`, the `loss` before learning from the mini-batch, and `n_points`, `bandwidth`,
+        `stepsize` and `regularization` after it.
         """
         check_is_fitted(self, "dictionary_")
         columns = self._machine.records.T
@@ -233,7 +234,7 @@ class KernelSGD(UnitsMixin, Stored):
 
     @classmethod
     def load(cls, path: PathOrFile) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+        """Read an estimator from a model file; `partial_fit` continues exactly where it stopped.
 
         Parameters and errors are those of `ODAPartition.load`.
         """
@@ -253,7 +254,7 @@ class KernelSGD(UnitsMixin, Stored):
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
-        """What a model file holds."""
+        """The schema of a model file."""
 
         def machine(around: Any, sizes: Sizes) -> Schema:
             return machine_schema(cls(**around["parameters"])._settings(begin=True), cls._by_classes)

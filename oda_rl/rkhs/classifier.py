@@ -1,4 +1,4 @@
-"""The classifier: one function of the kernel's Hilbert space for each class, one dictionary for all."""
+"""The kernel classifier: one function per class in the kernel's Hilbert space, a common dictionary."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -31,56 +31,57 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     Parameters
     ----------
     loss : {"hinge", "logistic"}, default="hinge"
-        max(0, 1 + f_r - f_y), r the best wrong class, or minus the log of the softmax.
+        max(0, 1 + f_r - f_y) with r the best wrong class, or the negative log of the softmax.
     scale : array-like of shape (n_features,), "standard", "auto" or None, default="auto"
-        What counts as a large difference of each feature: the kernel is taken of X / scale.
-        `"standard"`: a standard deviation of the samples of `fit`. `"auto"`: the same where few features
-        have nearly all of the variance, and deviations differ ten times or more; else None. A stream
-        that `partial_fit` begins stays as it is but for given numbers.
+        Scale of each feature: the kernel is computed of X / scale. `"standard"`: the standard deviations
+        of the samples of `fit`. `"auto"`: the same if few features have nearly all of the variance, and
+        deviations differ ten times or more; else None. If the estimator begins with `partial_fit`, only
+        given numbers are used, otherwise X is not scaled.
     bandwidth : float, default=1.0
-        d of the Gaussian kernel exp(-|x - x'|^2 / (2 d^2)), in the units of X / scale; where it
-        begins, if it adapts.
+        d of the Gaussian kernel exp(-|x - x'|^2 / (2 d^2)), in the units of X / scale; if it adapts, its
+        initial value.
     adapt : sequence of str or str, default=("bandwidth",)
-        Which hyperparameters move (BARRETTE): some of "bandwidth", "stepsize" and "regularization".
+        The hyperparameters that adapt (BARRETTE): some of "bandwidth", "stepsize" and "regularization".
         Empty for POLK with fixed ones.
     stepsize : float, default=6.0
-        eta, of the mean gradient of a mini-batch of `batch_size` samples.
+        Stepsize eta of the mean gradient of a mini-batch of `batch_size` samples.
     stepsize_halving : float or None, default=None
-        The stepsize falls as 1 / (1 + n / stepsize_halving), n the samples seen; None keeps it constant,
+        The stepsize falls as 1 / (1 + n / stepsize_halving) with n samples seen. None keeps it constant,
         for streams that change.
     regularization : float, default=1e-6
-        lambda.
+        Weight lambda of |f|^2 / 2, by which each step shrinks the function.
     batch_size : int, default=16
         Samples of a mini-batch; the last one of a pass of `fit` may be shorter.
     parsimony : float, default=0.04
-        K: after each mini-batch, points are dropped while the function moves by no more than
+        K: after each mini-batch, points are dropped as long as the function changes by no more than
         K eta^(3/2) in the norm of the space. With 0 almost all points stay.
     max_points : int, default=1000
-        The dictionary never has more points; the least important ones go, whatever it costs.
+        Largest number of points in the dictionary. Beyond it the least important ones are dropped, even
+        if the change exceeds the limit of `parsimony`.
     average : bool, default=True
-        Whether predictions are made by the average of the functions so far, the later ones weighing
-        more, or by the last one, as in the paper.
+        Whether predictions use the average of all functions so far, with larger weights for later ones,
+        or the last function, as in the paper.
     n_passes : int, default=1
         Passes of `fit` over the samples.
     fitness : {"likelihood", "loss"}, default="likelihood"
         What the bandwidth follows: the likelihood of new samples (see Notes), or the derivative of their
-        loss, the weights being as they are. By the loss it ends wider with fewer points, and where it
-        ends depends on where it begins.
+        loss with fixed weights. By the loss it becomes wider, with fewer points, and its final value
+        depends on the initial one.
     ratio : float, default=1.15
-        Of neighbours in the finite set of values that a hyperparameter moves in, from 1/200 of where it
-        begins to 200 times that.
+        Ratio of neighbours in the finite set of values of an adaptive hyperparameter. The set reaches
+        from 1/200 to 200 times the initial value.
     fitness_rate : float, default=0.01
-        gamma, with which the running fitness is averaged; a plain mean at first.
+        Rate gamma of the running average of the fitness, which is a plain mean at first.
     move_probability : float, default=0.9
-        Probability that a move goes where the fitness points, and not the other way.
+        Probability that a move follows the fitness instead of going the opposite way.
     slowing : float, default=0.05
-        A move is considered after this share of all samples seen, and at least 32; with 0 the chain
-        never slows down.
+        A move is considered whenever this share of all samples seen, and at least 32 samples, have come
+        since the last time. With 0 the chain never slows down.
     window : int, default=3000
-        Past samples that the likelihood of a bandwidth is taken from.
+        Number of past samples from which the likelihood of a bandwidth is estimated.
     transfer : {"keep", "project"}, default="keep"
-        What happens to the function when the bandwidth moves: the points keep their weights, or get
-        those with which the values at the points stay the same.
+        How the function changes when the bandwidth moves: the points keep their weights, or get new
+        weights that keep the values at the points.
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws the moves of the hyperparameters.
 
@@ -91,13 +92,13 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     dual_coef_ : ndarray of shape (n_points, n_outputs)
         Their weights in each output.
     n_points_ : int
-        The model order.
+        The model order, which is the number of points.
     bandwidth_, stepsize_, regularization_ : float
-        Where the hyperparameters stand; the stepsize before it falls.
+        Current values of the hyperparameters; the stepsize without the decrease by `stepsize_halving`.
     bandwidth_history_ : ndarray of shape (n_batches,)
         The bandwidth after each mini-batch.
     history_ : dict of ndarray
-        Of each mini-batch: `n_samples`, `loss`, `n_points`, `bandwidth`, `stepsize`, `regularization`.
+        For each mini-batch `n_samples`, `loss`, `n_points`, `bandwidth`, `stepsize`, `regularization`.
     n_samples_seen_ : int
         Samples learned from so far, repetitions included.
     classes_ : ndarray of shape (n_classes,)
@@ -109,23 +110,24 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
 
     Notes
     -----
-    The function is f(x) = sum_j w_j k(d_j, x). A sample with a gradient becomes a point of the
-    dictionary (eqs. 4 to 6); destructive kernel orthogonal matching pursuit then drops points within the
-    budget.
+    The function is f(x) = sum_j w_j k(d_j, x). A sample with a nonzero gradient becomes a point of the
+    dictionary (eqs. 4 to 6). Destructive kernel orthogonal matching pursuit then drops points within the
+    error budget.
 
-    A hyperparameter is a Markov chain over a finite set: a running fitness R (eq. 7) tells which way to
-    go, and the next state is drawn from P(R) (eq. 8). For the bandwidth the fitness is the derivative of
-    the log-likelihood of new samples under a kernel density estimate of past ones; it is zero where
-    eq. 9 has its fixed point. Eq. 9 is misprinted: the factors M - 1 and p belong below the line, and f
-    is the density without the sample itself. The fixed point of Leiva-Murillo and Artes-Rodriguez is,
-    for n samples in p dimensions,
+    A hyperparameter is a Markov chain over a finite set: a running fitness R (eq. 7) determines the
+    direction, and the next state is drawn from P(R) (eq. 8). For the bandwidth the fitness is the
+    derivative of the log-likelihood of new samples under a kernel density estimate of past ones, which
+    is zero at the fixed point of eq. 9. Eq. 9 is misprinted: the factors M - 1 and p belong in the
+    denominator, and f is the density without the sample itself. The fixed point of Leiva-Murillo and
+    Artes-Rodriguez is, for n samples in p dimensions,
 
         d^2 = (1 / (n p)) sum_i [sum_(j != i) |x_i - x_j|^2 k(x_i, x_j) / sum_(j != i) k(x_i, x_j)].
 
-    What differs from the paper: the likelihood is that of past samples in a window and not of the
-    dictionary, whose spacing follows the bandwidth that it should tell; the chain stays where the
-    likeliest bandwidth, by Newton's method, is nearest to its state, and moves ever more rarely. The
-    other hyperparameters follow what the last step would have gained on new samples.
+    Differences from the paper: the density estimate is made of past samples in a window instead of the
+    dictionary, whose spacing depends on the bandwidth to be estimated. The chain stays if its state is
+    the one nearest to the likeliest bandwidth, by Newton's method, and it moves more and more rarely.
+    The fitness of the other hyperparameters is what a change of the last step would have gained on new
+    samples.
 
     References
     ----------
@@ -156,21 +158,22 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from samples in their order, one or many, and go on from what is there.
+        """Continue learning from one or more samples, in their order.
 
-        How a stream is cut into chunks makes no difference: the samples of a mini-batch that is not full
-        wait for the others, and count in predictions from then on (those of the first one at once).
+        The result does not depend on how a stream is cut into chunks: samples that do not fill a
+        mini-batch wait for the next ones, and predictions use them only from then on (those of the first
+        mini-batch at once).
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             The next samples; never changed.
         y : array-like of shape (n_samples,)
-            Their classes. New classes may come at any time.
+            Classes of the samples. New classes may appear at any time.
         classes : array-like of shape (n_classes,), optional
-            Classes that will come, so that outputs have columns for them from the beginning.
+            Classes to be expected, so that outputs have columns for them from the beginning.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsize of each sample.
+            Factors of the stepsize for each sample.
 
         Returns
         -------
@@ -185,10 +188,10 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return self._go_on(X, y, sample_weight, announced_classes(classes))
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """The outputs f_c(x) of X (n_samples, n_features), the largest of which tells the class.
+        """The outputs f_c(x) for X (n_samples, n_features); the largest one determines the class.
 
-        Of shape (n_samples, n_classes), columns as in `classes_`; of two classes the second output minus
-        the first, of shape (n_samples,).
+        The shape is (n_samples, n_classes) with columns as in `classes_`. For two classes it is the
+        second output minus the first, of shape (n_samples,).
         """
         values = self._outputs(X)
         return values[:, 1] - values[:, 0] if values.shape[1] == 2 else values
@@ -200,9 +203,9 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
 
     @available_if(_is_logistic)
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probabilities of the classes, with the logistic loss: the softmax of the outputs.
+        """Probabilities (n_samples, n_classes) of the classes of X: the softmax of the outputs.
 
-        Of X (n_samples, n_features), of shape (n_samples, n_classes); rows sum to one.
+        Only available with the logistic loss. Rows sum to one.
         """
         return np.asarray(softmax(self._outputs(X), axis=1))
 

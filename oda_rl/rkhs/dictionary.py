@@ -3,10 +3,10 @@
 """A function in a reproducing kernel Hilbert space: a dictionary of points and their weights.
 
 The function is f_c(x) = sum_j w_jc k(d_j, x), with one dictionary d for all outputs c (eq. 5). The
-inverse of the dictionary's Gram matrix is kept beside it, so that projecting the function onto fewer
-points needs no system of equations to be solved.
+inverse of the dictionary's Gram matrix is kept up to date, so that the function can be projected onto
+fewer points without solving a system of equations.
 
-Arguments of the kernels, of which m points of a `capacity` are in use:
+Arguments of the compiled functions, in which m points of a `capacity` are in use:
 
 - points (n_features, capacity), in the units of the samples; weights (capacity, columns);
 - inverse (capacity, capacity), of the Gram matrix; similarity (capacity,), a kernel row, in [0, 1];
@@ -21,16 +21,16 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 
-# A point whose kernel function is this near to the span of the others, as a squared distance, adds
-# nothing but rounding errors to the inverse: it is expressed by the others instead.
+# A point whose kernel function is within this squared distance of the span of the others would only add
+# rounding errors to the inverse: it is expressed by the others instead.
 DEPENDENT = 1e-6
 
 
 class Dictionary(NamedTuple):
-    """The arrays of a function; `size[0]` of the points are in use.
+    """The arrays of a function, of whose points the first `size[0]` are in use.
 
-    The weights of an average of functions, if there is one, are the second half of the columns. The last
-    four are scratch arrays: (capacity,) twice, (capacity, n_features) and (capacity, columns).
+    If an average of functions is kept, its weights are the second half of the columns of `weights`. The
+    last four are scratch arrays: (capacity,) twice, (capacity, n_features) and (capacity, columns).
     """
 
     points: Any
@@ -44,9 +44,9 @@ class Dictionary(NamedTuple):
 
     @classmethod
     def of(cls, capacity: int, points: Any, weights: Any, inverse: Any) -> "Dictionary":
-        """A dictionary of a capacity, at least m points, with copies of the parts in use.
+        """Make a dictionary with copies of m points and their arrays; `capacity` is at least m.
 
-        These are points (n_features, m), weights (m, columns) and inverse (m, m), as above.
+        These are points (n_features, m), weights (m, columns) and inverse (m, m).
         """
         (n_features, m), columns = points.shape, weights.shape[1]
         made = cls(
@@ -65,7 +65,7 @@ class Dictionary(NamedTuple):
 
 @vector_kernel
 def similarities(points, size, x, bandwidth, similarity):
-    """The Gaussian kernel exp(-|x - d|^2 / (2 bandwidth^2)) of x with the points of the dictionary."""
+    """Fill `similarity` with the kernel exp(-|x - d|^2 / (2 bandwidth^2)) of x and each point d."""
     scale = -0.5 / (bandwidth * bandwidth)
     for j in range(size):
         similarity[j] = 0.0
@@ -80,7 +80,7 @@ def similarities(points, size, x, bandwidth, similarity):
 
 @vector_kernel
 def product(matrix, size, vector, out):
-    """The part in use of a symmetric matrix times a vector."""
+    """Fill `out` with the product of the part in use of a symmetric matrix and a vector."""
     for j in range(size):
         row = matrix[j]
         total = 0.0
@@ -101,9 +101,9 @@ def add_outer(matrix, size, factor, vector):
 
 @lean_kernel
 def evaluate(x, bandwidth, points, weights, size, first_column, similarity, values):
-    """f(x) for many x: fills `values` (n, n_outputs) from the columns of the weights from the first on.
+    """Fill `values` (n, n_outputs) with f(x) for many x, by the weights from `first_column` on.
 
-    After it `similarity` is that of the last x.
+    Afterwards `similarity` holds the kernel row of the last x.
     """
     for t in range(x.shape[0]):
         similarities(points, size, x[t], bandwidth, similarity)
@@ -116,10 +116,10 @@ def evaluate(x, bandwidth, points, weights, size, first_column, similarity, valu
 
 @inline_kernel
 def add(dictionary, x, bandwidth, weight, n_weights):
-    """Add weight * k(x, .) to the function (eq. 6): a new point, unless the others span it.
+    """Add weight * k(x, .) to the function (eq. 6), as a new point unless the others span it.
 
-    The inverse of the bordered Gram matrix follows from the old one. The capacity must suffice. The
-    columns of the weights from `n_weights` on, which hold an average, get nothing.
+    The inverse is updated for the bordered Gram matrix. The capacity must suffice. Columns of the
+    weights from `n_weights` on, which hold an average, get nothing.
     """
     points, weights, inverse = dictionary.points, dictionary.weights, dictionary.inverse
     similarity, span = dictionary.similarity, dictionary.span
@@ -150,10 +150,10 @@ def add(dictionary, x, bandwidth, weight, n_weights):
 def prune(dictionary, budget, most, n_weights):
     """Destructive kernel orthogonal matching pursuit: drop points while the error stays within budget.
 
-    The point dropped is the one without which the best approximation is best; the squared error of
-    dropping j is |w_j|^2 / (K^-1)_jj, and errors of one after the other add up, each being orthogonal to
-    the span that is left. `budget` is the largest norm of the difference, over all outputs together; of
-    more points than `most` some go whatever it costs.
+    The point dropped next is the one whose removal changes the function least. The squared error of
+    dropping j is |w_j|^2 / (K^-1)_jj. Successive squared errors add up, as each change is orthogonal to
+    the remaining span. `budget` is the largest norm of the total change, over all outputs together.
+    While there are more than `most` points, points are dropped at any cost.
     """
     points, weights, inverse = dictionary.points, dictionary.weights, dictionary.inverse
     span = dictionary.span
@@ -172,7 +172,7 @@ def prune(dictionary, budget, most, n_weights):
         if least > left and dictionary.size[0] <= most:
             return
         left -= least
-        # Point k goes; the function is projected onto the span of the others.
+        # Drop point k: project the function onto the span of the others.
         last = dictionary.size[0] - 1
         own = inverse[k, k]
         for j in range(last + 1):
@@ -181,7 +181,7 @@ def prune(dictionary, budget, most, n_weights):
             share = weights[k, c] / own
             for j in range(last + 1):
                 weights[j, c] -= share * span[j]
-        # The last point takes its place.
+        # Move the last point to its place.
         span[k] = span[last]
         for i in range(points.shape[0]):
             points[i, k] = points[i, last]
@@ -200,9 +200,9 @@ def prune(dictionary, budget, most, n_weights):
 
 @inline_kernel
 def rebuild(dictionary, old, new, project):
-    """Set up the dictionary and its inverse anew, for a bandwidth that changes from `old` to `new`.
+    """Rebuild the dictionary and its inverse for a bandwidth that changes from `old` to `new`.
 
-    Without `project` every point keeps its weight; with it the new function takes the values of the old
+    Without `project` every point keeps its weight; with it the new function has the values of the old
     one at the points. Points that the others span under the new kernel are dropped.
     """
     points, weights, inverse = dictionary.points, dictionary.weights, dictionary.inverse

@@ -2,10 +2,10 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Functional stochastic gradient descent in mini-batches: the losses and the compiled loop.
 
-Arguments of the kernels: x (n, n_features), y (n, 1) or (n, n_outputs) and weight (n,), samples, targets
-(the numbers of classes, or outputs) and positive weights; slope (n_outputs,), a gradient of the loss;
-draws (n_batches, 3), uniform in [0, 1); records (n_batches, N_COLUMNS). Indices count mini-batches of
-`batch_size` from the first sample on.
+Arguments of the compiled functions: samples x (n, n_features), targets y (n, 1) or (n, n_outputs), which
+are class indices or outputs, and positive weights (n,); slope (n_outputs,), a gradient of the loss;
+draws (n_batches, 3), uniform in [0, 1); records (n_batches, N_COLUMNS). Row k of the last two belongs to
+the k-th mini-batch of `batch_size` samples.
 """
 
 import math
@@ -22,19 +22,19 @@ from oda_rl.rkhs.hyperparameters import (
 )
 
 HINGE, LOGISTIC, SQUARED, HUBER = 0, 1, 2, 3
-# Samples between two checks of the inverse, and the largest entry of (Gram matrix times its inverse,
-# minus the unit matrix) that is let be.
+# Samples between two checks of the inverse, and the largest residual (Gram matrix times its inverse,
+# minus the unit matrix) that is accepted.
 CHECK_EVERY, WORST_RESIDUAL = 16, 1e-4
-# The average weighs mini-batch k with k^3: about the last quarter of them counts.
+# Mini-batch k has a weight of about k^3 in the average, so that mainly the last quarter counts.
 AVERAGING = 4.0
-# Counters: samples seen, mini-batches, times the inverse was set up anew, samples of the last batch.
+# Counters: samples seen, mini-batches, rebuilds of the inverse, samples of the last mini-batch.
 N_SEEN, N_BATCHES, N_REBUILT, N_LAST, N_COUNTERS = 0, 1, 2, 3, 4
-# Columns of a record: samples seen, loss before learning, points, and the hyperparameters after it.
+# Columns of a record: samples seen, loss before learning, then points and hyperparameters after it.
 SEEN, LOSS, POINTS, FIRST_STATE, N_COLUMNS = 0, 1, 2, 3, 6
 
 
 class Settings(NamedTuple):
-    """The rules as the loop reads them: numbers of one type each."""
+    """The settings of the compiled loop, from `hyperparameters.Rules`, each with a fixed type."""
 
     kind: int
     width: float
@@ -49,11 +49,11 @@ class Settings(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What is kept of a mini-batch, and scratch arrays.
+    """Scratch arrays of a mini-batch, and what is kept of the previous one.
 
-    `values` (1, n_outputs); `slopes` (batch_size, n_outputs); of the mini-batch before, the samples
-    `last` (n_features, batch_size), the weights they were given, `steps` (batch_size, n_outputs), and
-    their `similarity` (batch_size,) to a new one.
+    Scratch arrays are `values` (1, n_outputs) and `slopes` (batch_size, n_outputs) of new samples. Of
+    the previous mini-batch, `last` (n_features, batch_size) are the samples, `steps` (batch_size,
+    n_outputs) the weights that they got, and `similarity` (batch_size,) their kernel with a new sample.
     """
 
     values: Any
@@ -65,10 +65,10 @@ class Batch(NamedTuple):
 
 @lean_kernel
 def loss(kind, values, target, width, slope):
-    """The loss at the outputs `values` (n_outputs,); `slope` becomes its gradient.
+    """Return the loss at the outputs `values` (n_outputs,), and fill `slope` with its gradient.
 
-    `target` holds the number of the class for the hinge (Crammer and Singer's) and the logistic loss,
-    and the wanted outputs for the squared, (f - y)^2 / 2, and Huber's, which is linear beyond `width`.
+    `target` holds the class index for the hinge (Crammer and Singer's) and the logistic loss. It holds
+    the target outputs for the squared loss, (f - y)^2 / 2, and Huber's, which is linear beyond `width`.
     """
     n = values.shape[0]
     total = 0.0
@@ -111,9 +111,10 @@ def loss(kind, values, target, width, slope):
 
 @lean_kernel
 def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, batch, records):
-    """Mini-batches from sample `first` on (eqs. 4 to 6, then Algorithm 1).
+    """Learn from mini-batches from sample `first` on (eqs. 4 to 6, then Algorithm 1).
 
-    Returns how many samples are done when the capacity of the dictionary is used up, or all are.
+    Stops when the capacity of the dictionary could be exceeded, and returns the index of the first
+    sample that is left, or n.
     """
     n_outputs, size, weights = batch.values.shape[1], settings.batch_size, dictionary.weights
     begin = first
@@ -127,7 +128,7 @@ def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, ba
         rate = rate / (1.0 + counters[N_SEEN] / settings.halving)
         shrinkage = rate * chains.sets[REGULARIZATION, chains.state[REGULARIZATION]]
 
-        # Gradients, and what they tell of the hyperparameters.
+        # Gradients, and the fitness of the hyperparameters.
         total = 0.0
         mass = 0.0
         for i in range(n):
@@ -157,7 +158,7 @@ def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, ba
                 counters[N_LAST],
             )
 
-        # The step: the function shrinks, and every sample becomes a point.
+        # The step: the function shrinks, and every sample with a gradient is added as a point.
         kept = 1.0 - shrinkage * n / size
         for j in range(dictionary.size[0]):
             for c in range(n_outputs):
@@ -177,14 +178,14 @@ def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, ba
         counters[N_SEEN] += n
         counters[N_BATCHES] += 1
 
-        # The average of the functions.
+        # Update the average of the functions.
         if weights.shape[1] > n_outputs:
             share = AVERAGING / (AVERAGING - 1.0 + counters[N_BATCHES])
             for j in range(dictionary.size[0]):
                 for c in range(n_outputs):
                     weights[j, n_outputs + c] += share * (weights[j, c] - weights[j, n_outputs + c])
 
-        # The hyperparameters move; an inverse that is none any more is set up anew.
+        # Move the hyperparameters; rebuild the inverse if it has become inaccurate.
         m = dictionary.size[0]
         if move(chains, n, draws[k], settings.probability, settings.slowing):
             now = chains.sets[BANDWIDTH, chains.state[BANDWIDTH]]

@@ -1,12 +1,12 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Hyperparameters: those that are given, and those that move as Markov chains (BARRETTE, Algorithm 1).
+"""Hyperparameters: fixed ones, and those that adapt as Markov chains (BARRETTE, Algorithm 1).
 
-Each of bandwidth, stepsize and regularisation has a set of values, a state in it, and a running fitness
-R (eq. 7) that tells which way to go; at times the next state is drawn from P(R) (eq. 8).
+Each of bandwidth, stepsize and regularisation has a set of values, a state in this set, and a running
+fitness R (eq. 7) that determines the direction. At intervals the next state is drawn from P(R) (eq. 8).
 
-Arguments of the kernels: x (n_features,), a sample; past (n_features, window), a ring of past samples;
-bandwidth, in the units of the samples; rate, of the running fitness, in (0, 1].
+Arguments of the compiled functions: x (n_features,), a sample; past (n_features, window), a ring buffer
+of past samples; bandwidth, in the units of the samples; rate, of the running fitness, in (0, 1].
 """
 
 import math
@@ -23,30 +23,31 @@ HYPERPARAMETERS = {"bandwidth": BANDWIDTH, "stepsize": STEPSIZE, "regularization
 # How a hyperparameter adapts: not at all, by the likelihood, or by a gradient of the loss.
 FIXED, BY_LIKELIHOOD, BY_LOSS = 0, 1, 2
 FITNESSES, TRANSFERS = ("likelihood", "loss"), ("keep", "project")
-# A set of values reaches this factor below and above the first one.
+# A set of values reaches down and up by this factor from the initial value.
 REACH = 200.0
-# The budget K eta^(3/2) exceeds the norm eta / sqrt(batch) of a whole step from 1 / (K^2 batch) on:
-# stepsizes that move stay below this part of it, as pruning would undo what they are judged by.
+# From the stepsize eta = 1 / (K^2 batch) on, the budget K eta^(3/2) exceeds the norm eta / sqrt(batch)
+# of a whole step. Adaptive stepsizes stay below this part of it, as pruning would otherwise undo the
+# step by which they are evaluated.
 LARGEST_STEP = 0.25
-# A step never shrinks the function by more, unless the first regularisation asks for it.
+# A step shrinks the function by at most this part, unless the initial regularisation is larger.
 LARGEST_SHRINKAGE = 0.5
-# Every so many samples one is held against the window of past ones.
+# One sample in this many is used to evaluate the likelihood, given the window of past ones.
 PROBE_EVERY = 4
-# Fewer past samples than this tell nothing of the bandwidth.
+# The likelihood needs at least this many past samples.
 LEAST_PAST = 16
-# Samples between two moves: at least this many, and this share of all seen.
+# Smallest number of samples between two moves, which otherwise grows as the share `slowing` of all seen.
 LEAST_STAY = 32
-# Those that adapt by the loss stay where the mean of a gradient is below this part of its mean size.
+# By the loss, a state is kept if the mean of the fitness is below this part of its mean absolute value.
 UNDECIDED = 0.1
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a kernel machine goes by; the estimators explain the fields.
+    """The settings of a kernel machine, as described in the estimators.
 
-    `kind` is one of the losses of `functional_sgd`; the others have the names of the estimators'
-    parameters, which check their ranges. Raises a ValueError if `adapt` has another name, or stepsize
-    times regularization is 1 or more.
+    `kind` is one of the losses of `functional_sgd`. The other fields have the names of the estimators'
+    parameters, whose ranges the estimators check. Raises a ValueError if `adapt` has an unknown name, or
+    stepsize times regularization is 1 or more.
     """
 
     kind: int
@@ -80,22 +81,23 @@ class Rules:
 
     @property
     def n_values(self) -> int:
-        """How many values a hyperparameter has."""
+        """Number of values in the set of a hyperparameter."""
         return 2 * int(np.ceil(np.log(self.reach) / np.log(self.ratio))) + 1
 
     @property
     def n_past(self) -> int:
-        """Past samples that the bandwidth is adapted by."""
+        """Number of past samples that are kept to adapt the bandwidth, at least 1."""
         return self.window if "bandwidth" in self.adapt and self.fitness == "likelihood" else 1
 
 
 class Chains(NamedTuple):
-    """One row or entry for each of bandwidth, stepsize and regularisation.
+    """The Markov chains of bandwidth, stepsize and regularisation: one row or entry for each.
 
-    `sets` (3, n_values), rising; `state`, an index into its row; `adapts`; `fitness` R; `size`, the mean
-    absolute fitness, or the mean curvature of the likelihood; `n_fitness`, how many made them; `stay`,
-    [samples seen, samples since a move was last considered, past samples]; `past` (n_features, window);
-    `distance` (window,), a scratch array.
+    `sets` (3, n_values) are the values, rising; `state` the index into its row; `adapts` how it adapts;
+    `fitness` the running fitness R; `size` its mean absolute value, or the mean curvature of the
+    likelihood; `n_fitness` the number of samples in these means. There is one `stay`: [samples seen,
+    samples since a move was last considered, samples added to `past`]. `past` (n_features, window) is
+    the ring buffer, and `distance` (window,) a scratch array.
     """
 
     sets: Any
@@ -109,12 +111,12 @@ class Chains(NamedTuple):
     distance: Any
 
 
-# What a chain has to remember to go on.
+# Fields of `Chains` that a model file stores.
 KEPT = ("state", "fitness", "size", "n_fitness", "stay", "past")
 
 
 def make_chains(rules: Rules, n_features: int) -> Chains:
-    """The chains as they begin: each in the middle of its set, at the value given."""
+    """The initial chains: each is in the middle of its set, at the given value."""
     half = rules.n_values // 2
     powers = rules.ratio ** np.arange(-half, half + 1.0)
     given = np.array([[getattr(rules, name)] for name in HYPERPARAMETERS])
@@ -146,10 +148,10 @@ def make_chains(rules: Rules, n_features: int) -> Chains:
 def likelihood(past, n, x, bandwidth, distance):
     """Slope and curvature in log(bandwidth) of the log-likelihood of one sample, given n past ones.
 
-    The likelihood is that of a Gaussian kernel density estimate, the slope p (q - 1) where q is the
-    sample's term of eq. 9, in squares of the present bandwidth, and p the number of features. The
-    curvature is minus the second derivative. Both are divided by p. A past sample that coincides with x
-    tells nothing of a scale and is left out; of nothing but such samples the curvature is -1.
+    The likelihood is that of a Gaussian kernel density estimate. Its slope is p (q - 1), where q is the
+    sample's term of eq. 9 in squares of the current bandwidth, and p the number of features. The
+    curvature is minus the second derivative. Both are divided by p. Past samples that coincide with x
+    have no information about the scale and are left out; without any others the curvature is -1.
     """
     nearest = math.inf
     for j in range(n):
@@ -182,21 +184,21 @@ def likelihood(past, n, x, bandwidth, distance):
 
 @lean_kernel
 def credit(x, bandwidth, shrinkage, slope, rate, dictionary, chains, batch, n_last):
-    """Credit the hyperparameters with what would have done better on a new sample (eq. 7).
+    """Update the running fitness of the hyperparameters with a new sample (eq. 7).
 
     By the loss, the fitness is minus the derivative of the loss with respect to the logarithm of the
-    hyperparameter, for stepsize and regularisation through the last step alone. By the likelihood, one
-    sample in a few is held against the past ones, which it then joins.
+    hyperparameter; for stepsize and regularisation, only the effect of the last step counts. By the
+    likelihood, one sample in `PROBE_EVERY` is evaluated given the past ones; all are added to these.
 
-    `x` (n_features,) is the sample, of which `dictionary.similarity` has the similarities; `shrinkage`
-    is the stepsize times the regularisation; `slope` (n_outputs,) the gradient of the loss at the
-    outputs `batch.values`; `n_last` the samples of the mini-batch before this one, 0 if there was none.
+    `x` (n_features,) is the sample, whose kernel row is in `dictionary.similarity`; `shrinkage` is the
+    stepsize times the regularisation; `slope` (n_outputs,) is the gradient of the loss at the outputs
+    `batch.values`; `n_last` is the number of samples of the previous mini-batch, 0 without one.
     """
     fitness, size, counts = 0.0, 0.0, False
     for u in range(chains.state.shape[0]):
         counts = chains.adapts[u] == BY_LOSS and n_last > 0
         if u == BANDWIDTH and counts:
-            # The squared distance of a point, in squares of the bandwidth, is -2 log(similarity).
+            # The squared distance of a point, in units of the squared bandwidth, is -2 log(similarity).
             fitness = 0.0
             for j in range(dictionary.size[0]):
                 similarity = dictionary.similarity[j]
@@ -237,11 +239,12 @@ def credit(x, bandwidth, shrinkage, slope, rate, dictionary, chains, batch, n_la
 
 @lean_kernel
 def move(chains, n, draws, probability, slowing):
-    """After n more samples, draw the next states if it is time (eq. 8); whether the bandwidth moved.
+    """Draw the next states if a move is due after n more samples (eq. 8); True if the bandwidth moved.
 
-    A fitness points up or down, or nowhere: by the loss, where its mean is small beside its size; by the
-    likelihood, where the likeliest value, by Newton's method, is nearest to the present state. `draws`
-    (3,) are uniform in [0, 1): below `probability` the move goes where the fitness points.
+    The sign of the fitness is the direction. A state is kept, by the loss, if the mean fitness is small
+    compared with its mean absolute value, and by the likelihood, if it is the value nearest to the
+    likeliest one by Newton's method. `draws` (3,) are uniform in [0, 1): below `probability` the move
+    follows the fitness, otherwise it goes the opposite way.
     """
     stay = chains.stay
     stay[0] += n
@@ -261,7 +264,7 @@ def move(chains, n, draws, probability, slowing):
         state = min(max(chains.state[u] + way, 0), chains.sets.shape[1] - 1)
         if state != chains.state[u]:
             if chains.adapts[u] == BY_LIKELIHOOD:
-                # What is known of the slope holds at the new state too, by the curvature.
+                # Extrapolate the slope to the new state by the curvature.
                 chains.fitness[u] -= max(size, 0.0) * math.log(row[state] / row[chains.state[u]])
             chains.state[u] = state
             chains.n_fitness[u] //= 2

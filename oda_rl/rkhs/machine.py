@@ -1,4 +1,4 @@
-"""A kernel machine: the arrays that the compiled loop works on, how they grow and are stored."""
+"""Kernel machines: the arrays of the compiled loop, their growth and their storage."""
 
 from copy import deepcopy
 from typing import Any, Self
@@ -14,22 +14,22 @@ from oda_rl.rkhs.dictionary import Dictionary, evaluate
 from oda_rl.rkhs.hyperparameters import BANDWIDTH, HYPERPARAMETERS, KEPT, Rules, make_chains
 
 Array = NDArray[np.float64]
-# Points that there can be at first; the capacity doubles when it is used up.
+# Initial capacity for points, in addition to a mini-batch; it doubles when it is used up.
 CAPACITY = 64
-# Records are put together when they come in more pieces, and thinned out when there are more.
+# Records are joined if there are more chunks of them than this, and then thinned out if there are more.
 MOST_CHUNKS, MOST_RECORDS = 1000, 50_000
-# No dictionary is as large, and compiled code has no larger numbers.
+# Larger values of `max_points` are cut to this one, as compiled code has 64-bit integers.
 MOST_POINTS = 2**62
-# Of a file: values that a hyperparameter can have, and how far an inverse may be off.
+# Limits for model files: values of a hyperparameter, and the largest residual of the inverse.
 MOST_VALUES, WORST_RESIDUAL = 100_000, 0.01
 
 
 def machine_schema(rules: Rules, by_classes: bool) -> Schema:
-    """What `KernelMachine.get_state` gives, of d features and m outputs; targets may be classes."""
+    """Schema of what `KernelMachine.get_state` returns, for d features and m outputs."""
     expect(rules.n_values <= MOST_VALUES, "", f"has {rules.n_values} values", f"up to {MOST_VALUES}")
 
     def goes_together(state: Any, sizes: Sizes) -> None:
-        """Counters are within the arrays, classes are whole, and the inverse is that of the points."""
+        """Check that counters fit the arrays, classes are whole numbers, and the inverse is right."""
         last, (x, targets, _) = int(state["counters"][sgd.N_LAST]), state["waiting"]
         most = f"up to {rules.batch_size}"
         expect(last <= rules.batch_size, "counters", f"tell of a mini-batch of {last}", most)
@@ -41,8 +41,8 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         bandwidth = make_chains(rules, 1).sets[BANDWIDTH, state["state"][BANDWIDTH]]
         if sizes["M"] == 0:
             return
-        # Differences of coordinates, as learning has them: far from the origin squares less twice
-        # products, scikit-learn's way, leave little of a distance.
+        # Distances by differences of coordinates, as in learning: scikit-learn's way by inner products
+        # loses precision far from the origin.
         points = state["points"].T
         gram = np.exp(-0.5 / bandwidth**2 * cdist(points, points, "sqeuclidean"))
         worst = np.abs(gram @ state["inverse"] - np.eye(len(gram))).max()
@@ -69,13 +69,13 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
 
 
 class KernelMachine:
-    """A function for any number of outputs, one dictionary for all, that learns from samples.
+    """A function with any number of outputs and one dictionary for all, which learns from samples.
 
-    It learns from whole mini-batches: the samples of one that is not full yet wait for the others, so
-    that it makes no difference how a stream is cut into chunks.
+    It learns from full mini-batches. Samples that do not fill a mini-batch wait for the next ones, so
+    that the result does not depend on how a stream is cut into chunks.
 
-    `points` (n_points, n_features) are the dictionary, `weights` (n_points, n_outputs) those of the last
-    function, or of the average of the functions so far. `rng` draws the moves of the hyperparameters.
+    `points` (n_points, n_features) are the dictionary. `weights` (n_points, n_outputs) are those of the
+    last function, or of the average of all functions. `rng` draws the moves of the hyperparameters.
     """
 
     def __init__(self, n_features: int, n_outputs: int, rules: Rules, rng: np.random.Generator) -> None:
@@ -105,12 +105,12 @@ class KernelMachine:
 
     @property
     def n_points(self) -> int:
-        """The model order: points of the dictionary."""
+        """The model order, which is the number of points in the dictionary."""
         return int(self.dictionary.size[0])
 
     @property
     def n_samples_seen(self) -> int:
-        """Samples given so far."""
+        """Number of samples given so far, including those that wait."""
         return int(self.counters[sgd.N_SEEN]) + len(self.waiting[0])
 
     @property
@@ -125,11 +125,11 @@ class KernelMachine:
 
     @property
     def records(self) -> Array:
-        """One row per mini-batch, as `functional_sgd` has the columns; of very many, fewer."""
+        """One row per mini-batch with the columns of `functional_sgd`; thinned out if there are many."""
         return np.concatenate(self._records)
 
     def value_of(self, name: str) -> float:
-        """The value at present of "bandwidth", "stepsize" (before it falls) or "regularization"."""
+        """The current "bandwidth", "stepsize" (without its decrease) or "regularization"."""
         u = HYPERPARAMETERS[name]
         return float(self.chains.sets[u, self.chains.state[u]])
 
@@ -143,7 +143,7 @@ class KernelMachine:
 
     @property
     def finished(self) -> Self:
-        """What to predict with: itself; before a first mini-batch is full, a copy that learned it."""
+        """The machine to predict with: itself, or, before the first mini-batch, a finished copy."""
         if self.counters[sgd.N_BATCHES] > 0:
             return self
         made = deepcopy(self)
@@ -151,7 +151,7 @@ class KernelMachine:
         return made
 
     def finish(self) -> None:
-        """Learn from the samples that wait."""
+        """Learn from the waiting samples, as a mini-batch that may not be full."""
         waiting = self.waiting
         self._wait(*(part[:0] for part in waiting))
         self._learn(*waiting)
@@ -159,8 +159,8 @@ class KernelMachine:
     def learn(self, x: Array, y: Array, weight: Array) -> None:
         """Learn from samples (n, n_features) in their order, as far as they fill mini-batches.
 
-        `y` (n, 1) or (n, n_outputs) are numbers of classes, or outputs, `weight` (n,) is positive; all
-        of them are C-contiguous and writeable.
+        `y` (n, 1) or (n, n_outputs) are class indices or outputs, `weight` (n,) is positive. All arrays
+        are C-contiguous and writeable.
         """
         if len(self.waiting[0]) > 0:
             x, y, weight = map(np.concatenate, zip(self.waiting, (x, y, weight), strict=True))
@@ -190,7 +190,7 @@ class KernelMachine:
             self._records = [kept[::2] if len(kept) > MOST_RECORDS else kept]
 
     def set_outputs(self, kept: NDArray[np.int64], n_outputs: int) -> None:
-        """Have more classes: old class i becomes number `kept[i]`; outputs of new ones begin at zero."""
+        """Insert classes: old class i becomes number `kept[i]`, outputs of new ones begin at zero."""
         x, classes, weight = self.waiting
         self._wait(x, kept[classes.astype(np.int64)].astype(np.float64), weight)
         points, old, inverse = self._used()
@@ -206,7 +206,7 @@ class KernelMachine:
         self.batch.last[:] = before.last
 
     def get_state(self) -> dict[str, Any]:
-        """All that has been learned, as plain values and arrays."""
+        """The state of the machine as plain values and arrays."""
         points, weights, inverse = self._used()
         state = {name: getattr(self.chains, name) for name in KEPT}
         return state | {
@@ -223,7 +223,7 @@ class KernelMachine:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`."""
+        """Restore the state that `get_state` returned."""
         self.rng.bit_generator.state = state["rng"]
         points, weights, inverse = (state[name] for name in ("points", "weights", "inverse"))
         capacity = max(CAPACITY + self.rules.batch_size, 2 * len(weights))
@@ -238,11 +238,11 @@ class KernelMachine:
 
     @property
     def _column(self) -> int:
-        """The first column of the output weights."""
+        """The first column of the weights that predictions use."""
         return self.n_outputs if self.rules.average else 0
 
     def _used(self) -> tuple[Array, Array, Array]:
-        """Points, weights and inverse, as far as they are in use."""
+        """The parts of points, weights and inverse that are in use."""
         n, (points, weights, inverse, *_) = self.n_points, self.dictionary
         return points[:, :n], weights[:n], inverse[:n, :n]
 

@@ -1,4 +1,4 @@
-"""The regressor: one function of the kernel's Hilbert space for each output."""
+"""The kernel regressor: one function per output in the kernel's Hilbert space."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -22,20 +22,20 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     Functional stochastic gradient descent with a Gaussian kernel and one dictionary for all outputs,
     kept small by sparse projections. Outputs should have a scale of about 1.
 
-    The bandwidth follows how densely the inputs lie, not how the function bends: with much noise in the
-    outputs a wider one, given and fixed, does better.
+    The bandwidth adapts to the density of the inputs, not to the curvature of the function. With much
+    noise in the outputs, a wider fixed bandwidth does better.
 
     Parameters
     ----------
     loss : {"squared", "huber"}, default="squared"
         (f - y)^2 / 2, or the same up to an error of `huber_width` and linear beyond.
     huber_width : float, default=1.0
-        In the units of y.
+        Error from which Huber's loss is linear, in the units of y.
     stepsize : float, default=0.5
-        eta, of the mean gradient of a mini-batch of `batch_size` samples.
+        Stepsize eta of the mean gradient of a mini-batch of `batch_size` samples.
     batch_size : int, default=1
-        Samples of a mini-batch. With one, any stepsize below 2 is stable; of a larger one with the
-        squared loss, those below 2 over the share of samples that are similar.
+        Samples of a mini-batch. With one, any stepsize below 2 is stable. With more and the squared
+        loss, stepsizes below 2 divided by the share of similar samples are stable.
     scale, bandwidth, adapt, stepsize_halving, regularization, parsimony, max_points, average, n_passes
         As for `KernelSGDClassifier`, with the same defaults.
     fitness, ratio, fitness_rate, move_probability, slowing, window, transfer, random_state
@@ -52,7 +52,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
 
     Notes
     -----
-    The function and its hyperparameters learn as those of `KernelSGDClassifier` do.
+    The function and its hyperparameters are learned as in `KernelSGDClassifier`.
 
     References
     ----------
@@ -78,9 +78,9 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     _outputs_schema: ClassVar[Schema] = {"flat": may_be_flat}
 
     def predict(self, X: ArrayLike) -> Array:
-        """The function at X (n_samples, n_features), as the outputs that were learned from.
+        """The function at X (n_samples, n_features).
 
-        Of shape (n_samples,) or (n_samples, n_outputs).
+        The shape is (n_samples,) or (n_samples, n_outputs), as that of the outputs it was fitted to.
         """
         values = self._outputs(X)
         return values[:, 0] if self._flat else values

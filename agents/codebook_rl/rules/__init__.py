@@ -1,1 +1,1 @@
-"""Learning rules of the fast timescale; one can take the place of another."""
+"""Learning rules of the fast timescale; they are interchangeable."""

@@ -2,36 +2,39 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Actor-critic(lambda) over soft aggregate states: the learning rule of `TwoTimescaleAC`.
 
-A rule as `rules.q_lambda` describes them, whose traces and ledger it shares. Both the critic and the
-actor are functions of the observation of the same form, f(z) = sum_i p_i (b_i + w_i z):
+It is a rule as described in `rules.q_lambda`, with the same traces and ledger. The critic and the actor
+are both functions of the observation of the form f(z) = sum_i p_i (b_i + w_i z):
 
 - the critic v(z) is the value of the state;
-- the actor h(z, a) is the preference for an action, and pi = softmax of the preferences.
+- the actor h(z, a) is the preference for an action, and pi is the softmax of the preferences.
 
-With the error delta = r + gamma v(z') - v(z), the features phi of all that moves f, p_i and, for linear
-cells, p_i (z - mu_i) / sqrt(T), and the stepsize alpha_i of a cell, which falls with its visits,
+Let delta = r + gamma v(z') - v(z) be the error and phi the features of f: p_i and, for linear cells,
+p_i (z - mu_i) / sqrt(T). Let alpha_i be the stepsize of a cell, which falls with its visits. Then
 
     e_v <- gamma lambda e_v + alpha phi / |phi|^2
     e_h <- gamma lambda e_h + c alpha phi / |phi|^2 d log pi(taken) / d h
     v <- v + delta e_v,     h <- h + delta / m e_h
 
 where d log pi(taken) / d h(a) is 1[a = taken] - pi(a) and c is `actor_rate`. An action of several parts
-is drawn part by part: the options of each have preferences of their own, pi is the softmax within a
-part, and all parts learn from the same delta. m, the mean size of the errors but at least 3 % of the
-largest of late, makes rewards of any size the same to the actor. Before it is used, delta is cut so
-that delta e_v . phi, by which the value of the last state changes, is at most half of delta: traces of
-states that are much alike add up to more than one step. A delta that is far beyond all of late counts
-as far as `bounds.bound_error` finds it credible.
+is drawn part by part: the options of each part have their own preferences, pi is the softmax within a
+part, and all parts learn from the same delta.
 
-Preferences of which an actor is sure are forgotten a little (`rules.forgetting`).
+m is the mean size of the errors, but at least 3 % of the largest recent error. It makes the actor
+independent of the scale of the rewards.
 
-Where actions are points of a Box, there are two preferences for each coordinate, the parameters of the
-distribution of `oda_rl.agents.beta_policy`, nothing is forgotten, and gamma rises (`rules.horizon`); all
-else is the same. What all rewards have in common tells nothing, but with another gamma for ever would be
-far more of it: this part of values goes by the first gamma at all times.
+delta is limited twice. If it is far beyond all recent errors, it counts only as far as
+`bounds.bound_error` allows. It is also reduced such that delta e_v . phi, the change of the value of the
+last state, is at most half of delta: the traces of similar states can add up to more than one step.
 
-So that one ledger serves both, the traces of the actor are kept divided by m. They are brought to
-another m when it has changed by more than a few parts in a hundred.
+The preferences of an almost deterministic actor decay a little (`rules.forgetting`).
+
+With continuous actions there are two preferences for each coordinate, the parameters of the distribution
+of `oda_rl.agents.beta_policy`. Preferences do not decay, and gamma rises (`rules.horizon`); the rest is
+unchanged. The part that all rewards have in common carries no information, but its discounted sum would
+grow with gamma. So this part of the values always uses the initial gamma.
+
+The traces of the actor are stored divided by m, so that one ledger serves both the actor and the critic.
+They are rescaled when m has changed by more than 5 %.
 
 References
 ----------
@@ -91,20 +94,20 @@ from oda_rl.agents.codebook_rl.state import (
     open_units,
 )
 
-# The part of an error by which the value that it is of changes, at most
+# The value of the last state changes by at most this share of its error.
 LARGEST_STEP = 0.5
-# The actor's unit is at least this part of the largest error: where rewards are rare the mean is tiny.
+# The actor's unit m is at least this share of the largest error: if rewards are rare, the mean is tiny.
 LEAST_UNIT = 0.03
-# The m by which the traces are divided is known to this factor.
+# The actor's traces are rescaled when m has changed by more than this factor.
 UNIT_TOLERANCE = 1.05
-# Errors of which all were smaller than this are none.
+# The smallest unit m, for a run without errors so far
 NO_ERROR = 1e-12
 
 
 def fields(sizes):
     """The fields of the payload: preferences, the value, visits and stepsizes, and traces.
 
-    A stepsize is that of the cell, whatever the action; it stands there for each.
+    A cell has the same stepsize for all actions; it is stored once for each.
     """
     return {
         "q": (sizes.n_actions * sizes.n_basis, "mean"),
@@ -116,7 +119,7 @@ def fields(sizes):
 
 
 def begin(codebook, sizes, learning_rate, value):
-    """Prefer no action, give all cells the same `value`, and the first stepsize."""
+    """Set all preferences to 0, and give all cells the same `value` and the first stepsize."""
     codebook["q"][:] = 0.0
     codebook["v"][:] = 0.0
     codebook["v"][0] = value
@@ -139,9 +142,10 @@ def find_probabilities(preferences, probabilities):
 
 @vector_kernel
 def count_state(visits, rate, taken, share, first, last, settings):
-    """Count a visit of the cells from `first` to `last`, by their shares; their stepsizes follow.
+    """Count a visit of the cells from `first` to `last` by their shares, and lower their stepsizes.
 
-    As `q_lambda.lower_all` does, whatever the action. `visits` and `rate` are (n_actions, places).
+    As `q_lambda.lower_all`, but a stepsize falls with the visits of all actions. `visits` and `rate` are
+    (n_actions, places).
     """
     power = settings[LEARNING_RATE_POWER]
     halving = settings[LEARNING_RATE_HALVING]
@@ -158,7 +162,7 @@ def count_state(visits, rate, taken, share, first, last, settings):
 
 @vector_kernel
 def add_preferences(z, location, step, n, factor, per_slope, linear, trace, base):
-    """Add `factor` times the features that `add_features` added, from row `base` of `trace` on."""
+    """Add `factor` times the features that `add_features` has added, to `trace` from row `base` on."""
     intercepts = trace[base]
     for i in range(n):
         intercepts[i] += factor * step[i]
@@ -173,7 +177,7 @@ def add_preferences(z, location, step, n, factor, per_slope, linear, trace, base
 
 @inline_kernel
 def change_unit(state, unit):
-    """Divide the traces of the actor by `unit` from now on."""
+    """Rescale the traces of the actor from the present unit m to `unit`."""
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     scratch, figures = open_scratch(state), numbers.figures
     n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
@@ -192,9 +196,9 @@ def change_unit(state, unit):
 
 @inline_kernel
 def trace_branch(state, env, k, size):
-    """Add the features of the last state and action to the traces of the k-th branch it found.
+    """Add the features of the last state and action to the traces of the k-th branch found for it.
 
-    Returns by how much its cells move the value of that state for an error of 1, but for the common
+    Returns the change of that state's value that these cells make for an error of 1, without the common
     factor of the traces.
     """
     numbers, branches = open_numbers(state), open_branches(state)
@@ -205,7 +209,7 @@ def trace_branch(state, env, k, size):
     own = only - k * width if only >= 0 else -1
     z, location, block = memory.z[env], branches.location[branch], branches.payload[branch]
     if open_units(state).options.shape[0] != 1:
-        taken = 0  # rows are of options, not of actions: the first counts the visits of the cell
+        taken = 0  # rows belong to options, not to actions: the first row counts all visits
     first = first_trace(env, n_actions, n_rows)
     traces, critic = block[first : first + n_rows], n_actions * n_basis
     visits, rate = block[n_rows : n_rows + n_actions], block[n_rows + n_actions : n_rows + 2 * n_actions]
@@ -236,7 +240,7 @@ def trace_branch(state, env, k, size):
 
 @inline_kernel
 def learn(state, env, reward, next_value):
-    """One step of actor-critic(lambda); `next_value` is that of the state that came next."""
+    """One step of actor-critic(lambda); `next_value` is the value of the next state."""
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     memory, scratch = open_memory(state), open_scratch(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures

@@ -1,18 +1,18 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""What an actor forgets where it is sure of itself: a part of the rule of `actor_critic`.
+"""Decay of the preferences of an almost deterministic actor: a part of the rule of `actor_critic`.
 
-A softmax that is sure of itself draws nothing else any more, and has no gradient: it would stay as it is
-though all has been learned by luck, or nothing. So where the probability of the likeliest action was
-above 95 %, preferences are forgotten a little, where the errors do not keep them up (of several parts,
-those of the part that is sure):
+A softmax that is almost deterministic draws no other action any more, and has no gradient. It would not
+change again even if its preferences had been learned by chance. So if the probability of the most likely
+action was above 95 %, preferences decay a little, unless errors keep them up (for actions of several
+parts, the preferences of each such part):
 
     h_i <- (1 - kappa s f_i alpha_i p_i) h_i,     s = (max pi - .95) / .05
 
-It is in the beginning that luck decides. So f_i = min(1, N / (1 + n_i))^4: a cell whose visits n_i are
-far beyond N = 2,000 holds what it knows.
+Chance matters most at the beginning. So f_i = min(1, N / (1 + n_i))^4: the preferences of a cell whose
+visits n_i are far beyond N = 2,000 hardly decay.
 
-Points of a Box have no such part, and nothing is forgotten.
+The preferences for continuous actions do not decay.
 """
 
 from oda_rl._jit import inline_kernel, vector_kernel
@@ -27,8 +27,8 @@ from oda_rl.agents.codebook_rl.state import (
     open_units,
 )
 
-# Above this probability of an action preferences are forgotten; kappa, that is how fast; and N, the
-# visits of a cell after which less and less is.
+# The probability of an action above which preferences decay; kappa, the rate of the decay; and N, the
+# visits of a cell from which on the decay becomes slower.
 SURE = 0.95
 FORGETTING = 0.03
 FORGETTING_VISITS = 2000.0
@@ -38,7 +38,8 @@ FORGETTING_VISITS = 2000.0
 def shrink(q, visits, share, rate, step, n, factor):
     """Multiply the preferences `q` of `n` cells by 1 - factor * f * rate * share.
 
-    f falls with the `visits` (n_actions, n) of a cell; `step` (n,) is filled with what is taken off.
+    f falls with the `visits` (n_actions, n) of a cell; `step` (n,) is filled with factor * f * rate *
+    share.
     """
     for i in range(n):
         count = 1.0
@@ -67,7 +68,7 @@ def find_sureness(direction, taken):
 
 @inline_kernel
 def forget_branch(state, env, k, first, count, sureness):
-    """Forget a part of the preferences for `count` options of the k-th branch that was found."""
+    """Let the preferences for `count` options from `first` on decay in the k-th branch found."""
     memory, width = open_memory(state), open_numbers(state).counters[WIDTH]
     n_actions, n_rows = memory.direction.shape[1], open_scratch(state).sums.shape[0]
     block, only = open_branches(state).payload[memory.found[env, k]], memory.only[env]
@@ -81,9 +82,9 @@ def forget_branch(state, env, k, first, count, sureness):
 
 @inline_kernel
 def forget_preferences(state, env):
-    """Forget a little of the preferences for each part of the last action that was all but certain."""
+    """Let preferences decay for each part of the last action that was almost certain."""
     memory, options, ledger = open_memory(state), open_units(state).options, open_ledger(state)
-    if memory.lost[env]:  # what is held is not certain
+    if memory.lost[env]:  # the gradient of a repeated action is 0, which would look like certainty
         return
     left, first = memory.action[env], memory.direction.shape[1]
     for p in range(options.shape[0] - 1, -1, -1):

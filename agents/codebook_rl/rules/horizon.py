@@ -1,23 +1,23 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""How far ahead values look: a discount that rises while returns are well explained.
+"""The horizon of the values: a discount factor that rises while returns are well explained.
 
-Returns are reported without a discount, but values with little of it are hard to learn: what is far
-ahead has many causes. So an agent begins with the `gamma` of its configuration and, after tau steps in
-which returns were well explained,
+Returns are reported without discounting, but values that are hardly discounted are difficult to learn,
+because rewards far ahead have many causes. So an agent begins with the `gamma` of its configuration.
+After tau steps in which returns were well explained, its discount factor is gamma_t:
 
     1 - gamma_t = max((1 - gamma) / (1 + tau / T), 1 / 1000),     T = `gamma_halving`
 
-What a critic v explains of returns is the variance of its values. If it is right, its errors delta have
-no correlation with what was before, and a return differs from v by a sum of the errors to come, with the
-variance sum_k gamma^2k delta_k^2. An error at step i of an episode is to come for all steps up to i, so
-that over an episode the mean of these sums is that of c_i delta_i^2, c_i = 1 + gamma^2 + ... + gamma^2i.
-With running means E,
+The part of the returns that a critic v explains is the variance of its values. If v is right, its errors
+delta are uncorrelated with the past, and a return differs from v by the discounted sum of the later
+errors, which has the variance sum_k gamma^2k delta_k^2. The error at step i of an episode enters this
+sum for all steps up to i. So the mean of the sum over an episode is the mean of c_i delta_i^2 with
+c_i = 1 + gamma^2 + ... + gamma^2i. With running means E,
 
     rho = Var v / (Var v + E[c delta^2]),     tau <- tau + max(0, rho - .9) / .1
 
-Where rho stays below .9, as on landers and walkers, the discount stays as it was. For a rule without a
-critic of states tau counts every step.
+If rho stays below .9, as on landers and walkers, the discount does not rise. For a rule without a critic
+of states tau counts every step.
 """
 
 from oda_rl._jit import inline_kernel
@@ -34,9 +34,9 @@ from oda_rl.agents.codebook_rl.state import (
     open_numbers,
 )
 
-# Forgetting of the means of a critic's values and errors
+# Stepsize of the running means of a critic's values and errors
 MEAN_RATE = 1e-4
-# The means are told by so much of their weights at least, some 7,000 steps.
+# The means are used once their weight exceeds this, after some 7,000 steps.
 LEAST_WEIGHT = 0.5
 # Returns are well explained above this share of their variance.
 EXPLAINED = 0.9
@@ -44,7 +44,7 @@ EXPLAINED = 0.9
 
 @inline_kernel
 def find_discount(state):
-    """The discount factor of now, gamma_t."""
+    """The current discount factor, gamma_t."""
     settings, known = open_numbers(state).settings, open_numbers(state).figures[KNOWN_STEPS]
     gamma, fall = settings[GAMMA], 1.0 + known / settings[GAMMA_HALVING]
     return max(gamma, min(gamma + (1.0 - gamma) * (1.0 - 1.0 / fall), 1.0 - 1.0 / LONGEST))
@@ -52,7 +52,7 @@ def find_discount(state):
 
 @inline_kernel
 def note_explained(state, env, value, error):
-    """Follow how much of the returns a critic explains, by its last value and the error of it.
+    """Update the estimate of how well a critic explains returns, by its last value and its error.
 
     `figures[MEAN_ERROR_WEIGHT]` is the weight of all its means.
     """

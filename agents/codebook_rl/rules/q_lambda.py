@@ -2,17 +2,18 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Watkins' Q(lambda) over soft aggregate states: the learning rule of `TwoTimescaleQ`.
 
-A rule is a module like this one; `step` and the learner know it by these names alone:
+A rule is a module like this one; `step` and the learner use only these names of it:
 
-- `fields(sizes)`: its part of the payload of a cell, in the order in which its kernels find it, and what
-  becomes of each number when cells split or merge. The rows that make values come first.
-- `begin(codebook, sizes, learning_rate, value)`: fill that payload when learning begins.
-- `learn(state, env, reward, best_next)`: learn from a transition of environment `env`: from what
-  `Memory` holds of the last observation and action, the reward, and the value of what was observed
-  next, 0 if that is terminal. At every step, once the codebook has grown. Returns False, and learns
-  nothing, where the values have diverged.
+- `fields(sizes)`: the fields of a cell's payload that belong to the rule, in the order in which its
+  kernels expect them, with their sizes and the way they combine when cells split or merge. The rows that
+  hold values come first.
+- `begin(codebook, sizes, learning_rate, value)`: fill these fields when learning begins.
+- `learn(state, env, reward, best_next)`: learn from a transition of environment `env`, at every step of
+  the learning phase: from the last observation and action in `Memory`, the reward, and the value of the
+  next observation, 0 if that is terminal. Returns False, and learns nothing, if the values have
+  diverged.
 
-Values move along the traces of `rules.traces`, which all rules have.
+Values move along the traces of `rules.traces`, which all rules use.
 """
 
 import numpy as np
@@ -50,11 +51,11 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
 )
 
-# Forgetting of the running figures
+# Stepsize of the running figures
 FIGURE_RATE = 0.001
-# Every so many steps the errors of the cells are noted, if they are monitored.
+# Steps between two records of the errors of cells, if they are monitored
 MONITORED_EVERY = 32
-# Forgetting of those, by visits that were monitored
+# Stepsize of the running means of these errors, per recorded visit
 ERROR_RATE = 0.05
 
 
@@ -72,9 +73,9 @@ def fields(sizes):
 
 
 def begin(codebook, sizes, learning_rate, value):
-    """Give all cells the same `value` everywhere, and the first stepsize.
+    """Give all cells the same constant `value`, and the first stepsize.
 
-    In a codebook for each action a cell has a value for its own action, and 0 for the others.
+    With a codebook for each action, a cell gets this value for its own action, and 0 for the others.
     """
     codebook["q"][:] = 0.0
     intercepts = codebook["q"][:: sizes.n_basis]
@@ -91,9 +92,9 @@ def begin(codebook, sizes, learning_rate, value):
 
 @inline_kernel
 def lower(rate, part, visits, settings):
-    """The stepsize after one more visit by `part`: a step along (1 + visits / halving)^-power.
+    """Lower a stepsize for one more visit by a share `part`: a step along (1 + visits / halving)^-power.
 
-    Following the curve by its slope costs a division where the power would cost ten times as much, and a
+    Following the curve by its slope takes a division, a tenth of the time of the power. In addition, a
     cell that splits keeps the stepsize that it has reached.
     """
     slope = settings[LEARNING_RATE_POWER] / (settings[LEARNING_RATE_HALVING] + visits)
@@ -114,7 +115,7 @@ def lower_all(rate, visits, share, n, settings):
 
 @inline_kernel
 def count_visit(visits, rate, share, only, width, by_cell, settings, figures):
-    """Count a visit of the active cells of a branch; their stepsize falls, or is the common one."""
+    """Count a visit of the active cells of a branch; lower their stepsizes, or use the common one."""
     if by_cell and only < 0:
         lower_all(rate, visits, share, width, settings)
     elif by_cell:
@@ -132,11 +133,11 @@ def count_visit(visits, rate, share, only, width, by_cell, settings, figures):
 
 @vector_kernel
 def add_features(z, location, share, rate, n, size, per_slope, linear, trace, base, step):
-    """Add `size` times the features of the taken action, each times its stepsize, to its traces.
+    """Add the features of the taken action to its traces, each times `size` and the cell's stepsize.
 
-    They are p_i, and for `linear` cells p_i (z - mu_i) / T: the slopes of a function of z - mu_i, of
-    which the intercept at 0 is another one. Row `base` of `trace` is that intercept. Fills `step` with
-    size * rate * share.
+    The features are p_i and, for `linear` cells, p_i (z - mu_i) / T. The latter are slopes of a function
+    of z - mu_i, and are converted to those of a function of z, whose intercept is at z = 0. Row `base`
+    of `trace` is that intercept; the slopes follow. Fills `step` with size * rate * share.
     """
     intercepts = trace[base]
     for i in range(n):
@@ -154,7 +155,7 @@ def add_features(z, location, share, rate, n, size, per_slope, linear, trace, ba
 
 @inline_kernel
 def add_feature(z, location, rate, only, size, per_slope, linear, trace, base):
-    """`add_features` where one cell alone is active."""
+    """`add_features` for a single active cell."""
     part = size * rate[only]
     trace[base, only] += part
     if linear:
@@ -166,8 +167,10 @@ def add_feature(z, location, rate, only, size, per_slope, linear, trace, base):
 
 @vector_kernel
 def add_interactions(z, location, n_observed, n, per_slope, trace, step):
-    """Add the features (z_j - mu_j) (z_k - mu_k) / T^2 of each coordinate j of an observation and k of
-    an action, and what they mean at 0 to the others; `step` is that of `add_features`.
+    """Add the features (z_j - mu_j) (z_k - mu_k) / T^2 to the traces, after `add_features`.
+
+    j runs over the coordinates of the observation, k over those of the action. The products are expanded
+    around z = 0, which also changes the slopes and the intercept. `step` is that of `add_features`.
     """
     row = 1 + location.shape[0]
     for k in range(n_observed, location.shape[0]):
@@ -188,9 +191,9 @@ def add_interactions(z, location, n_observed, n, per_slope, trace, step):
 
 @inline_kernel
 def note_errors(state, env, size):
-    """Let the running means of the active cells follow the `size` of an error.
+    """Update the running means of the active cells with the `size` of an error.
 
-    The second half of them holds the weights of all that was averaged, as the means begin at 0.
+    The second half of the array holds the weights of the means, as these begin at 0.
     """
     numbers, branches, memory = open_numbers(state), open_branches(state), open_memory(state)
     errors, width, only = numbers.figures[N_FIGURES:], numbers.counters[WIDTH], memory.only[env]
@@ -207,7 +210,7 @@ def note_errors(state, env, size):
 
 @inline_kernel
 def find_value(state, env, base):
-    """The value, in the rows from `base` on, at the last observation; its branches then miss no step."""
+    """The value at the last observation, by the rows from `base` on; applies owed steps first."""
     numbers, branches = open_numbers(state), open_branches(state)
     memory, scratch = open_memory(state), open_scratch(state)
     width, n_basis = numbers.counters[WIDTH], numbers.counters[N_BASIS]
@@ -232,7 +235,7 @@ def find_value(state, env, base):
 
 @inline_kernel
 def learn(state, env, reward, best_next):
-    """One step of Watkins' Q(lambda); `best_next` is the value of the state that came next."""
+    """One step of Watkins' Q(lambda); `best_next` is the value of the next state."""
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     memory, scratch = open_memory(state), open_scratch(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
@@ -279,7 +282,7 @@ def learn(state, env, reward, best_next):
                 if z.shape[0] > location.shape[0] and linear:
                     n_observed = location.shape[0] - scratch.best.shape[0]
                     add_interactions(z, location, n_observed, width, per_slope, traces, scratch.step)
-        # What was visited makes its step at once: no other is missing there.
+        # Visited branches make this step at once; `find_value` has applied all earlier ones.
         if ledger.alive[env, branch]:
             move_along(block[:n_rows], traces, width, step)
             ledger.paid[env, branch] = ledger.owed[env]

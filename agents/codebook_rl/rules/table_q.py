@@ -2,40 +2,41 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Watkins' Q(lambda) over a table of states: the learning rule of `TwoTimescaleQ` on discrete states.
 
-A rule as `rules.q_lambda` describes them. One cell is active, with share 1:
+It is a rule as described in `rules.q_lambda`. A single cell is active, with share 1:
 
     delta = r + gamma max_b Q(s', b) - Q(s, a)
     e <- gamma lambda e, 0 after an exploratory action;    e(s, a) <- (1 - alpha) e(s, a) + alpha
     Q <- Q + delta e
 
-with dutch traces, as a table whose stepsizes begin at 1 asks for. The stepsize alpha of a pair is that
-of George and Powell, the one of least expected error where errors have a drift and noise. With running
-means, over the n visits of the pair, of the errors, b, and of their squares, w,
+Traces are dutch, which suits stepsizes that begin at 1. The stepsize alpha of a pair is that of George
+and Powell, which has the least expected error if errors have a drift and noise. With running means over
+the n visits of the pair, b of the errors and w of their squares,
 
     alpha = max(1 / n, 1 - (1 - b^2 / w) / (1 + l)),       l <- (1 - alpha)^2 l + alpha^2
 
-It averages where errors are noise, as in Blackjack, and follows where they tell of something new, as
-when a first reward has been found. The means forget as n^-0.9.
+It averages if errors are noise, as in Blackjack, and stays large if they have a drift, as after the
+first reward of a run. The running means have the stepsizes n^-0.9.
 
-Exploration has a table of its own: the novelty U, learned from the reward n^-1/2 with a discount of its
-own, U(s, a) <- n^-1/2 + gamma_U max_b U(s', b), from its upper bound 1 / (1 - gamma_U) on. An agent
-follows U, or Q, for some 100 steps, or to the end of the episode; which one is drawn, U with twice the
-probability max_b U(s, b) / bound: nearly always while something new is in reach, and ever more rarely
-from then on. So exploration is deep (it plans how to get to what was tried least), and depends on the
-scale of no reward, and on the length of no run; U has no part in Q but by the choice of actions.
+Exploration uses a second table: the novelty U. It is learned from the reward n^-1/2 with its own
+discount, U(s, a) <- n^-1/2 + gamma_U max_b U(s', b), and starts at its upper bound 1 / (1 - gamma_U).
+The behaviour follows either U or Q for some 100 steps, or to the end of the episode. Which of them is
+drawn at random: U with the probability 2 max_b U(s, b) / bound, which is nearly always while something
+new is in reach, and then ever more rarely. So exploration is deep (it plans ways to the least tried
+actions), and depends neither on the scale of rewards nor on the length of a run. U affects Q only by the
+choice of actions.
 
-U of a pair is computed anew when it is visited, from the state that it led to last, and so is Q, with a
-stepsize of 1, where a pair has always led to the same state and reward. At the end of an episode, or
-after 100 steps, this is done again for the pairs that were visited last, backward, ten for each step
-made since. So what was found at the end of a long way is known at its beginning when the next episode
-starts.
+When a pair is visited, its U is computed again from the state that it last led to. So is its Q, with a
+stepsize of 1, if the pair has always led to the same state and reward. At the end of an episode, or
+after 100 steps, the last visited pairs are replayed in this way, backward, ten for each step made since
+the last replay. So what was found at the end of a long path has reached the values at its beginning when
+the next episode starts.
 
 References
 ----------
 Watkins, "Learning from Delayed Rewards", 1989. George and Powell, "Adaptive stepsizes for recursive
 estimation with applications in approximate dynamic programming", Machine Learning 65, 2006, eq. 25. Lin,
 "Self-improving reactive agents based on reinforcement learning, planning and teaching", Machine
-Learning 8, 1992 (experience gone through backward).
+Learning 8, 1992 (backward replay of experience).
 """
 
 import math
@@ -67,27 +68,28 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
 )
 
-# Discount of the novelty, and its bound
+# Discount of the novelty, and its upper bound
 NOVELTY_DISCOUNT = 0.97
 NOVELTY_BOUND = 1.0 / (1.0 - NOVELTY_DISCOUNT)
-# Probability of following it where it is at its bound; what is above 1 is 1
+# Probability of following the novelty where it is at its bound; probabilities above 1 count as 1
 NOVELTY_SHARE = 2.0
-# Power with which the means of errors forget
+# At visit n the means of errors have the stepsize n^-FORGETTING.
 FORGETTING = 0.9
-# Probability that it is drawn anew whether novelty is followed
+# Probability per step that the choice between novelty and values is drawn again
 TURN = 0.01
-# Pairs that are remembered to be gone through again; after how many steps at the latest; how many for
-# each step
+# Pairs stored for replay; maximum number of steps between replays; pairs replayed per step made since
 N_RECENT = 2000
 LONGEST_WAIT = 100
 REPEATS = 10
-# What a pair led to: the end of an episode
+# Stored in place of the next state of a pair if that was terminal
 THE_END = -1.0
 
 
 def fields(sizes):
-    """The fields of the payload: values, visits, stepsizes, traces; then of each action U, b, w, l, the
-    cell and the reward that it led to last, and whether they were ever others.
+    """The fields of the payload: values, visits, stepsizes and traces, and more for each action.
+
+    These are U, b, w, l, the cell and the reward that the action led to last, and whether either of
+    them has ever changed.
     """
     n_actions = sizes.n_actions
     return {
@@ -106,7 +108,7 @@ def fields(sizes):
 
 
 def begin(codebook, sizes, learning_rate, value):
-    """Values of 0, and the largest novelty everywhere; the first stepsize is 1 whatever is given."""
+    """Set all values to 0 and all novelties to their bound; the first stepsize is always 1."""
     codebook.payload[:, : len(codebook)] = 0.0
     codebook["rate"][:] = 1.0
     codebook["novelty"][:] = NOVELTY_BOUND
@@ -115,14 +117,14 @@ def begin(codebook, sizes, learning_rate, value):
 
 @inline_kernel
 def first_novelty(state):
-    """The first row of the payload with U, behind the traces; b, w, l and what pairs led to follow."""
+    """The first row of the payload with U, after the traces; b, w, l and outcomes of pairs follow."""
     n_actions = open_scratch(state).values.shape[0]
     return first_trace(open_ledger(state).owed.shape[0], n_actions, n_actions)
 
 
 @inline_kernel
 def largest_of_rows(block, first, n, place):
-    """The largest of `n` rows of a branch, from row `first` on, at a place."""
+    """The largest entry at `place` in `n` rows of a branch, from row `first` on."""
     largest = block[first, place]
     for a in range(1, n):
         largest = max(largest, block[first + a, place])
@@ -131,7 +133,7 @@ def largest_of_rows(block, first, n, place):
 
 @inline_kernel
 def choose(state, env, begins, place, draws):
-    """Go on with the values or with the novelty, and take the action that is best by it."""
+    """Choose the best action by the values or by the novelty; now and then redraw which of them."""
     branches, memory, scratch = open_branches(state), open_memory(state), open_scratch(state)
     block, first, n_actions = (
         branches.payload[scratch.found[0]],
@@ -153,7 +155,7 @@ def choose(state, env, begins, place, draws):
 
 @inline_kernel
 def find_stepsize(block, pair, n_actions, extra, place, error):
-    """Count a visit of the pair, and find its stepsize; row `extra` is that of its novelty."""
+    """Count a visit of the pair, and return its new stepsize; row `extra` is that of its novelty."""
     visits, rate = n_actions + pair, 2 * n_actions + pair
     drift, square, noise = extra + n_actions, extra + 2 * n_actions, extra + 3 * n_actions
     block[visits, place] += 1.0
@@ -172,7 +174,7 @@ def find_stepsize(block, pair, n_actions, extra, place, error):
 
 @lean_kernel
 def renew(state, pair):
-    """Compute the novelty of a pair anew, and its value where it has always led to the same."""
+    """Compute the novelty of a pair again, and its value if its next state and reward never changed."""
     branches, numbers = open_branches(state), open_numbers(state)
     n_actions, width = open_scratch(state).values.shape[0], numbers.counters[WIDTH]
     cell, taken = pair // n_actions, pair % n_actions
@@ -195,7 +197,7 @@ def renew(state, pair):
 
 @inline_kernel
 def look_back(state, env, pair, ended):
-    """Renew the last pair and remember it; when an episode ends, or after a while, look back further."""
+    """Renew the last pair and store it; replay earlier ones if the episode ended or after a while."""
     memory = open_memory(state)
     recent, n = memory.recent[env], memory.n_recent[env]
     recent[n % N_RECENT] = pair
@@ -210,7 +212,7 @@ def look_back(state, env, pair, ended):
 
 @inline_kernel
 def learn(state, env, reward, best_next, cell):
-    """One step of Watkins' Q(lambda) by the value of the next state, which is `cell`.
+    """One step of Watkins' Q(lambda); `cell` is the next state, `best_next` its largest value.
 
     Returns False if the values have diverged; nothing is learned then.
     """

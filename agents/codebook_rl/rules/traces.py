@@ -1,14 +1,14 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The eligibility traces of a learning rule, and the values that move along them.
+"""The eligibility traces of a learning rule, and the updates of values along them.
 
-The traces collect the features of the pairs visited, divided by their sum of squares, so that a stepsize
-of 1 would move Q to its target wherever an observation lies between cells; and they collect them times
-the stepsize that the cell had when it was visited.
+The traces accumulate the features of the visited pairs, divided by their sum of squares, so that a
+stepsize of 1 would move Q to its target wherever an observation lies between cells. They are multiplied
+by the stepsize that the cell has at the visit.
 
-Q <- Q + step * trace would touch every branch with a trace at every step. But outside of the branches
-that are visited a trace does not change, but for a common factor. So the steps are added up (`Ledger`),
-and made for a branch when it is visited again or its traces are cut. The sum is the same.
+Q <- Q + step * trace would touch every branch with a trace at every step. But in branches that are not
+visited, traces change only by a common factor. So the steps are added up (`Ledger`), and applied to a
+branch when it is visited again or its traces are cut. The result is the same.
 """
 
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
@@ -23,11 +23,11 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
 )
 
-# Below this a common factor of the traces is multiplied out. With several branches what is owed is a sum
-# of steps that shrink with this factor, so the last of them are known to about 16 digits less those of
-# this number.
+# If the common factor of the traces falls below this, it is multiplied out. With several branches, what
+# is owed is a sum of steps that shrink with this factor: a factor of 1e-5 costs the last of them 5 of
+# their 16 digits.
 SMALLEST_SCALE, SMALLEST_SCALE_OF_BRANCHES = 1e-60, 1e-5
-# A trace below this has faded away.
+# Traces smaller than this are set to 0.
 INVISIBLE = 1e-30
 
 
@@ -39,7 +39,7 @@ def first_trace(env, n_actions, n_rows):
 
 @inline_kernel
 def enliven(env, branch, ledger):
-    """Note that a branch has traces of environment `env` from now on."""
+    """Record that a branch has traces of environment `env` from now on."""
     if not ledger.alive[env, branch]:
         ledger.alive[env, branch] = True
         ledger.living[env, ledger.n_living[env]] = branch
@@ -59,9 +59,9 @@ def move_along(q, trace, n, step):
 
 @vector_kernel
 def fade(traces, n, factor):
-    """Multiply the traces by `factor`; what has become invisible is 0, as tiny numbers are slow.
+    """Multiply the traces by `factor`, and set tiny ones to 0, because tiny numbers are slow.
 
-    Returns whether any is left.
+    Returns whether any trace is left.
     """
     left = False
     for r in range(traces.shape[0]):
@@ -76,7 +76,7 @@ def fade(traces, n, factor):
 
 @inline_kernel
 def pay(env, block, branch, width, n_actions, n_rows, ledger):
-    """Make the steps along the traces of an environment that the values of a branch have missed."""
+    """Apply to the values of a branch the owed steps along the traces of an environment."""
     step = ledger.owed[env] - ledger.paid[env, branch]
     if step != 0.0:
         first = first_trace(env, n_actions, n_rows)
@@ -86,7 +86,7 @@ def pay(env, block, branch, width, n_actions, n_rows, ledger):
 
 @inline_kernel
 def catch_up(state, branch):
-    """Make all steps that the values of a branch have missed."""
+    """Apply all owed steps to the values of a branch."""
     numbers, branches = open_numbers(state), open_branches(state)
     ledger, scratch = open_ledger(state), open_scratch(state)
     n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
@@ -97,7 +97,7 @@ def catch_up(state, branch):
 
 @lean_kernel
 def fade_all(state, env, factor):
-    """Catch up with all branches, and multiply an environment's traces by `factor`; 0 forgets them."""
+    """Apply all owed steps of an environment, and multiply its traces by `factor`; 0 clears them."""
     numbers, branches = open_numbers(state), open_branches(state)
     ledger, scratch = open_ledger(state), open_scratch(state)
     n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
@@ -119,7 +119,7 @@ def fade_all(state, env, factor):
 
 @inline_kernel
 def forget(state, env):
-    """An episode of environment `env` begins or ends: what happened has no part in what comes."""
+    """Clear traces and `reach` of environment `env`: an episode begins or ends, or traces are cut."""
     fade_all(state, env, 0.0)
     open_memory(state).reach[env] = 0.0
 
@@ -128,8 +128,8 @@ def forget(state, env):
 def let_decay(state, env):
     """Let the traces decay by gamma lambda; after an exploratory action they are cut (Watkins).
 
-    The decay is kept as a common factor: multiplying thousands of numbers by it at every step would cost
-    more than all the rest.
+    The decay is kept as a common factor: multiplying thousands of numbers by it at every step would take
+    longer than the rest of the step.
     """
     settings, memory = open_numbers(state).settings, open_memory(state)
     decay = find_discount(state) * settings[TRACE_DECAY]
@@ -144,16 +144,16 @@ def let_decay(state, env):
 
 @pasted_kernel
 def read_block(state, k):
-    """The payload of the k-th branch found, its values as if no step were missing; changes nothing.
+    """The payload of the k-th branch found, its values as if all owed steps had been applied.
 
-    For a reader who must not change what is learned, not even by rounding.
+    It serves threads that only read, and must not change what is learned, not even by rounding.
     """
     numbers, branches = open_numbers(state), open_branches(state)
     ledger, scratch = open_ledger(state), open_scratch(state)
     n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
     branch = scratch.found[k]
     block = branches.payload[branch]
-    # Without a tree none is ever missing, but for a moment of which another thread may read.
+    # In a flat codebook steps are owed only for a moment, which another thread must not see.
     for env in range(ledger.owed.shape[0] if scratch.block.shape[0] > 0 else 0):
         step = ledger.owed[env] - ledger.paid[env, branch]
         if ledger.alive[env, branch] and step != 0.0:
@@ -166,7 +166,7 @@ def read_block(state, k):
 
 
 def pay_all(payload, ledger, sizes):
-    """Make in `payload` all steps that its branches have missed; the ledger is left as it is."""
+    """Apply all owed steps to the branches in `payload`, without changing the ledger."""
     rows = sizes.n_rows
     for env in range(sizes.n_envs):
         first = sizes.trace_rows.start + env * rows
