@@ -1,1 +1,1 @@
-"""Estimators in scikit-learn's style over the codebook."""
+"""Estimators with the interface of scikit-learn, built on the codebook."""

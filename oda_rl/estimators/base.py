@@ -1,4 +1,4 @@
-"""What the estimators have in common: checks, fits and streams, model files."""
+"""Base classes of the estimators: checks, `fit` and `partial_fit`, model files."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -22,34 +22,34 @@ from oda_rl.inspect.model import InspectMixin
 
 
 class Stored(Checked):
-    """An estimator that is stored in a model file, and the generator that it draws from."""
+    """An estimator that can be stored in a model file, and that makes its random generator."""
 
     random_state: Any
-    # An attribute that it has once it has learned.
+    # An attribute that exists once the estimator is fitted.
     _learned: ClassVar[str] = "codevectors_"
 
     def save(self, path: storage.PathOrFile) -> Path | None:
-        """Write the estimator to a model file: arrays and JSON, nothing that could be run.
+        """Write the estimator to a model file, which holds arrays and JSON but no executable code.
 
-        Of a divergence or a local model of your own only the name or the cells' parameters are stored:
-        give the object to `load` again.
+        Of a divergence of your own only the name is stored, and of a local model of your own only the
+        cells' parameters: pass the object to `load` again.
 
         Parameters
         ----------
         path : str, path or binary file
-            Where to; `.npz` is appended to a name without a suffix.
+            The file to write; `.npz` is appended to a name without a suffix.
 
         Returns
         -------
         Path or None
-            The file; None for a binary file.
+            The path of the file; None for a binary file.
         """
         check_is_fitted(self, self._learned)
         return storage.save(path, type(self).__name__, {**self._stored(), **self._get_state()})
 
     @classmethod
     def _load(cls, path: storage.PathOrFile, **given: Any) -> Self:
-        """The estimator in a file, with what is `given` and not None in place of stored parameters."""
+        """Load an estimator; parameters in `given` that are not None replace the stored ones."""
         state = storage.load(path, cls.__name__, cls._schema())
         with storage.restoring(path):
             model: Self = restored(cls, state, **given)
@@ -57,21 +57,21 @@ class Stored(Checked):
         return model
 
     def _stored(self) -> dict[str, Any]:
-        """Parameters and the form of the data, for a model file."""
+        """Return the parameters and the form of the data, for a model file."""
         self._settings(begin=False)
         return stored(self)
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
-        """What a model file holds: what `_stored` and `_get_state` give."""
+        """Return the schema of a model file: of what `_stored` and `_get_state` return."""
         return declared(cls)
 
     def _get_state(self) -> dict[str, Any]:
-        """What has been learned, for a model file."""
+        """Return what has been learned, for a model file."""
         raise NotImplementedError
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        """Put a new estimator in the state that `_get_state` gave."""
+        """Restore the state that `_get_state` returned, in a new estimator."""
         raise NotImplementedError
 
     def _generator(self) -> np.random.Generator:
@@ -80,20 +80,20 @@ class Stored(Checked):
 
 
 class Estimator(InspectMixin, Stored):
-    """Learns from samples in the domain of a divergence, and is stored in a model file."""
+    """A storable estimator that learns from samples in the domain of a divergence."""
 
     divergence: str | Divergence = "squared_euclidean"
     _progress: Progress
-    # Attributes that `partial_fit` leaves to be made where somebody asks for them.
+    # Fitted attributes that `partial_fit` does not compute; the first access to one does.
     _told: ClassVar[tuple[str, ...]] = ()
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self)._told and "n_samples_seen_" in self.__dict__:
             self._tell()
-        return object.__getattribute__(self, name)  # or the error of a property
+        return object.__getattribute__(self, name)  # raises the error of a property, if there was one
 
     def _tell(self) -> None:
-        """Publish the codebook as it stands: all of `_told`."""
+        """Publish the present codebook: set all attributes in `_told`."""
         raise NotImplementedError
 
     def _tell_later(self) -> None:
@@ -104,16 +104,16 @@ class Estimator(InspectMixin, Stored):
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn anew from samples at hand, which are presented again and again as far as that helps.
+        """Learn from scratch from all samples, which are presented repeatedly as long as that helps.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data; never changed.
+            The data; never modified.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             Classes or outputs; not used by a clusterer.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples, relative to their mean. Samples of weight zero count as absent.
+            Weights of the samples, relative to their mean. Samples of weight zero are ignored.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class Estimator(InspectMixin, Stored):
         return self
 
     def _telling(self) -> AbstractContextManager[None]:
-        """Where to learn: with `verbose`, what happens inside is printed."""
+        """Context manager for learning, which prints the progress if the estimator is `verbose`."""
         verbose = self.__dict__.get("verbose", 0)
         if not verbose:
             return nullcontext()
@@ -148,14 +148,14 @@ class Estimator(InspectMixin, Stored):
 
     @classmethod
     def load(cls, path: storage.PathOrFile, divergence: Divergence | None = None) -> Self:
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+        """Read an estimator from a model file; `partial_fit` continues exactly where it stopped.
 
         Parameters
         ----------
         path : str, path or binary file
             The file.
         divergence : Divergence, optional
-            Needed if the estimator was saved with a divergence of the user's own.
+            Needed if the estimator was saved with a user-defined divergence.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class Estimator(InspectMixin, Stored):
         Raises
         ------
         ValueError
-            If the file is damaged or holds something else, or its divergence is not known.
+            If the file is damaged or holds something else, or its divergence is unknown.
         """
         return cls._load(path, divergence=divergence)
 
@@ -173,7 +173,7 @@ class Estimator(InspectMixin, Stored):
         return get_divergence(self.divergence)
 
     def _check_again(self, X: ArrayLike) -> Array:
-        if "n_samples_seen_" not in self.__dict__:  # scikit-learn's check takes as long as a prediction
+        if "n_samples_seen_" not in self.__dict__:  # scikit-learn's check is as slow as a prediction
             check_is_fitted(self, "codevectors_")
         return check_samples(self, self._divergence, X, reset=False)
 
@@ -184,26 +184,26 @@ class Estimator(InspectMixin, Stored):
 
 
 class StreamEstimator(Estimator):
-    """Learns from all samples at hand with `fit`, or from one after the other with `partial_fit`."""
+    """An estimator that learns from all samples with `fit`, or from a stream with `partial_fit`."""
 
     @interrupts_wait
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn from samples in their order, one or many, and go on from what was learned before.
+        """Continue learning from one or more samples, in their order.
 
-        How a stream is cut into chunks makes no difference, but for rounding.
+        How a stream is cut into chunks makes no difference, except for rounding.
         Until the annealing is done, some of the latest 200 samples are presented again with each sample.
-        A single one takes microseconds as a float64 array (1, n_features), with its outputs as another.
+        A single sample takes microseconds if `X`, of shape (1, n_features), and `y` are float64 arrays.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The next samples; never changed.
+            The next samples; never modified.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             As for `fit`.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsizes, and the weights in least squares.
+            Multiplies the stepsizes, and the weights of least squares.
 
         Returns
         -------
@@ -212,8 +212,8 @@ class StreamEstimator(Estimator):
         Raises
         ------
         ValueError
-            If a parameter is outside its range, a sample outside the domain of the divergence, or of
-            another shape than before.
+            If a parameter is outside its range, or a sample is outside the domain of the divergence or
+            has another shape than before.
         """
         if sample_weight is None and self._learn_one(X, y):
             return self
@@ -225,7 +225,7 @@ class StreamEstimator(Estimator):
         raise NotImplementedError
 
     def _learn_one(self: Any, X: Any, y: Any) -> bool:
-        """Learn from a single sample the quick way, if it needs no more checks; returns whether."""
+        """Learn from a single sample on the fast path, if it needs no more checks; return whether."""
         run = self.__dict__.get("_run")
         if (
             run is None
@@ -241,5 +241,5 @@ class StreamEstimator(Estimator):
         return True
 
     def _annealing(self) -> Any:
-        """Settings of the run, the same object while no parameter changes."""
+        """The settings of the run; the same object as long as no parameter changes."""
         return self._settings(begin=False)

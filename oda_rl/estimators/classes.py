@@ -1,4 +1,4 @@
-"""Classes as numbers, of which new ones may come late."""
+"""Numbering of classes, including new classes that first occur late in a stream."""
 
 from itertools import pairwise
 from typing import Any
@@ -10,19 +10,19 @@ from sklearn.utils import compute_class_weight
 from oda_rl._validation import check_class_weight
 from oda_rl.estimators.targets import Data, kind_of_classes
 
-# Larger whole numbers are not all told apart as floats.
+# Beyond this, different whole numbers may be equal as floats.
 MOST_AS_FLOAT = 2**53
 
 
 def announced_classes(classes: ArrayLike | None) -> NDArray[Any] | None:
-    """Classes that will come as an array (n_classes,); raises a ValueError for what is none."""
+    """The classes given to `partial_fit` as an array (n_classes,), or None; checked by `labels_of`."""
     return None if classes is None else labels_of(classes, "classes")
 
 
 def labels_of(classes: Any, name: str) -> NDArray[Any]:
-    """A list of classes as an array (n_classes,); raises a ValueError that names it for what is none."""
+    """A list of classes as an array (n_classes,); if invalid, raises a ValueError with the `name`."""
     found = np.asarray(classes)
-    # NumPy would make texts of numbers beside texts
+    # NumPy would convert numbers to texts in a list that has both.
     mixed = found.dtype.kind == "U" and not all(isinstance(label, str) for label in classes)
     kind = None if mixed or found.ndim != 1 else kind_of_classes(found)
     if kind is None or (kind == "numbers" and not np.isfinite(found).all()):
@@ -33,9 +33,10 @@ def labels_of(classes: Any, name: str) -> NDArray[Any]:
 
 
 def join_classes(*parts: NDArray[Any]) -> NDArray[Any]:
-    """The classes of several arrays (n_labels,), sorted.
+    """The sorted union of several arrays of classes (n_labels,).
 
-    Raises a ValueError if numbers would be texts beside texts, or the same as others beside floats.
+    Raises a ValueError if some classes are numbers and others texts, or if integers are too large to
+    remain distinct next to floats.
     """
     used = [part for part in parts if len(part) > 0]
     for part in used:
@@ -54,10 +55,10 @@ def join_classes(*parts: NDArray[Any]) -> NDArray[Any]:
 
 
 def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
-    """The classes of samples at hand, sorted, and the data with their numbers as targets.
+    """The sorted classes of all samples, and the data with class numbers as targets.
 
-    `class_weight`, as in scikit-learn, multiplies the weights, which then have a mean of one. Raises a
-    ValueError for what is none.
+    `class_weight`, as in scikit-learn, multiplies the weights, which are then scaled to a mean of one.
+    Raises a ValueError if it is invalid.
     """
     check_class_weight(class_weight)
     classes, labels = np.unique(data.targets, return_inverse=True)
@@ -70,11 +71,12 @@ def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
 def number_next_classes(
     known: NDArray[Any] | None, data: Data, class_weight: Any, announced: NDArray[Any] | None
 ) -> tuple[NDArray[Any], Data, list[int]]:
-    """As `number_classes` for the next samples of a stream, to which new classes may come.
+    """Number the classes of the next samples of a stream, which may have new classes.
 
-    `known` (n_known,) are the classes so far, sorted, or None; `announced` are some that will come.
-    Returns all classes, the data with numbers among them as targets, and the numbers of the new ones,
-    rising. Raises a ValueError for `class_weight="balanced"`, or what is none, and as `join_classes`.
+    `known` (n_known,) are the sorted classes so far, or None; `announced` are classes that will follow.
+    Returns all classes, the data with class numbers as targets, and the numbers of the new classes in
+    ascending order. Raises a ValueError if `class_weight` is "balanced" or invalid, and as
+    `join_classes` does.
     """
     check_class_weight(class_weight)
     if isinstance(class_weight, str):
@@ -98,7 +100,7 @@ def number_next_classes(
 
 
 def before_new_classes(targets: NDArray[Any], *known: NDArray[Any] | None) -> list[slice]:
-    """The next samples of a stream, cut before the first of each class that none of the `known` has."""
+    """Cut the next samples of a stream before the first sample of each class not in `known`."""
     if len(targets) == 1:
         return [slice(0, 1)]
     classes, first = np.unique(targets, return_index=True)
@@ -110,7 +112,7 @@ def before_new_classes(targets: NDArray[Any], *known: NDArray[Any] | None) -> li
 
 
 def number_known_classes(classes: NDArray[Any], data: Data) -> Data:
-    """The data with numbers among known classes as targets; raises a ValueError for any other."""
+    """The data with class numbers as targets; raises a ValueError for a class that is not known."""
     join_classes(classes, data.targets)
     unknown = np.setdiff1d(data.targets, classes)
     if len(unknown) > 0:

@@ -1,4 +1,4 @@
-"""How many clusters there are, by their shapes or by what lasts along the path; and cells merged."""
+"""Clusters of an `ODAPartition`: their number, from shapes or from the path, and merged cells."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -12,16 +12,16 @@ from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.hard_path import KEPT_NUMBERS
 from oda_rl.estimators.shapes import Shapes, find_shapes
 
-# Samples that a cluster has at least, if there are ten times as many
+# Least number of samples in a cluster, or a tenth of all samples if that is less
 FEW_SAMPLES = 30
-# The least flow between clusters that are one, in that between a cell and its next
+# Clusters with less flow between them, in units of the flow between neighbouring cells, are separate
 LEAST_BRIDGE = 0.12
-# More than any strength of a link: those between clusters come after all others
+# Larger than the strength of any link: links between separate clusters rank after all others
 LAST = 1e3
 
 
 class _Asked(NamedTuple):
-    """What clusters are found by beside the path: samples and their weights, in its units."""
+    """Samples, in the units of the path, and weights, kept for finding the clusters later."""
 
     samples: Array
     weight: Array
@@ -30,32 +30,32 @@ class _Asked(NamedTuple):
 def choose_clusters(
     history: Sequence[PathPoint], critical: float, n_samples: int, max_clusters: int
 ) -> int:
-    """The number of clusters, from the path of an annealing alone.
+    """Choose the number of clusters from the path of an annealing alone.
 
-    Clusters are what a codebook keeps while the temperature falls through the scales between the
-    distances of clusters and their widths. So a number K of codevectors scores
-    log(T_K / T_(K+1)) sqrt(log K): the range of temperatures over which it stays (Rose 1998), a little
-    more for larger K, as of nested clusters the finer ones fill less of the range. The best score among
-    2 to sqrt(n / 2) codevectors wins.
+    If there are K clusters, the codebook has K codevectors at all temperatures between the scale of the
+    distances between clusters and that of their widths. So K codevectors have the score
+    log(T_K / T_(K+1)) sqrt(log K): the range of temperatures over which K stays (Rose 1998), with a
+    small bonus for larger K, because the finer of nested clusters have a smaller range. The best score
+    among 2 to sqrt(n / 2) codevectors wins.
 
     Parameters
     ----------
     history : sequence of PathPoint
         One record per temperature.
     critical : float
-        The temperature below which the last codebook would split, its cells by themselves.
+        The temperature below which the first cell of the last codebook would split.
     n_samples : int
-        Samples that were learned from.
+        Number of samples that were learned from.
     max_clusters : int
-        No more clusters than these.
+        Largest number of clusters allowed.
 
     Returns
     -------
     int
-        One where there is no path with several codevectors.
+        1 if the path has no codebook with several codevectors.
     """
     first: dict[int, float] = {}
-    # Cells of a stream may split too early, and merge again: from where on K are there to stay?
+    # In a stream, cells may split too early and merge again: count only cells that stay to the end.
     lasting = np.minimum.accumulate([point.n_codevectors for point in history][::-1])[::-1]
     for point, k in zip(history, lasting, strict=True):
         first.setdefault(int(k), point.temperature)
@@ -73,13 +73,13 @@ def choose_clusters(
 
 
 def _joined(flow: Array, size: Array, gap: Array, n_clusters: int | None) -> NDArray[np.int64]:
-    """Numbers of clusters of cells (n,), by flows and distances (n, n) between them, and sizes (n,)."""
+    """Cluster number of each cell (n,), from flows and distances (n, n) between cells and sizes (n,)."""
     cluster = np.arange(len(size))
     few = min(FEW_SAMPLES, size.sum() / 10)
     link = flow / np.sqrt(np.multiply.outer(size, size))
     typical = max(np.median(link.max(axis=1, initial=0.0)) * np.sqrt(size.mean()), 1e-300)
     while len(size) > (n_clusters or 1):
-        # Where nothing lies between any two, those next to each other
+        # The small last term makes the closest clusters merge if there is no flow between any two.
         strength = flow / np.multiply.outer(size, size) ** 0.75 - 1e-9 * gap / max(gap.max(), 1e-300)
         smaller = np.minimum.outer(size, size)
         apart = (flow < LEAST_BRIDGE * typical * np.sqrt(smaller)) & (smaller >= few)
@@ -100,7 +100,7 @@ def _joined(flow: Array, size: Array, gap: Array, n_clusters: int | None) -> NDA
 
 
 class ClustersMixin:
-    """Clusters of an `ODAPartition`: elliptic after a fit by squared distances, else by its path."""
+    """Clusters of an `ODAPartition`: elliptic after `fit` with squared distances, else by its path."""
 
     _told: ClassVar[tuple[str, ...]] = ("n_clusters_", "labels_")
     n_clusters_: int
@@ -119,10 +119,10 @@ class ClustersMixin:
     def predict_clusters(self, X: ArrayLike) -> NDArray[np.int64]:
         """The cluster of every sample.
 
-        After `fit` by squared Euclidean distances the likeliest of a mixture of Gaussians (see
-        `oda_rl.estimators.shapes`). Of a stream, or with another divergence, the nearest codevector when
-        there were `n_clusters_` of them: a number K lasts while the temperature falls through the scales
-        between the distances of clusters and their widths (see `oda_rl.estimators.clusters`).
+        After `fit` with squared Euclidean distances, this is the likeliest component of a mixture of
+        Gaussians (see `oda_rl.estimators.shapes`). For a stream, or with another divergence, it is the
+        nearest codevector of the first codebook on the path with `n_clusters_` codevectors (for how
+        that number is chosen see `oda_rl.estimators.clusters`).
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class ClustersMixin:
         Returns
         -------
         ndarray of shape (n_samples,), int64
-            Numbers below `n_clusters_`.
+            Cluster numbers below `n_clusters_`.
         """
         samples = self._check_again(X)
         self._tell()
@@ -141,7 +141,8 @@ class ClustersMixin:
     def association(self, X: ArrayLike) -> Array:
         """Association probabilities p(mu_i | x) at the present temperature (eq. 13).
 
-        Of samples X (n_samples, n_features), of shape (n_samples, n_codevectors); rows sum to one.
+        For samples X (n_samples, n_features) the result has shape (n_samples, n_codevectors); its rows
+        sum to one.
         """
         samples = self._scaled(self._check_again(X))
         k = self.n_codevectors_
@@ -152,19 +153,19 @@ class ClustersMixin:
         return result
 
     def predict_at(self, X: ArrayLike, temperature: float) -> NDArray[np.int64]:
-        """The cell of every sample when the annealing had come down to a temperature.
+        """The cell of every sample in the codebook that the annealing had at a given temperature.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Samples.
         temperature : float
-            The codebook is that of the last record of `history_` that is not colder.
+            Selects the last record of `history_` whose temperature is not lower.
 
         Returns
         -------
         ndarray of shape (n_samples,), int64
-            Rows of that record's `codevectors`.
+            Row indices of that record's `codevectors`.
 
         Raises
         ------
@@ -179,30 +180,31 @@ class ClustersMixin:
         return self._nearest(self._scaled(samples), hot[-1])
 
     def merge_cells(self, X: ArrayLike, n_clusters: int | None = None) -> NDArray[np.int64]:
-        """Clusters of any shape, out of cells between which samples lie as densely as in them.
+        """Merge cells into clusters of any shape, if samples lie as densely between cells as in them.
 
-        The flow between two cells are the samples of either that have the other's codevector for their
-        second nearest, and are more than a quarter of the way there. The two with the most flow over
-        (n_i n_j)^(3/4), n_i the samples of a cell, become one, until `n_clusters` are left; by default
-        until between any two lies hardly anything, that is less than 0.12 of what lies between a cell
-        and its next, times the root of the smaller one's cells.
+        The flow between two cells is the number of samples in either of them whose second nearest
+        codevector is the other's, and which lie more than a quarter of the way towards it. The two
+        clusters with the largest flow / (n_i n_j)^(3/4) are merged, with n_i the number of samples in
+        a cluster, until `n_clusters` are left. By default merging ends when the flow between any two
+        clusters is less than 0.12 times the typical flow between neighbouring cells, times the square
+        root of the size of the smaller cluster, in cells.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples, as a rule those of `fit`; some thirty for each codevector.
+            Samples, usually those of `fit`; about thirty per codevector are needed.
         n_clusters : int, optional
-            How many there are to be, from 1 to the number of codevectors; found if not given.
+            The number of clusters, from 1 to the number of codevectors; found if not given.
 
         Returns
         -------
         ndarray of shape (n_codevectors,), int64
-            The cluster of each cell: that of a sample is `merge_cells(X)[predict(X)]`.
+            The cluster of each cell. The clusters of samples are `merge_cells(X)[predict(X)]`.
 
         Raises
         ------
         ValueError
-            If there cannot be so many.
+            If `n_clusters` is out of range.
 
         Examples
         --------
@@ -229,11 +231,11 @@ class ClustersMixin:
         return _joined(flow + flow.T, size, gap + gap.T, n_clusters)
 
     def __getstate__(self) -> Any:
-        self._tell()  # no samples in a pickle
+        self._tell()  # drops the samples, so that they are not pickled
         return super().__getstate__()
 
     def _tell(self) -> None:
-        """Find the clusters that have been left until somebody asks for them."""
+        """Find the clusters now, if that was postponed by `_cluster`."""
         asked = self._asked
         if asked is not None:
             self._shapes = find_shapes(self._run.history, *asked)
@@ -241,7 +243,7 @@ class ClustersMixin:
             self._asked = None
 
     def _cluster(self, samples: Array, weight: Array) -> None:
-        """Find the clusters of samples in the units of the data, now or later."""
+        """Find the clusters of samples in the units of the data, or postpone it to the first use."""
         self._forget_clusters()
         samples = self._scaled(samples)
         if self._divergence.kind != SQUARED_EUCLIDEAN:
@@ -263,7 +265,7 @@ class ClustersMixin:
             self.__dict__.pop(name, None)
 
     def _clusters_of(self, samples: Array) -> NDArray[np.int64]:
-        """The clusters of samples in the units of the path."""
+        """The cluster numbers of samples in the units of the path."""
         if self._shapes is not None:
             return self._shapes.predict(samples)
         if self.n_clusters_ == 1:

@@ -1,4 +1,4 @@
-"""A fitted codebook and its uses: cells, divergences, distortion, densities."""
+"""The uses of a fitted codebook: cells, divergences, distortion, densities."""
 
 from typing import Any, NamedTuple
 
@@ -20,11 +20,11 @@ from oda_rl.estimators.targets import check_data
 
 
 def _some_weight(weights: Array, sizes: Sizes) -> None:
-    """Not all cells are empty."""
+    """A rule: at least one cell has a positive weight."""
     expect(weights.sum() > 0.0, "", "sum to 0", "weights of which one is positive")
 
 
-# What `CodebookEstimator._get_state` calls "fitted".
+# Schema of the entry "fitted" of `CodebookEstimator._get_state`.
 FITTED = {
     "codevectors_": Rules("float[K, d]", some),
     "weights_": Rules("float[K] in [0, inf)", _some_weight),
@@ -37,19 +37,19 @@ FITTED = {
 
 
 class PartitionJudge(NamedTuple):
-    """What distances of samples were told from before they were learned from."""
+    """The codevectors by which samples are judged before they are learned from."""
 
     codevectors: Array
 
     def get_state(self) -> dict[str, Any]:
-        """All of this, for a model file."""
+        """Return the fields as a dictionary, for a model file."""
         return self._asdict()
 
 
 class CodebookEstimator(
     UnitsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator
 ):
-    """A clusterer with `codevectors_`, `weights_`, `spreads_` and a parameter `divergence`."""
+    """Base class of clusterers with `codevectors_`, `weights_`, `spreads_` and a `divergence`."""
 
     codevectors_: Array
     weights_: Array
@@ -61,7 +61,7 @@ class CodebookEstimator(
 
     @property
     def cluster_centers_(self) -> Array:
-        """The codevectors, under the name that scikit-learn's clusterers have for them."""
+        """The codevectors, under the name that scikit-learn's clusterers use."""
         return self.codevectors_
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -70,7 +70,7 @@ class CodebookEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples, in the units of the data that were learned from.
+            Samples, in the units of the training data.
 
         Returns
         -------
@@ -89,18 +89,18 @@ class CodebookEstimator(
         Returns
         -------
         ndarray of shape (n_samples, n_codevectors)
-            d(x, mu): squared distances for `"squared_euclidean"`. For an estimator with a scale, that of
-            x / scale from mu / scale.
+            d(x, mu), which is the squared distance for `"squared_euclidean"`. With a `scale`, the
+            divergence of x / scale from mu / scale.
         """
         return self._divergence(self._scaled(self._check_again(X)), self._scaled(self.codevectors_))
 
     def inverse_transform(self, X: ArrayLike) -> Array:
-        """The codevectors with the least divergences: samples as the codebook tells them.
+        """The codevector with the least divergence in each row: the quantized samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_codevectors)
-            Divergences, as `transform` gives them.
+            Divergences, as `transform` returns them.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class CodebookEstimator(
         Raises
         ------
         ValueError
-            If there is not one divergence for each codevector.
+            If the rows do not have one divergence for each codevector.
         """
         check_is_fitted(self, "codevectors_")
         found, k = numbers_of(X, "X"), len(self.codevectors_)
@@ -118,7 +118,7 @@ class CodebookEstimator(
         return np.asarray(self.codevectors_[found.argmin(axis=1)])
 
     def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Minus the distortion: the mean divergence of the samples from their codevectors.
+        """Minus the distortion, i.e. minus the mean divergence of samples from their codevectors.
 
         Parameters
         ----------
@@ -142,22 +142,22 @@ class CodebookEstimator(
         """Logarithm of the density at every sample, by the histogram over the cells.
 
         The estimate of Theorem 4 of Mavridis and Baras ("Multi-Resolution Online Deterministic
-        Annealing"): p(x) = p(mu_i) / Vol(S_i) for x in the cell S_i. The volume is that of the
-        axis-parallel ellipsoid which, filled uniformly, has the variances of the samples in the cell
-        (exact in one dimension; Voronoi cells proper have no volume that could be computed in many
-        dimensions, and infinite ones at the border). Beyond the ellipsoid the density falls like a
-        Gaussian with those variances, so that it is finite everywhere and tells outliers apart. It
-        becomes sharper with more codevectors, and needs many samples per cell.
+        Annealing") is p(x) = p(mu_i) / Vol(S_i) for x in the cell S_i. The volume used here is that of
+        the axis-parallel ellipsoid that, if filled uniformly, has the variances of the samples in the
+        cell. This is exact in one dimension. (The volume of a Voronoi cell cannot be computed in many
+        dimensions, and is infinite at the border of the data.) Outside the ellipsoid the density falls
+        like a Gaussian with those variances, so that its logarithm is finite everywhere and outliers
+        can be compared. More codevectors make the density sharper, but many samples per cell are needed.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Where to evaluate.
+            Points at which to evaluate.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Natural logarithms of a density in the units of the features.
+            Natural logarithms of the density, which is in the units of the features.
         """
         samples = self._check_again(X)
         nearest = self._cells(samples)
@@ -166,31 +166,31 @@ class CodebookEstimator(
     def histogram_density(
         self, X: ArrayLike, box: ArrayLike | None = None, n_draws: int = 100_000, seed: int = 0
     ) -> tuple[Array, Array]:
-        """The density at every sample by Theorem 4 as it stands, with Voronoi cells cut off by a box.
+        """The density at every sample by Theorem 4, with Voronoi cells cut off by a box.
 
         p(x) = p(mu_i) / Vol(S_i) for x in the cell S_i, and 0 outside the box; the integral over the box
-        is one. `score_samples` has ellipsoids for cells, which need no box and no draws.
+        is one. `score_samples` uses ellipsoids instead of Voronoi cells, and needs no box and no draws.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Where to evaluate.
+            Points at which to evaluate.
         box : array-like of shape (2, n_features) or None, default=None
-            Lower and upper ends; by default the box that the cells fill, by their variances.
+            Lower and upper ends of the box; by default estimated from the variances of the cells.
         n_draws : int, default=100_000
-            Points that measure the volumes, uniform in the box.
+            Number of random points, uniform in the box, by which the volumes are estimated.
         seed : int, default=0
-            Draws them.
+            Seed of the random points.
 
         Returns
         -------
         tuple of two ndarrays of shape (n_samples,)
-            Densities in the units of the features, and their relative standard errors of the draws.
+            Densities in the units of the features, and their relative standard errors due to the draws.
 
         Raises
         ------
         ValueError
-            If the box is not one, or there are no draws.
+            If the box is invalid or `n_draws` is not positive.
         """
         samples = self._check_again(X)
         ends = box_around(self.codevectors_, self.spreads_) if box is None else box
@@ -220,7 +220,7 @@ class CodebookEstimator(
     def _assign(
         self, samples: Array, codevectors: Array | None = None
     ) -> tuple[NDArray[np.int64], Array]:
-        """The cells of samples, and their divergences; by other codevectors than those there are."""
+        """The cells of samples, and divergences from them; `codevectors` replace the fitted ones."""
         n = len(samples)
         nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         location, k = self._located() if codevectors is None else self._locate(codevectors)
@@ -229,7 +229,7 @@ class CodebookEstimator(
         return nearest, closest
 
     def _located(self) -> tuple[Array, int]:
-        """The codevectors as kernels take them, (n_features, capacity), and how many they are."""
+        """The codevectors as kernels take them, (n_features, capacity), and their number."""
         return self._locate(self.codevectors_)
 
     def _locate(self, codevectors: Array) -> tuple[Array, int]:
@@ -258,12 +258,12 @@ class CodebookEstimator(
         return given
 
     def _forget_samples(self) -> None:
-        """Of what was learned from a stream, no samples are at hand."""
+        """Remove the attributes that describe the samples of `fit`: a stream keeps no samples."""
         for name in ("labels_", "inertia_"):
             self.__dict__.pop(name, None)
 
     def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:
-        """Publish codevectors, with the weights and variances of their cells among the samples."""
+        """Publish codevectors, and the weights and variances of their cells computed from samples."""
         self.codevectors_ = codevectors
         nearest, closest = self._assign(samples)
         self.inertia_ = float(sample_weight @ closest)

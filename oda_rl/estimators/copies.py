@@ -1,4 +1,4 @@
-"""Samples that came several times: joined before anything is learned from those left out."""
+"""Removal of duplicate samples, which would make validation on samples left out too optimistic."""
 
 import numpy as np
 
@@ -6,20 +6,21 @@ from oda_rl._effects import LEVELS
 from oda_rl._types import Array
 from oda_rl.estimators.targets import Data
 
-# Rows of which there are more than so many, on average, are no copies of one another.
+# Rows that occur more often than this on average are taken for draws of a discrete distribution.
 MOST_COPIES = 10
 
 
 def without_copies(data: Data) -> Data:
-    """Each row once, where it came first, with the weight of all its copies; the mean weight stays.
+    """Keep the first of equal rows, with the weight of all its copies; the mean weight is unchanged.
 
-    What leaves out one sample of a bootstrap, or of rows that came twice, would leave its twin in.
-    The data stay as they are where some rows that are alike have unlike targets, or where they may be
-    draws of a discrete distribution: its values are as likely to come again in new samples.
+    Otherwise cross-validation that leaves out a sample of a bootstrap, or of data with repeated rows,
+    would keep its copies in the training set. The data are returned unchanged if equal rows have
+    different targets, or if rows may be draws of a discrete distribution: then new samples repeat the
+    same values as well.
     """
-    rows = np.ascontiguousarray(data.samples + 0.0)  # no -0.0: bytes are compared
+    rows = np.ascontiguousarray(data.samples + 0.0)  # turns -0.0 into 0.0, since bytes are compared
     n, d = rows.shape
-    # Sums of bits, mixed, tell for sure that rows differ, in less time than sorting them.
+    # If all hashes of the rows differ, so do the rows: this is faster than sorting the rows.
     bits = rows.view(np.uint64)
     odd = 2 * np.random.default_rng(n).integers(2**63, size=d, dtype=np.uint64) + 1
     if len(np.unique((bits ^ bits >> np.uint64(32)) @ odd)) == n:
@@ -35,10 +36,11 @@ def without_copies(data: Data) -> Data:
 
 
 def _may_be_draws(rows: Array, n: int) -> bool:
-    """Whether n samples, of which only `rows` differ, may be draws of a discrete distribution.
+    """Whether n samples with the distinct rows `rows` may be draws of a discrete distribution.
 
-    So they may where there are many of each, or where features have too few values for each row to have
-    one of its own, all together: those of features with no more than `LEVELS` tell nothing.
+    They may be if each row occurs more than `MOST_COPIES` times on average, or if the features have
+    fewer distinct values in total than there are rows. Features with at most `LEVELS` values do not
+    count here.
     """
     if n > MOST_COPIES * len(rows):
         return True

@@ -1,4 +1,4 @@
-"""Streams that change: when samples cost more than they did, learning begins anew from the latest."""
+"""Concept drift: if losses on a stream rise, learning restarts from the latest samples."""
 
 import math
 from collections.abc import Callable
@@ -13,25 +13,26 @@ from oda_rl._types import Array
 from oda_rl.estimators.progress import tell
 from oda_rl.estimators.targets import Data, Latest, data_schema
 
-# Windows are compared after so many samples. These are judged together, or where learning began of late,
-# fewer: by what had been learned before all of them.
+# Windows are compared every PIECE samples. The samples of a piece are all judged by the model from
+# before it; for the first EARLY samples after learning began, a piece has only SHORT samples.
 PIECE, SHORT, EARLY = 128, 32, 1024
-# Losses that are kept, and on either side of a cut at least; cuts are tried at every so many.
+# Losses kept, least number of losses on either side of a cut, and distance between the cuts tried.
 LONGEST, SHORTEST, STEP = 5000, 25, 5
-# How often, at most, windows of a stream that does not change may be taken for different.
+# Largest probability of a false alarm when the windows of an unchanging stream are compared.
 CONFIDENCE = 1e-4
-# So many samples after learning began, they are gone over again where one step each is too few.
+# Numbers of samples since learning began at which all of them are learned from once more, by estimators
+# for which one step per sample is not enough.
 AGAIN = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
-# Samples that are kept to begin anew from; where they are gone over, all until that ends.
+# Latest samples kept for a restart. Until the last of AGAIN, all samples since the beginning are kept.
 RECENT = 1024
 
 
 class DriftPoint(NamedTuple):
     """A change of the stream: a record of `drifts_`.
 
-    After `n_samples_seen` samples learning began anew, as the mean loss of predictions had risen from
-    `before` to `after`: wrong classes, squared errors e as e / (1 + e) in variances of the outputs, or
-    divergences d as d / (d + m), m the mean of the first.
+    Learning restarted after `n_samples_seen` samples, because the mean loss of predictions had risen
+    from `before` to `after`. The loss is 1 for a wrong class; e / (1 + e) for a squared error e in units
+    of the output variance; d / (d + m) for a divergence d, with m the mean divergence at the beginning.
     """
 
     n_samples_seen: int
@@ -41,11 +42,12 @@ class DriftPoint(NamedTuple):
 
 @kernel
 def find_cut(losses: Array) -> tuple[int, float, float]:
-    """Where a window of losses in [0, 1] falls into two of different means, and the means.
+    """Find where to cut a window of losses in [0, 1] into two with different means.
 
-    The test of ADWIN with the variance of the window, at cuts STEP apart; the cut is that with the
-    clearest difference, or 0 if there is none. (Bifet and Gavaldà, "Learning from time-changing data
-    with adaptive windowing", SIAM Data Mining 2007, section 3.2.)
+    This is the test of ADWIN with the variance of the window, at cuts STEP apart. Returns the cut with
+    the clearest difference, and the means before and after it; the cut is 0 if there is no difference.
+    (Bifet and Gavaldà, "Learning from time-changing data with adaptive windowing", SIAM Data Mining
+    2007, section 3.2.)
     """
     n, total, squares = len(losses), 0.0, 0.0
     for loss in losses:
@@ -58,7 +60,7 @@ def find_cut(losses: Array) -> tuple[int, float, float]:
     left, cut, largest, found = 0.0, 0, 0.0, (0.0, 0.0)
     for start in range(0, n - SHORTEST + 1, STEP):
         if start >= SHORTEST:
-            inverse = 1.0 / start + 1.0 / (n - start)  # twice that of the harmonic mean
+            inverse = 1.0 / start + 1.0 / (n - start)  # 2 / (harmonic mean of the two lengths)
             before, after = left / start, (total - left) / (n - start)
             excess = abs(after - before) - math.sqrt(spread * inverse) - 2.0 / 3.0 * inverse * sure
             if excess > largest:
@@ -69,47 +71,47 @@ def find_cut(losses: Array) -> tuple[int, float, float]:
 
 
 class Judge(Protocol):
-    """What had been learned before a piece of a stream, as a copy."""
+    """A copy of the model from before a piece of a stream, which predicts the samples of the piece."""
 
     def with_classes(self, places: list[int]) -> Any:
-        """The same, with new classes at these places among all, in rising order."""
+        """Return the judge with new classes inserted at these numbers, in ascending order."""
 
     def get_state(self) -> dict[str, Any]:
-        """All of it as plain values and arrays, for a model file."""
+        """Return the judge as plain values and arrays, for a model file."""
 
 
 class Learner(Protocol):
-    """An estimator that learns from a stream, as a `Watch` sees it.
+    """The interface of an estimator that a `Watch` needs.
 
-    So many samples after it began, in `_again`, it learns from all of them once more.
+    `_again` are the numbers of samples since learning began at which `_go_over` is called.
     """
 
     _again: tuple[int, ...]
 
     def _judge(self) -> Judge | None:
-        """A copy of what predicts now; None while predictions mean nothing yet."""
+        """A copy of the present model; None if it cannot make useful predictions yet."""
 
     def _losses(self, judge: Any, data: Data) -> Array:
-        """Losses in [0, 1] of samples by a judge; those that tell nothing may be left out."""
+        """Losses in [0, 1] of a judge on samples; uninformative samples may be left out."""
 
     def _learn(self, data: Data) -> None:
         """Learn from the next samples."""
 
     def _forgets_itself(self) -> bool:
-        """Whether what was before a change is soon forgotten as it is."""
+        """Whether the learner soon forgets what came before a change, without a restart."""
 
     def _begin_anew(self, recent: Data) -> None:
-        """Forget all, and learn from these."""
+        """Forget everything, and learn from these samples."""
 
     def _go_over(self, recent: Data) -> None:
-        """Learn from these, which are all since learning began, once more."""
+        """Learn once more from these samples, which are all since learning began."""
 
 
 class Watch:
-    """The losses and the latest samples of a stream.
+    """Change detector: keeps the losses and the latest samples of a stream.
 
-    `drifts` are the changes so far. Samples are judged piece by piece, by a copy of what was known
-    at the beginning of the piece, so that it makes no difference how the stream is cut.
+    `drifts` are the changes so far. The stream is judged in pieces, each by a copy of the model from the
+    beginning of the piece, so that the result does not depend on how the stream is cut into chunks.
     """
 
     def __init__(self) -> None:
@@ -117,7 +119,7 @@ class Watch:
         self.losses = np.empty(0)
         self.drifts: list[DriftPoint] = []
         self.judge: Any = None
-        self.waiting = 0  # samples of the piece that has begun
+        self.waiting = 0  # samples of the current piece so far
         self.latest = Latest(RECENT)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -128,11 +130,11 @@ class Watch:
 
     @property
     def left(self) -> int:
-        """Samples up to the end of the piece."""
+        """Number of samples to the end of the current piece."""
         return (SHORT if self.count - self.waiting - self.begun < EARLY else PIECE) - self.waiting
 
     def learn(self, data: Data, learner: Learner) -> None:
-        """Learn from the next samples, and begin anew where the stream has changed."""
+        """Learn from the next samples, and restart where the stream has changed."""
         start, n = 0, len(data.weight)
         while start < n:
             self.begin(learner)
@@ -144,12 +146,12 @@ class Watch:
             start = stop
 
     def begin(self, learner: Learner) -> None:
-        """Before samples are learned from: have a judge if a piece begins with them."""
+        """Prepare for the next samples: make a judge if a new piece begins with them."""
         if self.waiting == 0:
             self.judge = learner._judge()
 
     def learned(self, n: int, learner: Learner) -> None:
-        """After so many samples of a piece, which `latest` has, were learned from: judge them all."""
+        """Register n samples as learned, which are in `latest`; at the end of a piece, judge it."""
         left = self.left - n
         self.count += n
         self.waiting += n
@@ -171,7 +173,7 @@ class Watch:
         self.latest.n = last if since < last else RECENT
 
     def insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all, in rising order."""
+        """Insert new classes at these numbers, in ascending order."""
         self.latest.insert_classes(places)
         if self.judge is not None and places:
             self.judge = self.judge.with_classes(places)
@@ -181,17 +183,17 @@ class Watch:
         if cut == 0:
             return
         self.losses = self.losses[cut:]
-        if after <= before or learner._forgets_itself():  # it has learned, or will soon have
+        if after <= before or learner._forgets_itself():  # an improvement, or no restart needed
             return
         self.drifts.append(DriftPoint(self.count, before, after))
         tell(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
-        # the change may have come up to a step after the cut; one sample of before it, and
-        # a codebook over both would begin
+        # The change may be up to STEP samples after the cut. Even one sample from before the change
+        # would make the new codebook span the data of both sides.
         learner._begin_anew(self.latest.last(max(1, len(self.losses) - STEP)))
         self.losses, self.begun = self.losses[:0], self.count
 
     def get_state(self) -> dict[str, Any]:
-        """All of this as plain values and arrays, for a model file."""
+        """Return the state as plain values and arrays, for a model file."""
         recent = self.latest.last(self.latest.n)
         return {
             "count": self.count,
@@ -205,7 +207,7 @@ class Watch:
 
     @classmethod
     def restored(cls, state: dict[str, Any], judge: Callable[[Any], Any]) -> "Watch":
-        """A watch from what `get_state` gave; `judge` makes one of its last part."""
+        """Make a watch from what `get_state` returned; `judge` restores the entry "judge"."""
         watch = cls()
         for name in ("count", "begun", "waiting", "losses"):
             setattr(watch, name, state[name])
@@ -219,7 +221,7 @@ class Watch:
 
 
 def watch_schema(kind: str, judge: Schema) -> Schema:
-    """What `Watch.get_state` gives, of a classifier, regressor or clusterer with such a judge."""
+    """Schema of `Watch.get_state` for a "classifier", "regressor" or "clusterer" with this judge."""
     return {
         "count": "count",
         "begun": f"int in [{-max(AGAIN)}, inf)",
@@ -232,15 +234,15 @@ def watch_schema(kind: str, judge: Schema) -> Schema:
 
 
 class Forgetful:
-    """An estimator that watches its stream: `drifts_`, and a parameter `forgetting`; a `Learner`."""
+    """A `Learner` that watches its stream: provides `drifts_` for the parameter `forgetting`."""
 
     forgetting: str | None
     _watch: Watch
-    _again: tuple[int, ...] = ()  # those that rehearse need no more
+    _again: tuple[int, ...] = ()  # estimators that rehearse need no further passes
 
     @property
     def drifts_(self) -> list[DriftPoint]:
-        """Changes of the stream at which learning began anew."""
+        """Changes of the stream at which learning restarted."""
         return self._watch.drifts
 
     def _forgets_itself(self) -> bool:
@@ -249,10 +251,10 @@ class Forgetful:
     def _watched_few(
         self: Any, samples: Array, targets: Any, learn: Callable[..., int], *what: Any
     ) -> int:
-        """Have `learn(*what)` learn from the first of samples of weight one, if it can.
+        """Fast path of `_watched`: let `learn(*what)` learn from the first samples, if it can.
 
-        As `_watched` of samples (n, n_features) that are all of one piece of the stream. Returns what
-        `learn` does: from how many samples it has learned; if from none, it has changed nothing.
+        The samples (n, n_features) have weight one and are all in one piece of the stream. Returns what
+        `learn` returns, the number of samples it has learned from; 0 means that nothing has changed.
         """
         if self.forgetting is None:
             return learn(*what)
@@ -265,7 +267,7 @@ class Forgetful:
         return n
 
     def _watched(self: Any, data: Data) -> None:
-        """Learn from the next samples, and begin anew where the stream has changed, if it is watched."""
+        """Learn from the next samples; if the stream is watched, restart where it has changed."""
         if self.forgetting is None:
             self._learn(data)
         else:

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Affine maps of the features in which divergences are taken, learned from data or from a stream."""
+"""Affine maps applied to the features before divergences are computed, learned from the data."""
 
 from typing import Any, NamedTuple
 
@@ -22,19 +22,21 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.feature_selection import UNIMPORTANT, is_more, order_of_others, select
 
 SCALES = ("auto", "within", "standard", "minmax")
-# The part of the variances within classes that is taken to be without correlation, and as large as the
-# features' whole variances: directions in which a class hardly varies are not to dominate.
+# Regularisation of the covariance within classes, so that directions in which a class hardly varies do
+# not dominate: its off-diagonal entries shrink by the part UNCORRELATED, and FLOOR, in units of the
+# features' total variances, is added to its diagonal.
 UNCORRELATED = 0.4
 FLOOR = 0.02
-# Features stay as they are where so many more samples then have a nearest neighbour of their class, in
-# standard errors of the difference, and no more samples than that are tried.
+# Features stay unscaled if more samples then have a nearest neighbour of their class, by BETTER standard
+# errors of the difference. At most N_TRIED samples are compared.
 BETTER, N_TRIED = 2.0, 1000
 
-# Features of a clusterer are standardised where the variance is that of fewer than one feature and this
-# part of the others, and the largest deviation so many times the smallest: they have different units.
+# With scale="auto", features of a clusterer are standardised if they seem to have different units: the
+# effective number of features that make up the variance is below 1 + DOMINATED (d - 1), and the largest
+# deviation is more than UNLIKE times the smallest.
 DOMINATED, UNLIKE = 0.1, 10.0
 
-# A `Scaling` of d features in a file, and what `Moments` keep of C classes.
+# Schemas of a `Scaling` of d features, and of the arrays of `Moments` for C classes.
 SCALING = Either(
     {"shift": "float[0]", "matrix": "float[0, 0]", "inverse": "float[0, 0]"},
     Rules(
@@ -56,27 +58,27 @@ MOMENTS = {
 
 
 def _keeps_samples_small(shift: Array, matrix: Array) -> None:
-    """Ordinary samples stay within what is accepted of samples, as they do of any data."""
+    """A rule: scaled samples remain within the accepted range, as with a map learned from data."""
     steep, far = matrix.max(initial=0.0), (np.abs(shift) @ matrix).max(initial=0.0)
     expect(steep * SMALLEST_DEVIATION <= 1e3, "matrix", f"has {steep:.2g}", "what data can ask for")
     expect(far <= 1e30, "shift", f"moves samples by {far:.2g}", "what floats can tell apart")
 
 
 class Scaling(NamedTuple):
-    """z = (x - shift) matrix, and back: x = shift + z inverse."""
+    """The map z = (x - shift) matrix and its inverse, x = shift + z inverse."""
 
     shift: Array
     matrix: Array
     inverse: Array
 
     def __call__(self, samples: Array) -> Array:
-        """Samples, or codevectors, as divergences are taken of them."""
+        """Scale samples or codevectors."""
         if len(self.matrix) == 0:
             return samples
         return np.ascontiguousarray((samples - self.shift) @ self.matrix)
 
     def back(self, points: Array) -> Array:
-        """From scaled to the units of the data."""
+        """Map scaled points back to the units of the data."""
         if len(self.matrix) == 0:
             return points.copy()
         return np.asarray(points @ self.inverse + self.shift)
@@ -87,7 +89,7 @@ NO_SCALING = Scaling(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
 
 @lean_kernel
 def scale_samples(samples, shift, matrix, out):
-    """Fill the first of `out` (n_rows, n_features) with samples in the features of a `Scaling`."""
+    """Fill the first rows of `out` (n_rows, n_features) with the samples, scaled as by a `Scaling`."""
     for t in range(samples.shape[0]):
         for k in range(out.shape[1]):
             out[t, k] = samples[t, k] if matrix.shape[0] == 0 else 0.0
@@ -99,7 +101,7 @@ def scale_samples(samples, shift, matrix, out):
 
 @lean_kernel
 def add_moments(samples, labels, sample_weight, count, mean, scatter, bounds):
-    """Update the classes' weights and means, the scatter within all of them, and the features' bounds.
+    """Update weights and means of the classes, the scatter within classes, and bounds of the features.
 
     (Welford's recursion; `scatter` is the sum over classes of w (x - mean) (x - mean)^T.)
     """
@@ -124,9 +126,9 @@ def add_moments(samples, labels, sample_weight, count, mean, scatter, bounds):
 
 
 class Moments:
-    """Means of the classes, the covariance within them, the range of the features, sample by sample.
+    """Running means of the classes, covariance within them, and ranges of the features.
 
-    Features that are not `kept` (n_features,) hardly count; None, which is not stored, keeps all.
+    Features that are not `kept` (n_features,) count little; None, which is not stored, keeps all.
     """
 
     kept: NDArray[np.bool_] | None = None
@@ -138,23 +140,23 @@ class Moments:
         self.bounds = np.stack([np.full(n_features, np.inf), np.full(n_features, -np.inf)])
 
     def observe(self, samples: Array, labels: Labels, weight: Array) -> None:
-        """Take samples in; `labels` are numbers of classes that have been inserted."""
+        """Update the moments; `labels` are numbers of classes that have been inserted."""
         add_moments(samples, labels, weight, self.count, self.mean, self.scatter, self.bounds)
 
     def insert(self, place: int) -> None:
-        """Add a new class before that at `place`."""
+        """Insert a new class with the number `place`."""
         self.count = np.insert(self.count, place, 0.0)
         self.mean = np.insert(self.mean, place, 0.0, axis=0)
 
     def variances(self) -> tuple[Array, Array]:
-        """The covariance within classes, and the features' whole variances."""
+        """The covariance within classes, and the total variances of the features."""
         share = self.count / self.count.sum()
         within = self.scatter / self.count.sum()
         between = share @ (self.mean - share @ self.mean) ** 2
         return within, np.diag(within) + between
 
     def scaling(self, scale: str | None, divergence: Divergence) -> Scaling:
-        """The map of the name `scale`; divergences of positive data keep their zero."""
+        """The map with the name `scale`; for divergences of positive data it has no shift."""
         if scale is None:
             return NO_SCALING
         positive = divergence.minimum >= 0.0
@@ -163,25 +165,25 @@ class Moments:
         shift, width, _ = self._standard()
         if scale == "minmax":
             width = self._or_one(self.bounds[1] - self.bounds[0])
-            shift = self.bounds[0].copy()  # `add_moments` goes on in them
+            shift = self.bounds[0].copy()  # `add_moments` updates the bounds in place
         shift = np.zeros_like(shift) if positive else shift
         return Scaling(shift, np.diag(1.0 / width), np.diag(width))
 
     def _standard(self) -> tuple[Array, Array, Array]:
-        """Means and deviations of the features, and the covariance within classes in these units."""
+        """Means and deviations of the features, and the within-class covariance of standardised ones."""
         within, total = self.variances()
         width = self._or_one(np.sqrt(total))
         mean = (self.count / self.count.sum()) @ self.mean
         return mean, width, within / np.multiply.outer(width, width)
 
     def _or_one(self, width: Array) -> Array:
-        """Widths of features, 1 of those that do not vary."""
+        """The widths of features, replaced by 1 for features that do not vary."""
         least = np.maximum(SMALLEST_DEVIATION, CONSTANT * np.abs(self.bounds).max(axis=0))
         return np.where(width > least, width, 1.0)
 
     @property
     def n_kept(self) -> int:
-        """Features that count."""
+        """Number of features that are kept."""
         return self.mean.shape[1] if self.kept is None else int(self.kept.sum())
 
     def scaling_for(
@@ -192,7 +194,7 @@ class Moments:
         labels: Labels,
         rng: np.random.Generator,
     ) -> Scaling:
-        """The map of the name `scale`, where "auto" tries samples at hand."""
+        """The map with the name `scale`; "auto" may reject scaling or features, by trials on samples."""
         found = self.scaling(scale, divergence)
         if scale != "auto" or divergence.name != "squared_euclidean":
             return found
@@ -220,13 +222,13 @@ class Moments:
     def _whitening(
         shift: Array, width: Array, within: Array, kept: NDArray[np.bool_] | None = None
     ) -> Scaling:
-        if kept is not None:  # those that are not hold no correlation, and count little
+        if kept is not None:  # the others are uncorrelated with the kept ones, and count little
             within = np.where(np.equal.outer(kept, kept), within, 0.0)
             width = np.where(kept, width, width / UNIMPORTANT)
         own = np.diag(within)
         mixed = (1.0 - UNCORRELATED) * within + np.diag(UNCORRELATED * own + FLOOR)
         values, vectors = np.linalg.eigh(mixed)
-        # They are from FLOOR on, but for what the rounding of far numbers has made of `within`.
+        # Eigenvalues are at least FLOOR, except for rounding errors in `within` of data far from zero.
         root = np.sqrt(np.maximum(values, 0.5 * FLOOR))
         matrix = (vectors / root) @ vectors.T
         inverse = (vectors * root) @ vectors.T
@@ -234,10 +236,11 @@ class Moments:
 
 
 def scale_by(rule: str, samples: Array, weight: Array) -> Array | None:
-    """What counts as a large difference of each feature, by the name of a rule; None for one in all.
+    """The scale of each feature by a named rule; None if features should not be scaled.
 
-    `"standard"`: a standard deviation. `"auto"`: the same, but only where a few features dominate.
-    With the variances v of d features, (sum v)^2 / sum v^2 is how many of them make up the variance.
+    `"standard"` is the standard deviation. `"auto"` is the same if a few features dominate, else None.
+    With the variances v of the features, the effective number of features that make up the variance is
+    (sum v)^2 / sum v^2.
     """
     mean = np.average(samples, axis=0, weights=weight)
     variance = np.average((samples - mean) ** 2, axis=0, weights=weight)
@@ -253,15 +256,16 @@ def scale_by(rule: str, samples: Array, weight: Array) -> Array | None:
 
 
 def chosen_scale(given: ArrayLike | str | None, samples: Array, weight: Array) -> Array | None:
-    """The scale that a parameter asks for: given numbers, those of a rule, or None for none.
+    """The scale for a value of the parameter `scale`: numbers given or found by a rule, or None.
+
+    Warns if features are not scaled although some are negligible compared with others.
 
     Parameters
     ----------
     given : array-like of shape (n_features,), str or None
-        The parameter; rules as for `scale_by`.
+        The parameter; a str is a rule of `scale_by`.
     samples : ndarray of shape (n_samples, n_features)
-        What a rule goes by, with weights (n_samples,). Where features stay as they are although some
-        count for nothing beside others, a warning names them.
+        Data for the rule, with weights (n_samples,).
     """
     if isinstance(given, str):
         found = scale_by(given, samples, weight)
@@ -273,13 +277,13 @@ def chosen_scale(given: ArrayLike | str | None, samples: Array, weight: Array) -
 
 
 class UnitsMixin:
-    """An estimator that takes features in units: X / `scale_`, or as they are if it is None."""
+    """An estimator that scales features: it uses X / `scale_`, or X if `scale_` is None."""
 
     scale: Any
     scale_: Array | None = None
 
     def _scaled(self, points: Array) -> Array:
-        """Samples or codevectors in the units in which distances are taken."""
+        """Samples or codevectors in the units in which distances are computed."""
         return points if self.scale_ is None else np.asarray(points / self.scale_)
 
     def _unscaled(self, points: Array) -> Array:
@@ -287,10 +291,10 @@ class UnitsMixin:
 
     @property
     def _given_scale(self) -> Any:
-        """The parameter if it is numbers; None if it is a rule, which asks for samples."""
+        """The parameter if it is numbers or None; None if it is a rule, which needs samples first."""
         return None if isinstance(self.scale, str) else self.scale
 
 
 def _neighbours_agree(samples: Array, labels: Labels) -> NDArray[np.bool_]:
-    """Whether the nearest other sample of every sample has the same label."""
+    """For each sample, whether its nearest other sample has the same label."""
     return np.asarray(labels[order_of_others(samples).argmin(axis=1)] == labels)

@@ -1,4 +1,7 @@
-"""Which features tell classes apart, alone or in pairs; the others go where neighbours say so."""
+"""Feature selection for classes: keeps features that are informative alone or in pairs.
+
+The other features are dropped only if the classes of nearest neighbours then agree better.
+"""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -10,30 +13,30 @@ from scipy.spatial import cKDTree
 
 from oda_rl._types import Array, Labels
 
-# Parts of a feature by itself, and in a pair; up to twice as many values have a part each.
+# Bins of a feature alone, and in a pair; a feature with up to twice as many values has a bin for each.
 PARTS, PAIR_PARTS = 16, 5
 # Samples that are counted, and numbers in the tables of all pairs, at most.
 N_COUNTED, N_TABLES = 5000, 4_000_000
-# So many neighbourhoods are looked at for one more feature, at most.
+# A further feature is searched for only if candidates times features chosen are at most this many.
 N_TRIALS = 300
-# A table tells of classes where its chi-squared is so many standard deviations above its mean.
+# A feature or pair is informative if its chi-squared exceeds its mean by this many standard deviations.
 TELLING = 6.0
-# Where one does, those stay whose own table is so many above it, as they may tell a little; a pair is
-# one of so many that it must tell for sure.
+# If any is, single features above this lower limit are kept, too: they may be weakly informative. For
+# pairs, of which there are many, only the limit above counts.
 MAYBE = 3.5
-# Features go where so many more samples then have neighbours of their class, in standard errors of the
-# difference; the votes of so many neighbours decide.
+# Features are dropped if more samples then have neighbours of their class, by BETTER standard errors of
+# the difference; the majority of NEIGHBOURS decides.
 BETTER, NEIGHBOURS = 3.0, 5
-# In no more features than this a tree finds neighbours.
+# Up to this number of features, neighbours are found with a k-d tree.
 LOW = 8
-# What a feature that does not matter counts beside one that does.
+# The scale factor of a dropped feature relative to a kept one.
 UNIMPORTANT = 1e-3
 
 Kept = NDArray[np.bool_]
 
 
 def parts_of(samples: Array, n_parts: int) -> list[Labels]:
-    """Numbers of the parts (n_samples,) in which the samples are, feature by feature."""
+    """For each feature, the numbers of the bins (n_samples,) that the samples are in."""
     found = []
     for column in samples.T:
         ends = np.unique(column)
@@ -46,9 +49,9 @@ def parts_of(samples: Array, n_parts: int) -> list[Labels]:
 
 
 def telling(samples: Array, labels: Labels) -> Array:
-    """How clearly each feature (n_features,) tells of classes, alone or in a pair with another.
+    """How informative each feature (n_features,) is about the classes, alone or in a pair.
 
-    In standard deviations of what independent ones would tell.
+    The unit is the standard deviation of chi-squared for features that are independent of the classes.
     """
     n_classes, d = int(labels.max()) + 1, samples.shape[1]
     alone = np.zeros(d)
@@ -63,7 +66,7 @@ def telling(samples: Array, labels: Labels) -> Array:
 
 
 def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
-    """What the best pair of each feature tells that neither does alone."""
+    """What the best pair with each feature adds to the information of its two features alone."""
     d, parts = samples.shape[1], parts_of(samples, PAIR_PARTS)
     sizes = [int(part.max()) + 1 for part in parts]
     first = np.cumsum([0, *sizes])
@@ -82,7 +85,7 @@ def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
 
 
 def _squares(table: NDArray[Any], total: NDArray[Any]) -> Array:
-    """What each row of counts (..., n_classes) adds to chi-squared, of `total` (n_classes,) in all."""
+    """Contributions to chi-squared of rows of counts (..., n_classes), with the `total` of all rows."""
     expected = table.sum(axis=-1, keepdims=True) * (total / total.sum())
     return np.asarray(((table - expected) ** 2 / np.maximum(expected, 1e-9)).sum(axis=-1))
 
@@ -101,7 +104,7 @@ def _deviations(squared: Array | float, freedom: Array | int) -> Array:
 
 
 def order_of_others(samples: Array) -> Array:
-    """Squared distances (n_samples, n_samples), less a number for each row; infinite from itself."""
+    """Squared distances (n_samples, n_samples) up to a constant per row; infinite on the diagonal."""
     product = samples @ samples.T
     norm = np.diag(product).copy()
     product *= -2.0
@@ -111,12 +114,12 @@ def order_of_others(samples: Array) -> Array:
 
 
 def agreeing(samples: Array, labels: Labels) -> Kept:
-    """Whether most of the nearest other samples of every sample have its label."""
+    """For each sample, whether most of its nearest other samples have its label."""
     n, k = len(samples), min(NEIGHBOURS, len(samples) - 1)
     if samples.shape[1] <= LOW:
         near = cKDTree(samples).query(samples, k + 1)[1]
         itself = near == np.arange(n)[:, None]
-        itself[~itself.any(axis=1), k] = True  # many samples are the same
+        itself[~itself.any(axis=1), k] = True  # not among its own neighbours: many samples are equal
         near = labels[near[~itself].reshape(n, k)]
     else:
         near = labels[np.argpartition(order_of_others(samples), k - 1, axis=1)[:, :k]]
@@ -129,8 +132,9 @@ def select(
 ) -> Kept | None:
     """Which features to keep (n_features,), or None for all.
 
-    `scaled` gives the samples `tried` in the features of which it gets the numbers, as distances are
-    taken of them. Features go where the neighbours of these then clearly tell more.
+    `tried` are the indices of samples on which selections are compared: features are dropped only if
+    more of these then have neighbours of their class. `scaled` returns these samples, scaled for
+    distances, with only the features whose numbers it is given.
     """
     d = samples.shape[1]
     if d < 2 or len(np.unique(labels)) < 2:
@@ -153,7 +157,8 @@ def select(
     if not is_more(agreeing(scaled(np.arange(d)), own), best):
         return None
     rest = np.setdiff1d(np.arange(d), chosen)
-    while 0 < len(rest) <= N_TRIALS // len(chosen):  # what tells only with those that are chosen
+    # Add features that are informative only together with the chosen ones.
+    while 0 < len(rest) <= N_TRIALS // len(chosen):
         more = max((trial(np.sort(np.r_[chosen, j])) for j in rest), key=right)
         if not is_more(best, more[1]):
             break
@@ -165,6 +170,6 @@ def select(
 
 
 def is_more(before: Kept, after: Kept, errors: float = BETTER) -> bool:
-    """Whether more of the same samples are right `after` than `before`, by so many standard errors."""
+    """Whether more of the same samples are right `after` than `before`, by `errors` standard errors."""
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
     return bool(gained - lost > errors * np.sqrt(gained + lost))

@@ -1,4 +1,4 @@
-"""The end of each temperature of a fit: equilibrium by all samples, codebooks at temperature zero."""
+"""What `fit` does at the end of each temperature: equilibrium, and codebooks at temperature zero."""
 
 import time
 from typing import Any
@@ -9,25 +9,27 @@ from oda_rl._types import Array
 from oda_rl.codebook.lloyd import Quench
 from oda_rl.codebook.settling import measure_phase, settle
 
-# Codebooks along the path are quenched on so many samples per codevector, and no fewer than that many.
+# Codebooks along the path are quenched on this number of samples per codevector, with a minimum in all.
 PATH_SAMPLES = 200
 MIN_PATH_SAMPLES = 20_000
-# Samples of so many numbers are kept after a fit, until somebody asks for what is found by them.
+# Up to this many numbers, samples are kept after a fit, and results that need them are computed lazily.
 KEPT_NUMBERS = 1_000_000
-# Turns towards equilibrium at a temperature, at most: so many, but with more than `MANY_CELLS` fewer.
-# Twins begin where they have to separate from, critical cells split to where theory expects them.
+# Largest number of turns towards equilibrium at a temperature; above `MANY_CELLS` cells it decreases.
+# Twins need more turns, since they have to separate first; children of critical cells are put where
+# theory expects them.
 MOST_TURNS = {"critical": 20, "perturb": 40, "literal": 40}
 MANY_CELLS = 12
-# It has come when no codevector moves by more than this part of the temperature.
+# Equilibrium is reached when no codevector moves by more than this part of the temperature.
 SETTLED = 1e-5
-# Samples that such a turn takes, per codevector; and of few codevectors samples times codevectors.
+# Samples per codevector in such a turn; for few codevectors, samples times codevectors.
 SETTLE_SAMPLES, SETTLE_WORK = 100, 40_000
 
 
 class HardPath:
-    """Hard codebooks for the path of a run, from the samples at hand, in the units of its codebook.
+    """Computes the hard codebooks for the path of a run, from samples in the units of its codebook.
 
-    Of many samples a part serves. `run` is the `oda_rl.estimators.session.Run` that has begun to anneal.
+    If there are many samples, a random part of them is used. `run` is an
+    `oda_rl.estimators.session.Run` that has begun to anneal.
     """
 
     def __init__(self, run: Any, samples: Array, weight: Array) -> None:
@@ -35,14 +37,14 @@ class HardPath:
         self._samples, self._weight = samples, weight
         n = max(MIN_PATH_SAMPLES, PATH_SAMPLES * run.settings.max_codevectors)
         chosen = slice(None) if len(samples) <= n else run.rng.choice(len(samples), n, replace=False)
-        if run.only_effective:  # in random order: the first so many are then as good as any
+        if run.only_effective:  # in random order, so that any first part is a random sample
             chosen = run.rng.permutation(len(samples))[:n]
             self._seed = int(run.rng.integers(2**63))
         divergence = run.settings.divergence
         self._part = samples[chosen], weight[chosen]
         self._quench = Quench(*self._part, divergence, run.rng)
         self._best: dict[int, tuple[Array, float]] = {}
-        # Hard codebooks of the path are found when they are asked for: what comes out is then the same.
+        # Otherwise the hard codebooks of the path are computed on first use, with the same result.
         eager = run.settings.target_distortion is not None or self._part[0].size > KEPT_NUMBERS
         self._lazy = run.only_effective and not eager
         self._waiting: dict[int, Array] = {}
@@ -54,10 +56,11 @@ class HardPath:
         return self._run.annealer.codebook.codevectors
 
     def settle(self, temperature: float) -> bool:
-        """Take the cells to their equilibrium at a temperature; returns whether they are there.
+        """Take the cells to their equilibrium at a temperature; return whether they have reached it.
 
-        The more cells, the fewer turns, down to none: where K is large, all of them are nearly critical
-        all the time. Where nothing has split since, the equilibrium is known.
+        The number of turns falls with the number of cells, down to none: if K is large, all cells are
+        nearly critical all the time. If nothing has split since the last call at this temperature, the
+        equilibrium found then is restored.
         """
         annealer = self._run.annealer
         assert annealer is not None
@@ -97,7 +100,7 @@ class HardPath:
         annealer.phase[:] = measure_phase(kind, samples, weight, temperature, book.n_cells, book.arrays)
 
     def end_level(self) -> bool:
-        """Remember the codebook of this temperature; returns whether the target has been reached."""
+        """Record the codebook of this temperature; return whether the target distortion is reached."""
         soft, run = self._soft, self._run
         if run.only_effective:
             self._measure()
@@ -112,7 +115,7 @@ class HardPath:
         return bool(run.is_good(distortion))
 
     def _hard(self, soft: Array) -> tuple[Array, float]:
-        """At temperature zero the first codebook of the path with as many cells; and its distortion."""
+        """The first codebook of the path with as many cells, at temperature zero; and its distortion."""
         k = len(soft)
         if k not in self._best:
             if self._lazy:
@@ -122,11 +125,11 @@ class HardPath:
 
     @property
     def waits(self) -> bool:
-        """Whether codebooks of the path have not been taken to temperature zero."""
+        """Whether there are codebooks of the path still to be taken to temperature zero."""
         return len(self._waiting) > 0
 
     def complete(self, path: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """The records of the path with all codebooks at temperature zero, and the seconds of that."""
+        """The records of the path with codebooks at temperature zero, and that time added to theirs."""
         begun, found = time.perf_counter(), []
         for _, seconds, soft, *phase in path:
             codevectors, distortion = self._hard(soft)
@@ -134,7 +137,7 @@ class HardPath:
         return found
 
     def final(self) -> Array:
-        """The final codevectors; of the samples only those stay that `complete` needs."""
+        """Return the final codevectors; release all samples that `complete` does not need."""
         run, codevectors = self._run, self._soft
         if run.settings.finish:
             codevectors = self._hard(codevectors)[0]

@@ -1,4 +1,4 @@
-"""Learning vector quantization, K given: the papers' baseline for classification."""
+"""Learning vector quantization with a given K: the papers' baseline for classification."""
 
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal
@@ -22,35 +22,34 @@ STATE = ("_location", "_labels", "_count", "n_samples_seen_", "scale_")
 
 @dataclass(eq=False, repr=False)
 class LVQ(UnitsMixin, CodebookClassifier):
-    """Learning vector quantization: codevectors with classes, K given, moved by one sample at a time.
+    """Learning vector quantization: labelled codevectors in a given number, learned sample by sample.
 
-    The nearest codevector decides. The result depends on where the codevectors start.
+    The nearest codevector determines the class. The result depends on the initial codevectors.
 
     Parameters
     ----------
     n_codevectors : int, default=5
         Codevectors per class; fewer for a class with fewer samples.
     variant : {"lvq1", "glvq"}, default="lvq1"
-        LVQ1: the nearest codevector moves to the sample, or away from it if its class is wrong, with a
-        stepsize of its own (Problem 2). GLVQ: the nearest of the right class and the nearest of the
-        others move, down the gradient of a cost.
+        LVQ1: the nearest codevector moves towards the sample, or away from it if its class is wrong;
+        each codevector has its own stepsize (Problem 2). GLVQ: the nearest codevector of the right class
+        and the nearest of the other classes move down the gradient of a cost.
     init : "random" or array-like of shape (n, n_features), default="random"
-        First codevectors: samples of every class chosen at random by `fit`, the first ones by
-        `partial_fit`; or given, with `init_labels`.
+        Initial codevectors. "random": samples of every class, chosen at random by `fit`; `partial_fit`
+        takes the first ones. If an array is given, `init_labels` is needed, too.
     init_labels : array-like of shape (n,) or None, default=None
         The classes of given codevectors.
     n_passes : int, default=30
         Passes of `fit` over the data, each in a new order.
     divergence : str or Divergence, default="squared_euclidean"
-        As for `ODAPartition`; other than the squared Euclidean distance for LVQ1 only.
+        As for `ODAPartition`; only LVQ1 accepts others than the squared Euclidean distance.
     scale : array-like of shape (n_features,), "standard", "auto" or None, default="auto"
-        What counts as a large difference of each feature: divergences are those of X / scale.
-        `"standard"`: a standard deviation of the samples of `fit`. `"auto"`: the same where few features
-        have nearly all of the variance, and deviations differ ten times or more, for the squared
-        Euclidean distance; else None. A stream that `partial_fit` begins stays as it is but for given
-        numbers.
+        The scale of each feature: divergences are those of X / scale. `"standard"`: the standard
+        deviations of the samples of `fit`. `"auto"`: the same if a few features have nearly all of the
+        variance, the deviations differ by a factor of ten or more, and the divergence is the squared
+        Euclidean distance; else None. A stream begun by `partial_fit` is scaled only by given numbers.
     random_state : int, RandomState instance or None, default=None
-        Chooses the first codevectors and orders the samples.
+        Chooses the initial codevectors and orders the samples.
 
     Attributes
     ----------
@@ -59,13 +58,13 @@ class LVQ(UnitsMixin, CodebookClassifier):
     codevectors_ : ndarray of shape (n_codevectors, n_features)
         The codevectors.
     codevector_labels_ : ndarray of shape (n_codevectors,)
-        Their classes.
+        The classes of the codevectors.
     weights_ : ndarray of shape (n_codevectors,)
-        Parts of the samples that have moved them.
+        Shares of the samples that have moved each codevector.
     scale_ : ndarray of shape (n_features,) or None
-        The scale as an array; None where features are taken as they are.
+        The scale as an array; None if features are not scaled.
     n_codevectors_, n_samples_seen_ : int
-        K, and the samples presented.
+        K, and the number of samples presented.
     n_features_in_ : int
         Number of features.
 
@@ -120,7 +119,7 @@ class LVQ(UnitsMixin, CodebookClassifier):
         self._publish()
 
     def _pieces(self, targets: NDArray[Any], *known: ArrayLike | None) -> list[slice]:
-        return [slice(None)]  # classes do without one another, and all of the first tell the scale
+        return [slice(None)]  # a chunk need not be cut before a new class
 
     def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
         data = self._begin(data, self._given_scale) if first else self._in_units(data)
@@ -170,7 +169,7 @@ class LVQ(UnitsMixin, CodebookClassifier):
         return data._replace(samples=self._scaled(data.samples))
 
     def _begin(self, data: Data, scale: ArrayLike | str | None) -> Data:
-        """Given codevectors, or none; returns the data, scaled, numbered with the classes of both."""
+        """Start with the given codevectors or none; return scaled data, numbered by all classes."""
         self.scale_ = chosen_scale(scale, data.samples, data.weight)
         data = self._in_units(data)
         d = data.samples.shape[1]

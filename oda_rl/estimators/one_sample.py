@@ -1,9 +1,9 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""One sample of a stream at a time, in a single call of compiled code.
+"""Learning from one sample of a stream in a single call of compiled code.
 
-It takes longer to hand over an array than to learn from it, so those that stay from sample to sample
-stand in a table of `oda_rl._structs`.
+Passing an array to compiled code takes longer than learning from it. So the arrays that stay the same
+from sample to sample are passed as a table of `oda_rl._structs`.
 """
 
 from time import perf_counter
@@ -18,17 +18,17 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.learning import Pace, anneal
 from oda_rl.estimators.session import GOLDEN, REHEARSALS, REHEARSED, Run
 
-# The weight of a sample that has none of its own.
+# The weight of a sample without a sample weight.
 ONE = np.ones(1)
 
 
 class OwnCells(NamedTuple):
-    """The codebook and the averages of a run, as `anneal` has them.
+    """The codebook and the averages of a run, as `anneal` takes them.
 
-    `rows` (n_rows, n_features), `row_label` and `row_weight` (n_rows,) are for the sample, and those
-    that are presented again with it, from the `buffer` (n, n_features) and its weights. `pace` holds the
-    numbers of a `Pace`, and `progress` (5,) what changes with each sample: samples of the run before it,
-    n, the distortion, the number of cells, and rows learned from.
+    `rows` (n_rows, n_features), `row_label` and `row_weight` (n_rows,) hold the sample, and the samples
+    of the `buffer` (n, n_features) that are presented again with it. `pace` holds the numbers of a
+    `Pace`. `progress` (5,) holds what changes with each sample: the samples of the run before it, n, the
+    distortion, the number of cells, and the number of rows learned from.
     """
 
     location: Float2
@@ -48,15 +48,16 @@ class OwnCells(NamedTuple):
 
 
 open_cells = make_opener(OwnCells, 0)
-# Where the groups of others begin in a table.
+# Where further groups of arrays begin in a table.
 OTHERS = count_slots(OwnCells)
 
 
 @lean_kernel
 def gather_rows(cells):
-    """Fill the rows after the first with samples of the buffer, which then makes space for that one.
+    """Append the sample in the first row to the buffer, and fill the other rows from the buffer.
 
-    Ages are evenly spread: parts of integers times the golden ratio, as in `Run.observe`.
+    The oldest sample leaves the buffer. The ages of the samples chosen are evenly spread: fractional
+    parts of integers times the golden ratio, as in `Run.observe`.
     """
     rows, row_weight, buffer, weight = cells.rows, cells.row_weight, cells.buffer, cells.buffer_weight
     row_weight[0] = 1.0
@@ -79,7 +80,7 @@ def gather_rows(cells):
 
 @kernel
 def learn_rows(cells, kind, models):
-    """Have `anneal` learn from the rows, with local `models` or None.
+    """Run `anneal` on the rows, with local `models` or None.
 
     Returns whether a temperature or a check has ended.
     """
@@ -107,7 +108,7 @@ def learn_rows(cells, kind, models):
 
 @kernel
 def learn_one(table, kind, sample):
-    """Learn from one sample (1, n_features) of weight one; the `table` holds `OwnCells`.
+    """Learn from one sample (1, n_features) of weight one; the `table` contains an `OwnCells`.
 
     Returns whether a temperature or a check has ended.
     """
@@ -121,11 +122,11 @@ def learn_one(table, kind, sample):
 class Prepared:
     """The arrays that a sample of a run changes, as a table of `OwnCells` and `others`.
 
-    It `holds` as long as none of those that the run replaces has been replaced.
+    The table can be used as long as the run has replaced none of these arrays (see `holds`).
     """
 
     annealer_type: type[Annealer] = Annealer
-    targets: Array | None = None  # outputs of the rows, where there are any
+    targets: Array | None = None  # outputs of the rows, if there are any
 
     def __init__(self, run: Run, n_rows: int, *others: Any) -> None:
         annealer: Any = run.annealer
@@ -134,7 +135,7 @@ class Prepared:
         self.rows, self.row_weight = np.empty((n_rows, codebook.n_features)), np.empty(n_rows)
         self.progress = np.empty(5)
         numbers: Any = self.progress
-        self._progress: Any = memoryview(numbers)  # quicker, number by number
+        self._progress: Any = memoryview(numbers)  # faster access to single numbers
         spread = codebook.payload[codebook.rows("spread")]
         found: Any = (
             *self.cells[:4],
@@ -144,11 +145,11 @@ class Prepared:
             *(np.array(annealer.pace(annealer.level_length), dtype=float), self.progress),
         )
         own = OwnCells(*found)
-        self._groups = (own, *others)  # the table has their addresses: they must live as long
+        self._groups = (own, *others)  # keeps the arrays alive whose addresses are in the table
         self.table = np.concatenate([slots(group) for group in self._groups])
 
     def holds(self, run: Run, n_rows: int) -> bool:
-        """Whether the table may be used again, with as many rows."""
+        """Whether the table is still valid for the run and this number of rows."""
         annealer: Any = run.annealer
         return (
             self.reference is annealer.reference
@@ -158,40 +159,40 @@ class Prepared:
         )
 
     def begin(self, run: Run) -> None:
-        """Before the kernel is called: have `progress` say where the run stands."""
+        """Copy the state of the run to `progress`, before the kernel is called."""
         annealer: Any = run.annealer
         progress = self._progress
         progress[0], progress[1], progress[2] = run.n_seen, annealer.n, annealer.distortion
         progress[3], progress[4] = annealer.codebook.n_cells, 0.0
 
     def end(self, run: Run, has_ended: bool) -> None:
-        """After it: have the run follow, and end a temperature if it is time."""
+        """Copy `progress` back to the run after the kernel, and end the temperature if `has_ended`."""
         annealer: Any = run.annealer
         seen, n, annealer.distortion, _, used = self._progress
         run.n_seen, annealer.n = int(seen), int(n)
         annealer.n_samples_seen += int(used)
         if has_ended:
             run.start_clock()
-            last = 1 + (int(used) - 1) % len(self.row_weight)  # of the last sample's rows
+            last = 1 + (int(used) - 1) % len(self.row_weight)  # rows of the last sample that were used
             left = None if self.targets is None else self.targets[last:]
             run.end_level(self.rows[last:], self.row_weight[last:], left)
             run.stop_clock()
 
     def learn(self, run: Run, sample: Any) -> bool:
-        """Learn from a sample (1, n_features) that has been given room; as `learn_one` returns."""
+        """Learn from a sample (1, n_features), after `make_room`; returns what `learn_one` does."""
         annealer: Any = run.annealer
         return bool(learn_one(self.table, annealer.codebook.divergence.kind, sample))
 
 
 def is_growing(run: Run) -> bool:
-    """Whether the samples that a run presents again are still getting more."""
+    """Whether the buffer of samples to present again is still being filled."""
     annealer: Any = run.annealer
     return not annealer.done and len(run.buffer) < REHEARSED and run.rehearses
 
 
 def make_room(run: Run, samples: Array) -> int:
-    """Rows with which the next of samples (n, n_features) is learned; the buffer has room for it."""
-    if is_growing(run):  # what is at the front makes space
+    """Enlarge the buffer for the next of samples (n, n_features); return the rows it is learned with."""
+    if is_growing(run):  # `gather_rows` will shift the entry at the front out
         run.buffer = np.concatenate([samples[:1], run.buffer])
         run.buffer_weight = np.concatenate([ONE, run.buffer_weight])
     annealer: Any = run.annealer
@@ -199,9 +200,9 @@ def make_room(run: Run, samples: Array) -> int:
 
 
 def observe_one(run: Run, sample: Any, prepare: type[Any] = Prepared) -> int:
-    """As `Run.observe` of a single sample (1, n_features) of weight one, once the run has warmed up.
+    """Fast path of `Run.observe` for one sample (1, n_features) of weight one, after the warm-up.
 
-    Returns from how many samples it was learned, one or none.
+    Returns the number of samples learned: 1, or 0 if the fast path does not apply.
     """
     annealer: Any = run.annealer
     if type(annealer) is not prepare.annealer_type or annealer.is_measuring:

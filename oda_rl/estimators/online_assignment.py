@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The cells of a fitted partition without scikit-learn's checks: for one sample at a time, quickly."""
+"""Fast cell assignment of single samples by a fitted partition, without scikit-learn's checks."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from oda_rl.estimators.partition import ODAPartition
 def number_cells(kind, lowest, rows, start, stop, scale, location, n_cells, ids, distance, found):
     """Divide the rows from `start` to `stop` by `scale`, and find the numbers `ids` of their cells.
 
-    `found` gets them from its beginning on; `distance` is (capacity,). Returns the first row
-    with a coordinate that is not finite or below `lowest`, or `stop`.
+    The numbers are written to `found` from index 0 on; `distance` is a scratch array (capacity,).
+    Returns the first row with a coordinate that is not finite or below `lowest`, or `stop`.
     """
     for t in range(start, stop):
         x = rows[t]
@@ -33,10 +33,10 @@ def number_cells(kind, lowest, rows, start, stop, scale, location, n_cells, ids,
 
 
 class LiveCells:
-    """Finds the cells of samples, by the numbers that stay with them, and goes on learning.
+    """Finds the cells of samples, by persistent cell numbers, and can continue learning.
 
-    The `partition`, which must be fitted, is changed by `learn`, and shows what was learned after
-    `publish`. `ids` (n_cells,) are the numbers of the cells at present.
+    The `partition` must be fitted. `learn` trains it, and `publish` updates its fitted attributes.
+    `ids` (n_cells,) are the numbers of the present cells.
 
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
     >>> cells = LiveCells(ODAPartition(2, random_state=0).fit(X))
@@ -50,12 +50,12 @@ class LiveCells:
         run = partition._run
         divergence = run.settings.divergence
         self._kind = divergence.kind
-        # NaN is not above it, and -inf is not.
+        # The smallest number allowed: `lowest <= x` is false for -inf and NaN, too.
         lowest = max(divergence.minimum, -np.finfo(float).max)
         self._lowest = np.nextafter(lowest, np.inf) if divergence.open_minimum else lowest
         n_features = partition.codevectors_.shape[1]
         self._scale = np.ones(n_features) if partition.scale_ is None else partition.scale_
-        # What was published: for a hard codebook of a fit it is not what the annealing goes on from.
+        # The published codevectors: after `fit`, the annealing may continue from other ones.
         self._location = np.ascontiguousarray(partition._scaled(partition.codevectors_).T)
         self._use(len(partition.codevectors_), partition.cell_ids_)
         self._found = np.empty(1, dtype=np.int64)
@@ -64,29 +64,28 @@ class LiveCells:
 
     @property
     def n_cells(self) -> int:
-        """Cells at present."""
+        """Number of present cells."""
         return len(self.ids)
 
     @property
     def codevectors(self) -> Array:
-        """Their codevectors in the units of the samples, of shape (n_cells, n_features)."""
+        """The codevectors in the units of the samples, of shape (n_cells, n_features)."""
         return (self._location[:, : self.n_cells] * self._scale[:, None]).T
 
     @property
     def births(self) -> list[Birth]:
-        """Cells that have split off since the partition was made or loaded."""
+        """Cells that have split off since the partition was fitted or loaded."""
         return self._identities.births
 
     def allow(self, n_ids: int) -> None:
-        """Let numbers below `n_ids` be given, if they were not already."""
+        """Allow cell numbers below `n_ids`; does not lower the limit."""
         self._identities.limit = max(self._identities.limit, n_ids)
 
     def find(self, rows: Array, start: int, stop: int) -> NDArray[np.int64]:
-        """The numbers of the cells of some rows, in an array that the next call overwrites.
+        """The cell numbers of the rows from `start` to `stop`, in an array reused by the next call.
 
-        The rows (n, n_features) from `start` to `stop`, C-contiguous float64, are divided by the scale,
-        in place. Raises a ValueError for one that is not finite, or outside the domain of the
-        divergence.
+        These rows of `rows` (n, n_features), C-contiguous float64, are divided by the scale in place.
+        Raises a ValueError for a row that is not finite or outside the domain of the divergence.
         """
         if len(self._found) < stop - start:
             self._found = np.empty(stop - start, dtype=np.int64)
@@ -113,7 +112,8 @@ class LiveCells:
     def associate(self, rows: Array, softness: float) -> Array:
         """Association probabilities (eq. 6) of the cells at `softness` times the present temperature.
 
-        Of rows (n, n_features), of shape (n, n_cells). 0 gives all to the nearest.
+        For rows (n, n_features) the result has shape (n, n_cells). With a softness of 0 the nearest cell
+        has probability one.
         """
         annealer = self.partition._run.annealer if self._resumed else None
         present = self.partition.temperature_ if annealer is None else annealer.temperature
@@ -140,7 +140,7 @@ class LiveCells:
             self._use(len(run.annealer.codebook), run.cell_ids)
 
     def publish(self) -> None:
-        """Let the partition show what was learned."""
+        """Update the fitted attributes of the partition."""
         if self._stale:
             self.partition._show_stream()
             self._stale = False

@@ -1,6 +1,6 @@
-"""The parameters of estimators: what they may be, and how a model file holds them.
+"""The parameters of estimators: their valid values, and how they are stored in a model file.
 
-Beside parameters a file has the form of the data: names of features and classes.
+Besides parameters, a file contains the form of the data: names of features, and classes.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from oda_rl.codebook.divergences import Divergence, get_divergence
 
 COUNT = Interval(Integral, 1, None, closed="left")
 AT_LEAST_TWO = Interval(Integral, 2, None, closed="left")
-# Finite ones: a bound of None is left out, as infinity.
+# Finite numbers: with a bound of None, the interval does not contain infinity.
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 PART = Interval(Real, 0, 1, closed="neither")
@@ -27,13 +27,13 @@ AUTO = StrOptions({"auto"})
 
 
 def choice(*names: str) -> StrOptions:
-    """One of some names."""
+    """A constraint: one of these names."""
     return StrOptions(set(names))
 
 
 SCALES = ["array-like", choice("standard", "auto"), None]
 
-# By parameter; where one means different things in different estimators, these have their own.
+# Constraints by parameter name. An estimator in which a name has another meaning overrides its entry.
 _GROUPS: tuple[tuple[str, list[Any]], ...] = (
     ("max_codevectors n_codevectors n_warmup n_passes max_passes max_iter", [COUNT]),
     ("max_children min_support batch_size window max_points", [COUNT]),
@@ -69,7 +69,7 @@ _GROUPS: tuple[tuple[str, list[Any]], ...] = (
     ("verbose", ["verbose"]),
 )
 CONSTRAINTS = {name: allowed for names, allowed in _GROUPS for name in names.split()}
-# Those that may change while learning goes on; all others have shaped what is there already.
+# Parameters that may change between calls of `partial_fit`; all others have shaped the present state.
 _FREE = (
     "max_codevectors n_codevectors max_samples max_passes n_passes max_leaves max_children min_support",
     "t_min cooling schedule finish target_distortion tol random_state class_weight validation ridge",
@@ -77,18 +77,18 @@ _FREE = (
     "rehearse",
 )
 FREE = {name for names in _FREE for name in names.split()}
-# By what rule the cells of a tree predict is part of what they are.
+# In a tree, the rule of prediction has determined how the cells were grown.
 NOT_FREE = {"estimator__rule"}
 
 
 @cache
 def _parameters(cls: Any) -> Callable[[dict[str, Any]], Any]:
-    """What takes the parameters, which are two at least, from attributes."""
+    """A getter of all parameter values from an attribute dictionary; needs two parameters at least."""
     return itemgetter(*cls._get_param_names())
 
 
 class Checked(BaseEstimator):
-    """An estimator whose parameters are checked before it learns, and again when one has changed."""
+    """An estimator that checks its parameters before it learns, and again if one has changed."""
 
     _own_constraints: ClassVar[dict[str, Any]] = {}
     _known: tuple[tuple[Any, ...], Any] | None = None
@@ -99,7 +99,7 @@ class Checked(BaseEstimator):
         return CONSTRAINTS | self._own_constraints
 
     def _read_parameters(self) -> Any:
-        """The parameters ready for use; raises a ValueError for what they cannot be together."""
+        """Return the parameters ready for use; raise a ValueError for an invalid combination."""
         raise NotImplementedError
 
     def _values(self) -> tuple[Any, ...]:
@@ -108,12 +108,12 @@ class Checked(BaseEstimator):
         return found
 
     def _settings(self, begin: bool) -> Any:
-        """What `_read_parameters` gives, with the parameters checked.
+        """Check the parameters and return the result of `_read_parameters`.
 
         Parameters
         ----------
         begin : bool
-            Whether learning begins anew; else parameters that are not `FREE` must be as they were.
+            Whether learning starts from scratch; else only parameters in `FREE` may have changed.
         """
         values = self._values()
         if begin or self._known is None or not all(map(is_, values, self._known[0])):
@@ -147,15 +147,15 @@ def _same(one: Any, other: Any) -> bool:
 
 # -- model files -------------------------------------------------------------------------------------
 
-# What estimators learn about the form of their data.
+# Attributes that describe the form of the training data.
 FORM = ("n_features_in_", "feature_names_in_", "classes_")
 
 
 def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
     """The parameters of a fitted estimator and the form of its data, for `oda_rl.storage.save`.
 
-    A divergence is stored by its name, a generator of random numbers not at all; `others` stand in place
-    of parameters that cannot be stored as they are.
+    A divergence is stored by its name, and a random number generator as None. `others` replace
+    parameters that cannot be stored directly.
     """
     parameters = {**estimator.get_params(deep=False), **others}
     form = {name: getattr(estimator, name) for name in FORM if hasattr(estimator, name)}
@@ -168,9 +168,9 @@ def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
 
 
 def restored(cls: Any, state: Mapping[str, Any], /, **given: Any) -> Any:
-    """A new estimator of a class with the parameters and the form of the data that `stored` gave.
+    """Make an estimator of a class with the parameters and the form of the data from `stored`.
 
-    What is `given`, and not None, stands in place of what was stored.
+    Parameters in `given` that are not None replace the stored ones.
     """
     given = {name: value for name, value in given.items() if value is not None}
     estimator = cls(**{**state["parameters"], **given})
@@ -180,7 +180,7 @@ def restored(cls: Any, state: Mapping[str, Any], /, **given: Any) -> Any:
 
 
 def are_numbers(value: Any, sizes: Sizes) -> None:
-    """None, a text, or finite numbers, in lists, an array, or by class."""
+    """A rule: the value is None, a text, or finite numbers in lists, an array or a dictionary."""
     if value is None or isinstance(value, str):
         return
     array = np.asarray(list(value.values()) if isinstance(value, dict) else value)
@@ -189,19 +189,19 @@ def are_numbers(value: Any, sizes: Sizes) -> None:
 
 
 def are_sorted(classes: Any, sizes: Sizes) -> None:
-    """Classes are different, and sorted, and such as scikit-learn's classifiers have."""
+    """A rule: classes are distinct, sorted, and valid for scikit-learn's classifiers."""
     check_classification_targets(classes)
     right = len(classes) > 0 and bool(np.all(classes[1:] > classes[:-1]))
     expect(right, "", "are not sorted, or not different", "sorted classes")
 
 
 def are_texts(names: Any, sizes: Sizes) -> None:
-    """Names of features."""
+    """A rule: names of features are all texts."""
     expect(all(isinstance(name, str) for name in names), "", "are not all texts", "texts")
 
 
 _NUMBERS = Rules(anything, are_numbers)
-# Parameters that an estimator's own check does not look into.
+# Schemas of parameters whose contents the estimator's own check does not verify.
 LOOSE = {
     **dict.fromkeys(("class_weight", "init", "init_labels", "scale", "stepsize"), _NUMBERS),
     "reject_label": Either(None, "bool", "int", "float", "text"),
@@ -214,12 +214,12 @@ CLASSES = Rules("label[C]", are_sorted)
 
 
 def declared(cls: Any) -> dict[str, Schema]:
-    """The schema of what `stored` gives: parameters, which the estimator itself checks, and form.
+    """The schema of what `stored` returns: parameters, which the estimator itself checks, and form.
 
     Parameters
     ----------
     cls : class
-        Of the estimator; a classifier's file has the classes, too.
+        The estimator's class; the file of a classifier also contains the classes.
 
     Returns
     -------
@@ -231,5 +231,5 @@ def declared(cls: Any) -> dict[str, Schema]:
 
 
 def may_be_flat(around: Any, sizes: Sizes) -> Schema:
-    """Whether outputs came as a single column: only if there is a single one."""
+    """Schema of the entry "flat" (outputs were given as a 1-d array): False for several outputs."""
     return "bool" if sizes["m"] == 1 else {False}

@@ -1,4 +1,4 @@
-"""Progressive partitioning as a scikit-learn clusterer that also learns from a stream."""
+"""Progressive partitioning: a scikit-learn clusterer that can also learn from a stream."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
@@ -29,77 +29,81 @@ from oda_rl.estimators.targets import Data
 class ODAPartition(StreamPartition):
     """Progressive partitioning by online deterministic annealing.
 
-    A codebook that begins with one codevector and grows as the temperature falls: cells split at their
-    critical temperatures. One fit therefore gives a whole path of quantizers, from one cell to
+    The codebook begins with one codevector and grows as the temperature falls: cells split at their
+    critical temperatures. So one fit gives a whole path of quantizers, from one cell to
     `max_codevectors`, with distortions like those of k-means from the best of several starts. Samples
-    are learned from one at a time; `partial_fit` goes on where the annealing stood.
+    are learned from one at a time; `partial_fit` continues the annealing.
 
     Parameters
     ----------
     max_codevectors : int, default=8
-        Annealing stops at so many codevectors (K_max); there are never more.
+        Annealing stops at this number of codevectors (K_max), which is never exceeded.
     t_max : float or "auto", default="auto"
         First temperature, in the units of the divergence. `"auto"` is a little above the critical
         temperature of the data as a whole (for the squared Euclidean distance: 2.2 times the largest
-        variance along any direction), estimated from the first `n_warmup` samples of a stream.
+        variance along any direction). In a stream it is estimated from the first `n_warmup` samples.
     t_min : float or "auto", default="auto"
-        Annealing stops below it. `"auto"` is 1e-4 times `t_max`.
+        Annealing stops below this temperature. `"auto"` is 1e-4 times `t_max`.
     cooling : float, default=0.9
-        What the schedule multiplies by at each step (gamma), in (0, 1).
+        Factor of the schedule at each step (gamma), in (0, 1).
     schedule : {"temperature", "lambda"}, default="temperature"
         What falls geometrically: T, or lambda with T = lambda / (1 - lambda).
     bifurcation : {"critical", "perturb", "literal"}, default="critical"
         How splits are found. `"critical"` follows the covariance of every cell along its leading
-        direction, and splits it there when T falls below the critical temperature (Theorem 5).
+        direction, and splits the cell there when T falls below the critical temperature (Theorem 5).
         `"perturb"` gives every codevector a twin at every temperature and merges the pairs that do not
-        separate. `"literal"` is Algorithm 1 as the paper prints it: twins are merged if they come within
-        `tol_merge` (0.1, say), whatever theory tells; with `finish=False` that is all there is.
+        separate. `"literal"` is Algorithm 1 as printed in the paper: twins are merged if they come
+        within `tol_merge` (for example 0.1), whatever the critical temperatures. With `finish=False`
+        nothing else is done.
     init : array-like of shape (n, n_features) or None, default=None
-        Codevectors to begin with, of equal weight, in the units of the data; by default their mean.
+        Initial codevectors, of equal weight, in the units of the data; by default the mean of the data.
     divergence : {"squared_euclidean", "kl", "itakura_saito"} or Divergence, default="squared_euclidean"
         A Bregman divergence; for one of your own see `oda_rl.divergences.Divergence.from_functions`.
     scale : array-like of shape (n_features,), "standard", "auto" or None, default=None
-        What counts as a large difference of each feature, in its own units: divergences, distortions and
-        temperatures are those of X / scale, codevectors and variances in the units of X. `"standard"`:
-        a standard deviation, in a stream of the first `n_warmup` samples. `"auto"`: the same where few
-        features have nearly all of the variance, and deviations differ ten times or more; else None.
+        The scale of each feature, in its own units: divergences, distortions and temperatures are those
+        of X / scale; codevectors and variances are in the units of X. `"standard"`: the standard
+        deviations, in a stream those of the first `n_warmup` samples. `"auto"`: the same if a few
+        features have nearly all of the variance and the deviations differ by a factor of ten or more;
+        else None.
     finish : bool, default=True
-        Whether codebooks are taken to temperature zero, K fixed: by `fit` at the end, in `history_`
-        where it is asked for, by `partial_fit` with the samples that come when the annealing is done.
+        Whether codebooks are taken to temperature zero with K fixed. `fit` does so at the end, and for
+        `history_` when it is accessed; `partial_fit` uses the samples after the annealing is done.
     target_distortion : float or None, default=None
-        Annealing stops when the distortion is as low as this.
+        Annealing stops when the distortion is at most this.
     max_samples : int or None, default=None
-        `fit` stops when it has presented so many samples, however often each.
+        `fit` stops after this number of presentations of samples, repetitions included.
     stepsize : tuple of two floats, default=(1.0, 1.0)
         (a, b) of the stepsizes 1 / (a + b n) of the learning rule, n the samples at this temperature.
     samples_per_cell : int, default=50
-        Samples presented at one temperature, at most, times the codevectors (and no fewer than 200, or
-        8000 with twins, whose growth is to be told from noise). Half as many lie between two checks
-        whether the temperature is finished.
+        Largest number of samples per codevector at one temperature. (In all, the limit is at least 200,
+        or 8000 with twins, so that their growth can be distinguished from noise.) Every half as many
+        samples it is checked whether the temperature is finished.
     tol_converge : float, default=1e-3
-        A temperature is finished when no codevector moves by more than so many times it (eps_c).
+        A temperature is finished when no codevector moves by more than this times the temperature
+        (eps_c).
     tol_merge : float, default=1e-3
-        Codevectors within so many times the temperature are merged (eps_n). Those that are close are
-        merged too unless one in their place would be critical, so that K is the number of effective
-        codevectors. `fit` takes the cells, if not many, to their equilibrium at each temperature.
+        Codevectors closer than this times the temperature are merged (eps_n). Close codevectors are also
+        merged if one codevector in their place would not be critical, so that K is the number of
+        effective codevectors. `fit` takes the cells to their equilibrium at each temperature, unless
+        there are many.
     min_weight : float, default=1e-5
-        Cells with less probability are pruned (eps_r).
+        Cells with a smaller probability are pruned (eps_r).
     perturbation : float, default=0.1
         Least offset of children, in standard deviations of the cell (delta).
     n_warmup : int, default=100
         Samples of a stream that are gathered first; until then there is one codevector, their mean.
     forgetting : {"adwin", None}, default="adwin"
-        Whether a stream is watched: where ADWIN finds that samples, one in four, are further from the
-        codevectors than before, learning begins anew from the latest. `drifts_` tells when. None never
-        forgets: for streams that are ordered.
+        Whether a stream is watched for changes: if ADWIN finds that samples are further from the
+        codevectors than before, learning restarts from the latest samples, and `drifts_` records it.
+        None never forgets; use it for ordered streams.
     rehearse : bool, default=True
-        Whether a stream presents nine of its latest 200 samples again with each, until the annealing is
-        done: it then needs a tenth of them. Not for samples that follow from one another (episodes).
+        Whether nine of the latest 200 samples of a stream are presented again with each sample until the
+        annealing is done; it then needs a tenth of the samples. Not for correlated samples (episodes).
     random_state : int, RandomState instance or None, default=None
         Orders the samples of `fit`, and draws perturbations.
     verbose : int, default=0
-        0 says nothing, 1 prints a line a second at most, 2 one for every temperature. Both say when code
-        is being compiled, as it is at the first use.
+        0 prints nothing, 1 at most one line per second, 2 a line for every temperature. Both 1 and 2
+        also print a line when code is compiled, at the first use.
 
     Attributes
     ----------
@@ -110,24 +114,24 @@ class ODAPartition(StreamPartition):
     spreads_ : ndarray of shape (n_codevectors, n_features)
         Variances of the samples of every cell about its codevector.
     cell_ids_ : ndarray of shape (n_codevectors,), int64
-        Numbers below `max_codevectors` that stay with their cells while a stream changes the codebook;
-        `predict` gives indices of `codevectors_`, in which cells may change their places.
+        Persistent cell numbers below `max_codevectors`. They stay with their cells while a stream
+        changes the codebook; `predict` returns indices of `codevectors_`, whose order may change.
     scale_ : ndarray of shape (n_features,) or None
-        The scale as an array; None where features are taken as they are.
+        The scale as an array; None if features are not scaled.
     codevector_labels_ : ndarray of shape (n_codevectors,), int64
-        Zeros: there are no classes here.
+        Zeros, since there are no classes.
     n_clusters_ : int
-        Clusters that the data fall into, of K at most: see `predict_clusters`. Anneal to a larger K than
-        there may be clusters. After `fit` they are found where they are first asked for.
+        Number of clusters in the data, at most K: see `predict_clusters`. Anneal to a larger K than
+        the number of clusters you expect. After `fit`, clusters are computed at the first access.
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters of the samples of `fit`, below `n_clusters_`, as `predict_clusters` finds them. Not
-        there after `partial_fit`. Their cells are `predict(X)`.
+        Clusters of the samples of `fit`, below `n_clusters_`, as by `predict_clusters`. Missing after
+        `partial_fit`. The cells of the samples are `predict(X)`.
     cluster_centers_, inertia_ : ndarray and float
-        `codevectors_` as scikit-learn names them; the sum of the divergences of the samples of `fit`.
+        The codevectors by scikit-learn's name; the sum of the divergences of the samples of `fit`.
     n_codevectors_, n_features_in_ : int
         K, and the number of features.
     temperature_ : float
-        The temperature reached; infinite before a stream has warmed up.
+        The present temperature; infinite before a stream has warmed up.
     converged_ : bool
         Whether the annealing is done: K_max, t_min or the target distortion has been reached.
     n_samples_seen_ : int
@@ -144,8 +148,8 @@ class ODAPartition(StreamPartition):
 
     Notes
     -----
-    Scale the features to like variances if no one of them should dominate. `partial_fit` uses weights as
-    they are, `fit` relative to their mean.
+    Scale the features to similar variances if none of them should dominate. `partial_fit` uses sample
+    weights unchanged, `fit` relative to their mean.
 
     References
     ----------
@@ -221,7 +225,7 @@ class ODAPartition(StreamPartition):
     def _take_in(
         self, X: ArrayLike, sample_weight: ArrayLike | None, begin: bool
     ) -> tuple[Array, Array]:
-        """Samples and weights, for a new run to `begin` or for the one there is."""
+        """Check samples and weights; `begin` a new run, or update the settings of the present one."""
         settings = self._settings(begin)
         samples, weight = self._check_weighted(X, sample_weight, reset=begin)
         if begin:

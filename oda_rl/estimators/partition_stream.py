@@ -1,4 +1,4 @@
-"""How a partition learns from a stream, and when it tells what it has learned."""
+"""How a partition learns from a stream, and when it publishes its fitted attributes."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
-# In the place of that of a single sample
+# Stands for the missing target of a single sample
 NO_TARGET = np.zeros(1, dtype=np.int64)
 
 
 class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimator):
-    """An `ODAPartition` that learns from a stream; its cells are told where somebody asks for them."""
+    """An `ODAPartition` that learns from a stream; fitted attributes are computed at first access."""
 
     init: Any
     bifurcation: str
@@ -29,7 +29,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
     temperature_: float
     converged_: bool
     _run: Run
-    _counted: tuple[int, int]  # temperatures, and the clusters that were found in them
+    _counted: tuple[int, int]  # number of finished temperatures, and of clusters found from them
 
     _told = (
         *("codevectors_", "weights_", "spreads_", "n_codevectors_"),
@@ -39,7 +39,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
     # -- learning --------------------------------------------------------------------------------
 
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
-        """Start anew, with the scale and numbers for the cells."""
+        """Start a new run, with the given scale and with persistent cell numbers."""
         self._run, self._counted = Run(settings, n_features, rng), (0, 1)
         self._run.keep_identities()
         self._run.only_effective = self.bifurcation != "literal"
@@ -62,10 +62,11 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         return self._watched_few(X, NO_TARGET, observe_one, run, self._scaled(X)) > 0
 
     def _judge(self) -> PartitionJudge | None:
-        return PartitionJudge(self.codevectors_) if self._run.path else None  # nobody changes them
+        # No copy is needed: `codevectors_` is never changed in place.
+        return PartitionJudge(self.codevectors_) if self._run.path else None
 
     def _losses(self, judge: PartitionJudge, data: Data) -> Array:
-        """Divergences d from the nearest codevector, as d / (d + m), m their mean at the beginning."""
+        """Divergences d from the nearest codevector, as d / (d + m), with m their initial mean."""
         found, unit = self._assign(data.samples, judge.codevectors)[1], self._run.path[0][0]
         return np.asarray(found / np.maximum(found + unit, 1e-300))
 
@@ -76,7 +77,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self._run.n_seen = self.n_samples_seen_ = seen
 
     def _choose_scale(self, data: Data) -> None:
-        """Find the scale of a stream that may now have warmed up."""
+        """Find the scale of a stream, if these samples complete its warm-up."""
         run, n = self._run, self._run.settings.n_warmup
         samples = np.concatenate([run.buffer, data.samples])[:n]
         if len(samples) == n:
@@ -103,7 +104,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self.spreads_ = variances if self.scale_ is None else variances * self.scale_**2
         self._publish()
         levels = len(self._run.path)
-        if levels != self._counted[0]:  # not with every sample
+        if levels != self._counted[0]:  # only after a new temperature, not with every sample
             found = self._count_clusters(self.n_samples_seen_) if levels > 0 else 1
             self._counted = levels, found
         self.n_clusters_ = self._counted[1]

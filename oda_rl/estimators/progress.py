@@ -1,7 +1,7 @@
-"""What long fits tell of themselves: the parameter `verbose` of the estimators.
+"""Progress messages of long fits, for the parameter `verbose` of the estimators.
 
-Whoever learns calls `tell` and `begin_stage`, wherever that is; what they say is printed if the
-estimator that has been asked to learn is `verbose`.
+Learning code calls `tell` and `begin_stage` anywhere; the messages are printed if the estimator that is
+being fitted is `verbose`.
 """
 
 import time
@@ -11,12 +11,12 @@ from contextvars import ContextVar
 
 from numba.core import event
 
-# Seconds between two lines, at least, of an estimator with verbose=1.
+# Least number of seconds between two lines of an estimator with verbose=1.
 PAUSE = 1.0
 
 
 class Progress:
-    """The lines of one estimator; `name` stands at the beginning of each."""
+    """The messages of one estimator; each line begins with its `name`."""
 
     def __init__(self, name: str) -> None:
         self.name, self.verbose, self.stage = name, 0, ""
@@ -24,7 +24,7 @@ class Progress:
         self.has_compiled = False
 
     def tell(self, text: str, always: bool = False) -> None:
-        """Print a line; with verbose=1 no more than one in a while, unless it is told `always`."""
+        """Print a line; with verbose=1 only if the last one is `PAUSE` seconds ago, or if `always`."""
         now = time.perf_counter()
         if always or self.verbose > 1 or now - self.last >= PAUSE:
             self.last = now
@@ -32,7 +32,7 @@ class Progress:
 
 
 class _Compiling(event.Listener):
-    """Says why nothing seems to happen, once; not where compiled code is read from the disk."""
+    """Reports once that code is being compiled; code loaded from the cache on disk does not count."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -51,7 +51,7 @@ _NOW: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 @contextmanager
 def telling(progress: Progress, verbose: int) -> Iterator[None]:
-    """Let `progress` say what happens inside, as `verbose` has it: 0 nothing, 1 now and then, 2 all."""
+    """Print messages from inside via `progress`, by `verbose`: 0 none, 1 one per `PAUSE`, 2 all."""
     progress.verbose, progress.stage = verbose, ""
     token = _NOW.set(progress)
     try:
@@ -62,14 +62,14 @@ def telling(progress: Progress, verbose: int) -> Iterator[None]:
 
 
 def tell(text: str) -> None:
-    """Say that a step is done."""
+    """Report that a step is done."""
     progress = _NOW.get()
     if progress is not None:
         progress.tell(text)
 
 
 def begin_stage(text: str) -> None:
-    """Say what the steps that follow are part of."""
+    """Set the prefix of the following messages: the stage that the steps belong to."""
     progress = _NOW.get()
     if progress is not None:
         progress.stage = f"{text}: "

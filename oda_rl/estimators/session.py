@@ -1,4 +1,4 @@
-"""What `ODAPartition` keeps between its calls: the annealer, the path so far, the first samples."""
+"""The state that `ODAPartition` keeps between calls: the annealer, the path so far, some samples."""
 
 import time
 from collections.abc import Callable
@@ -16,14 +16,13 @@ from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.progress import tell
 from oda_rl.estimators.settings import Settings
 
-# Samples presented between two checks, however few the cells. Whether a pair grows can be told from a
-# random walk only after many; a covariance is averaged over all temperatures of a single cell.
+# Least number of samples between two checks, however few the cells. Many are needed to distinguish the
+# growth of a pair from a random walk; the covariance of a single cell is averaged over temperatures.
 MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000, "literal": 4000}
 MIN_ORDER = 200
-# While a stream is annealed, so many of its latest samples are presented again with each sample, and so
-# many are kept for that.
+# While a stream is annealed, REHEARSALS of the latest REHEARSED samples are presented again with each.
 REHEARSALS, REHEARSED = 9, 200
-# Samples of which copies are made at once for that: a call may have millions.
+# Samples that are rehearsed in one piece, to limit the memory for copies: a call may have millions.
 PIECE = 1000
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
@@ -39,23 +38,23 @@ class Run:
         self.rng = rng
         self.annealer: Annealer | None = None
         self._path: list[tuple[Any, ...]] = []
-        self._hard: HardPath | None = None  # while its codebooks have not been asked for
+        self._hard: HardPath | None = None  # until its hard codebooks are computed
         self.seconds = 0.0
         self.n_seen = 0
         self.n_dropped = 0
         self.min_samples = MIN_LEVEL_SAMPLES.get(settings.bifurcation, 1)
-        self.payload: dict[str, tuple[int, str]] = {}  # fields of the cells, besides their variances
+        self.payload: dict[str, tuple[int, str]] = {}  # fields of the cells in addition to variances
         self.identities: Identities | None = None
         self.only_effective = False
-        self.first: Array | None = None  # codevectors to begin with
-        self.prepared: Any = None  # a table of addresses, for single samples
+        self.first: Array | None = None  # initial codevectors
+        self.prepared: Any = None  # table of addresses for the fast path of single samples
         self.buffer = np.empty((0, n_features))
         self.buffer_weight = np.empty(0)
         self._clock = time.perf_counter()
 
     @property
     def path(self) -> list[tuple[Any, ...]]:
-        """Of each finished temperature what `remember` has kept."""
+        """The records that `remember` has made, one for each finished temperature."""
         self._complete()
         return self._path
 
@@ -64,13 +63,13 @@ class Run:
         self._path, self._hard = records, None
 
     def _complete(self) -> None:
-        """Take the codebooks of the path to temperature zero, if they have waited."""
+        """Take the codebooks of the path to temperature zero, if that was postponed."""
         if self._hard is not None:
             self._path = self._hard.complete(self._path)
             self._hard = None
 
     def __getstate__(self) -> dict[str, Any]:
-        self._complete()  # no samples in a pickle
+        self._complete()  # drops the samples, so that they are not pickled
         return vars(self) | {"prepared": None}
 
     @property
@@ -92,18 +91,18 @@ class Run:
 
     @property
     def cell_ids(self) -> NDArray[np.int64]:
-        """The numbers of the cells that stay with them, in the order of `codebook()`."""
+        """The persistent numbers of the cells, in the order of `codebook()`."""
         if self.annealer is None or self.identities is None:
             return np.zeros(1, dtype=np.int64)
         return self.identities.of(self.annealer.codebook)
 
     def keep_identities(self) -> None:
-        """Let the cells have numbers that stay with them; to be called before anything is learned."""
+        """Give the cells persistent numbers; must be called before anything is learned."""
         self.payload = {**self.payload, **FIELD}
         self.identities = Identities(self.settings.max_codevectors)
 
     def codebook(self) -> tuple[Array, Array, Array]:
-        """Codevectors, weights and variances as the stream has left them."""
+        """The present codevectors, weights and variances of a stream."""
         if self.annealer is None:
             _, mean, _, variances = self.settings.divergence.moments(self.buffer, self.buffer_weight)
             return mean[None, :], np.ones(1), variances[None, :]
@@ -111,10 +110,10 @@ class Run:
         weights = book.weights
         return book.codevectors, weights / weights.sum(), book["spread"].T.copy()
 
-    # -- all samples at hand ---------------------------------------------------------------------
+    # -- fitting all samples ---------------------------------------------------------------------
 
     def fit(self, samples: Array, weight: Array) -> Array:
-        """Anneal over the samples, pass after pass; returns the final codevectors."""
+        """Anneal over the samples, pass after pass; return the final codevectors."""
         self._clock = time.perf_counter()
         annealer = self.begin(samples, weight)
         path = HardPath(self, samples, weight)
@@ -125,7 +124,7 @@ class Run:
         self._hard = path if path.waits else None
         if annealer.done and self.settings.finish:
             annealer.codebook.location[:, : len(codevectors)] = codevectors.T
-        if self.identities is not None:  # what came out of whom matters from here on
+        if self.identities is not None:  # births are recorded from here on
             self.identities.restart(annealer.codebook)
         self.stop_clock()
         return codevectors
@@ -133,12 +132,12 @@ class Run:
     def anneal(
         self, samples: Array, targets: Array | None, weight: Array, at_level_end: Callable[[], bool]
     ) -> None:
-        """Pass after pass until the annealing is done, or as many samples presented as allowed."""
+        """Present the samples, pass after pass, until the annealing is done or `max_samples` reached."""
         annealer, n = self.annealer, len(samples)
         assert annealer is not None
         limit = 2**62 if self.settings.max_samples is None else self.settings.max_samples
         while not annealer.done and self.n_seen < limit:
-            # Few samples: several passes at once, as each call has its cost.
+            # With few samples, present several passes at once, because each call has an overhead.
             passes = [self.rng.permutation(n) for _ in range(-(-MIN_ORDER // n))]
             order = np.concatenate(passes)[: limit - self.n_seen]
             own = None if targets is None else targets[order]
@@ -166,16 +165,16 @@ class Run:
         return self.settings.rehearse and self.settings.bifurcation != "literal"
 
     def _rehearse(self, samples: Array, weight: Array) -> tuple[Array, Array]:
-        """Learn from the next samples, and from some of the latest again with each of them.
+        """Learn from the next samples, and with each of them again from some of the latest.
 
-        Returns what is left after a piece of them, or when the annealing is done.
+        Returns the samples that are left after `PIECE` of them, or when the annealing is done.
         """
         assert self.annealer is not None
         n, before, first = min(len(samples), PIECE), len(self.buffer), self.n_seen - len(samples)
         known = np.concatenate([self.buffer, samples[:n]])
         mass = np.concatenate([self.buffer_weight, weight[:n]])
         place = before + np.arange(n)[:, None]
-        # Evenly spread numbers in [0, 1), the same however the stream is cut.
+        # Ages from evenly spread numbers in [0, 1), which do not depend on how the stream is cut.
         count = REHEARSALS * (first + np.arange(n)[:, None]) + np.arange(REHEARSALS)
         ages = (count * GOLDEN) % 1.0 * np.minimum(place + 1, REHEARSED)
         order = np.hstack([place, place - ages.astype(np.int64)]).ravel()
@@ -190,7 +189,7 @@ class Run:
         return samples[used:], weight[used:]
 
     def end_level(self, rows: Array, weight: Array, targets: Array | None = None) -> None:
-        """End a temperature of a stream; learn from the rows left, unless it was the last."""
+        """End a temperature of a stream; learn from the rows left, unless the annealing is done."""
         assert self.annealer is not None
         self.annealer.at_level_end = self._end_stream_level
         self.annealer.end_level()
@@ -201,7 +200,7 @@ class Run:
             self.buffer, self.buffer_weight = self.buffer[:0], self.buffer_weight[:0]
 
     def resume(self, settings: Settings) -> None:
-        """Take over settings that have changed; annealing goes on where they now allow it."""
+        """Take over changed settings; annealing continues if it was done and they now allow more."""
         if settings is not self.settings:
             self.prepared = None
         self.settings = settings
@@ -221,7 +220,7 @@ class Run:
             annealer.done = target is not None and annealer.distortion <= target
 
     def _warm_up(self, samples: Array, weight: Array) -> tuple[Array, Array]:
-        """Gather the first samples; once there are enough that differ, begin and return all."""
+        """Gather the first samples; once enough of them differ, begin and return all to be learned."""
         wanted = max(self.least_warmup, self.settings.n_warmup)
         while len(samples) > 0:
             taken = wanted - len(self.buffer)
@@ -235,7 +234,7 @@ class Run:
                 self._start(first, mass)
                 self.buffer, self.buffer_weight = first[:0], mass[:0]
                 return np.concatenate([first, samples]), np.concatenate([mass, weight])
-            # All the same so far: one of them stands for all.
+            # All samples so far are equal: keep one of them.
             self.buffer, self.buffer_weight = first[-1:], mass[-1:]
             self.n_dropped += wanted - 1
         return samples, weight
@@ -245,7 +244,7 @@ class Run:
         self.begin(samples, weight)
 
     def _in_units(self, samples: Array) -> tuple[Array, Array | None]:
-        """Samples of a stream as the annealer takes them, and the targets of local models."""
+        """Samples of a stream in the units of the annealer, and the targets of local models."""
         return samples, None
 
     def _end_stream_level(self) -> bool:
@@ -257,7 +256,7 @@ class Run:
     # -- both ------------------------------------------------------------------------------------
 
     def begin(self, samples: Array, weight: Array) -> Annealer:
-        """One cell at the mean, with the leading direction of the data as its axis."""
+        """Make an annealer with one cell at the mean, or cells at `first`, with the data's main axis."""
         divergence, d = self.settings.divergence, samples.shape[1]
         critical, mean, axis, variances = divergence.moments(samples, weight)
         book = Codebook(d, {"spread": (d, "mean"), **self.payload}, divergence)
@@ -278,7 +277,7 @@ class Run:
         return self.annealer
 
     def is_good(self, distortion: float) -> bool:
-        """Whether the target has been reached."""
+        """Whether the target distortion has been reached."""
         target = self.settings.target_distortion
         return target is not None and distortion <= target
 
@@ -305,17 +304,17 @@ class Run:
         self.annealer.at_level_end = None
 
     def start_clock(self) -> None:
-        """Begin to count time."""
+        """Start measuring time."""
         self._clock = time.perf_counter()
 
     def stop_clock(self) -> None:
-        """Count the time since `start_clock`."""
+        """Add the time since `start_clock` to `seconds`."""
         self.seconds += time.perf_counter() - self._clock
 
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All of it but the settings as nested plain values and arrays, for a model file."""
+        """Return all but the settings as nested plain values and arrays, for a model file."""
         annealer, identities = self.annealer, self.identities
         return {
             "seconds": self.seconds,
@@ -331,7 +330,7 @@ class Run:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put a new run in the state that `get_state` gave."""
+        """Restore the state that `get_state` returned, in a new run."""
         for name in ("seconds", "n_seen", "n_dropped", "buffer", "buffer_weight"):
             setattr(self, name, state[name])
         self.path = [tuple(point) for point in state["path"]]

@@ -1,4 +1,4 @@
-"""What a file may hold of runs, of the sessions of classifiers and regressors, and of local logits."""
+"""Schemas of model files: runs, sessions of classifiers and regressors, and local logits."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _NUMBER = "float in [0, inf)"
 
 
 def _belong_together(run: Any, sizes: Sizes) -> None:
-    """An annealer and its codebook, of which there are variances; the path, as far as they have come."""
+    """A rule: annealer and codebook come together, variances are valid, and the path is complete."""
     cells, found = run["codebook"], run["annealer"]
     expect((cells is None) == (found is None), "annealer", "goes without the codebook", "both or none")
     finished = 0 if found is None else len(found["history"])
@@ -25,7 +25,7 @@ def _belong_together(run: Any, sizes: Sizes) -> None:
 
 
 def run_schema(n: str, payload: str, **others: Schema) -> Schema:
-    """What `Run.get_state` gives, with n columns of samples and n + `payload` numbers in each cell."""
+    """Schema of `Run.get_state`, with n columns of samples and n + `payload` numbers in each cell."""
     entries: dict[str, Schema] = {
         "seconds": "float in [0, inf)",
         "n_seen": "count",
@@ -42,7 +42,7 @@ def run_schema(n: str, payload: str, **others: Schema) -> Schema:
 
 
 def _classes_are_told(session: Any, sizes: Sizes) -> None:
-    """Something is known of the data, more may be known later, each class is in the codebook."""
+    """A rule: moments, masses and weights are not all zero, and the next rescaling is still to come."""
     due, measured = session["rescale_at"], session["n_measured"]
     expect(due > measured, "rescale_at", f"is {due}", f"above n_measured, {measured}")
     known = session["moments"]["count"].sum() > 0.0 and session["mass"].sum() > 0.0
@@ -52,7 +52,7 @@ def _classes_are_told(session: Any, sizes: Sizes) -> None:
 
 
 def class_session_schema(around: Any, sizes: Sizes) -> Schema:
-    """What `ClassSession.get_state` gives, with the parameters that stand beside it."""
+    """Schema of `ClassSession.get_state`, given the parameters in the same file (`around`)."""
     from oda_rl.estimators.classification.book import book_schema
     from oda_rl.estimators.classification.following import FOLLOWING
     from oda_rl.estimators.classification.judging import WIDTHS
@@ -86,7 +86,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
 
 
 def logits_schema(around: Any, sizes: Sizes) -> Schema:
-    """What `LocalLogits.get_state` gives, with d features and C classes."""
+    """Schema of `LocalLogits.get_state`, with d features and C classes."""
     sizes |= {"m": sizes["C"], "q": sizes["d"] + 1}
     return {
         "density": "float in [0, inf)",
@@ -98,7 +98,7 @@ def logits_schema(around: Any, sizes: Sizes) -> Schema:
 
 
 def _has_units(run: Any, sizes: Sizes) -> None:
-    """Cells have a scale and figures; without cells there are samples that wait."""
+    """A rule: cells come with a scaling and figures; without cells, samples wait in the buffer."""
     begun = run["annealer"] is not None
     for name in ("scaling", "figures"):
         expect(begun == (run[name] is not None), name, "goes without the annealer", "both or none")
@@ -111,7 +111,7 @@ def _has_units(run: Any, sizes: Sizes) -> None:
 
 
 def regression_schema(around: Any, sizes: Sizes) -> Schema:
-    """What `RegressionRun.get_state` gives, with the parameters that stand beside it."""
+    """Schema of `RegressionRun.get_state`, given the parameters in the same file (`around`)."""
     from oda_rl._effects import count_stored
     from oda_rl.estimators.regression.local_models import KNOWN
 
@@ -122,16 +122,17 @@ def regression_schema(around: Any, sizes: Sizes) -> Schema:
 
 
 def model_run_schema(known: bool, noise: str = "m", d: str = "d") -> Schema:
-    """That of a run with d inputs, m outputs and q basis functions in each cell, of a `known` kind.
+    """Schema of a run with d inputs, m outputs and q basis functions of the local model in each cell.
 
-    `noise` is how many outputs have their errors followed.
+    `known` is whether the kind of local model is built in; `noise` is the number of outputs whose errors
+    are followed.
     """
     from oda_rl._effects import effects_schema
     from oda_rl.estimators.regression.kernel_part import kernel_schema
     from oda_rl.estimators.regression.predictor import units_schema
 
     own = {"n_inputs": f"int in [{d}, {d}]", "softness": "float in [0, inf)"}
-    # Of models of the user's own the number of parameters is not known here.
+    # The number of parameters of user-defined models is not known here.
     cells = BOOK if known else BOOK | {"payload": "float[Q, K]"}
     entries = run_schema(
         f"{d}+m",

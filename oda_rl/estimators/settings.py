@@ -9,7 +9,7 @@ from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.codebook.schedule import Cooling, Stepsize, first_and_last_temperature
 
-# What an estimator that has no such parameter means.
+# Values of parameters that an estimator does not have.
 USUAL = {
     "bifurcation": "critical",
     "divergence": "squared_euclidean",
@@ -43,10 +43,10 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, estimator: Any, **instead: Any) -> "Settings":
-        """The settings of an estimator with the parameters as attributes; `USUAL` are those it may lack.
+        """The settings of an estimator, from its attributes; parameters that it lacks are in `USUAL`.
 
-        `instead` are values in place of its own. Raises a ValueError for a stepsize that is none, or
-        temperatures in the wrong order.
+        Values in `instead` replace those of the estimator. Raises a ValueError if the stepsize is
+        invalid or the temperatures are in the wrong order.
         """
         given = USUAL | vars(estimator) | instead
         settings = cls(**{name: given[name] for name in cls._fields})._replace(
@@ -65,15 +65,15 @@ class Settings(NamedTuple):
         seed: np.random.Generator,
         kind: type[Annealer] = Annealer,
     ) -> Annealer:
-        """An annealer for a codebook that has just begun: a cell for each label, with its axis.
+        """Make an annealer for an initial codebook, which has a cell with its axis for each label.
 
-        It is of the class `kind`. `critical` is the critical temperature of the data, 0 where they are
-        all the same; no fewer than `min_samples` lie between two checks; `seed` draws the directions of
-        perturbations.
+        The annealer is of the class `kind`. `critical` is the critical temperature of the data, 0 if all
+        samples are equal; at least `min_samples` samples lie between two checks; `seed` draws the
+        directions of perturbations.
         """
         t_max, t_min = first_and_last_temperature(self.t_max, self.t_min, critical)
-        # The averages behind critical temperatures gain from memory, but twins come together or
-        # separate in the time that passes while stepsizes start anew.
+        # Memory makes the averages behind critical temperatures more accurate. But twins need time (the
+        # sum of the stepsizes) to merge or separate, so that for them the stepsizes must start afresh.
         memory = self.samples_per_cell // 10 if self.bifurcation == "critical" else 0
         return kind(
             book,
@@ -97,6 +97,6 @@ class Settings(NamedTuple):
 
 
 def check_order(t_max: float | str, t_min: float | str) -> None:
-    """Raise a ValueError for a last temperature above the first."""
+    """Raise a ValueError if the last temperature is above the first."""
     if t_max != "auto" and t_min != "auto" and float(t_min) > float(t_max):
         raise ValueError(f"t_min must be at most t_max, got t_min={t_min} and t_max={t_max}.")

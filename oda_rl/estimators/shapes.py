@@ -1,4 +1,4 @@
-"""Clusters of elliptic shapes: the cells of a path merged, and mixtures of Gaussians begun with them.
+"""Elliptic clusters: mixtures of Gaussians that start from the cells of a path, or merged cells.
 
 References
 ----------
@@ -17,17 +17,17 @@ from oda_rl._schema import Rules, Sizes, expect
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.schedule import PathPoint
 
-# Shapes are chosen on so many samples, or so many for each codevector if that is more.
+# Number of samples on which shapes are chosen, or number per codevector if that gives more.
 MOST_SAMPLES, SAMPLES_PER_CELL = 2000, 20
-# Cells that are merged, and codebooks of the path that are tried, at most.
+# Largest number of cells that are merged, and of codebooks of the path that are tried.
 MOST_CELLS, MOST_CODEBOOKS = 50, 100
-# Of each family so many partitions go through so many turns; then the best mixture goes on.
+# The TRIED best partitions of each family get TURNS turns of EM; the best mixture gets MORE_TURNS.
 TRIED, TURNS, MORE_TURNS = 4, 5, 20
-# A covariance of a cluster is that of its samples and so many more, of the mean variances of the cells.
+# Weight, in samples, of the mean variances of the cells in the covariance of a cluster.
 PRIOR = 1.0
-# What is added to variances, as parts of those of the cells, and of the mean variance of all features.
+# Added to variances, as parts of the variances of the cells and of the mean variance of all features.
 FLOOR, LEAST = 1e-3, 1e-9
-# Principal components are found all at once of so many samples or features, a few of more.
+# Up to this many samples or features, principal components come from a full SVD, else a partial one.
 SMALL = 300
 FAMILIES = ("full", "tied", "round")
 
@@ -35,9 +35,9 @@ FAMILIES = ("full", "tied", "round")
 class Shapes(NamedTuple):
     """Clusters as a mixture of Gaussians.
 
-    `centres` (k, n_features); `whiten` (k, n_features, r), or (1, n_features, r) where all have the same
-    shape: the deviations of a cluster times its matrix have unit covariance; `log_weights` (k,), the
-    logarithms of the clusters' shares and of the determinants of their matrices.
+    `centres` is (k, n_features). `whiten` is (k, n_features, r), or (1, n_features, r) if all clusters
+    have the same shape: the deviations of a cluster times its matrix have unit covariance.
+    `log_weights` (k,) are the logarithms of the clusters' shares times the determinants of the matrices.
     """
 
     centres: Array
@@ -45,7 +45,7 @@ class Shapes(NamedTuple):
     log_weights: Array
 
     def log_densities(self, samples: Array) -> Array:
-        """Logarithms of share times density, but for a constant: (n_samples, k) of samples (n, d)."""
+        """Logarithms of share times density, up to a constant, as (n, k) for samples (n, d)."""
         if len(self.whiten) == 1:
             origin = self.centres[0]
             x, centres = (samples - origin) @ self.whiten[0], (self.centres - origin) @ self.whiten[0]
@@ -62,14 +62,14 @@ class Shapes(NamedTuple):
         return np.concatenate([self.log_densities(part).argmax(axis=1) for part in parts])
 
     def seen_in(self, samples: Array) -> "Shapes":
-        """Without the clusters that are the likeliest of no sample."""
+        """Drop the clusters that are not the likeliest one of any sample."""
         seen = np.unique(self.predict(samples))
         whiten = self.whiten if len(self.whiten) == 1 else self.whiten[seen]
         return Shapes(self.centres[seen], whiten, self.log_weights[seen])
 
 
 def _have_a_shape(found: Any, sizes: Sizes) -> None:
-    """One matrix for all of the clusters, or for each of them."""
+    """A rule: there is one matrix for all clusters, or one for each."""
     n, k = len(found["whiten"]), sizes["clusters"]
     expect(n in (1, k), "whiten", f"has {n} matrices", f"1 or {k}")
 
@@ -85,7 +85,7 @@ SCHEMA = Rules(
 
 
 class _Moments(NamedTuple):
-    """Of groups of samples: `mass` (k,), `mean` (k, d), and the scatter about the means.
+    """Moments of groups of samples: `mass` (k,), `mean` (k, d), and the scatter about the means.
 
     `scatter` is (k, d, d), or (1, d, d) if it is the sum over the groups.
     """
@@ -96,7 +96,7 @@ class _Moments(NamedTuple):
 
     @classmethod
     def of(cls, samples: Array, share: Array, each: bool) -> "_Moments":
-        """Of samples (n, d) with shares (n, k) in the groups; the scatter of `each`, or the sum."""
+        """From samples (n, d) with shares (n, k) in the groups; the scatter of `each`, or the sum."""
         d = samples.shape[1]
         mass = np.maximum(share.sum(axis=0), 1e-12)
         mean = share.T @ samples / mass[:, None]
@@ -111,7 +111,7 @@ class _Moments(NamedTuple):
         return cls(mass, mean, scatter)
 
     def joined(self, i: int, others: NDArray[np.int64]) -> "_Moments":
-        """Of group `i` together with each of `others`."""
+        """The moments of group `i` merged with each of `others` in turn."""
         mass = self.mass[i] + self.mass[others]
         part, way = self.mass[others] / mass, self.mean[others] - self.mean[i]
         between = (part * self.mass[i])[:, None, None] * way[:, :, None] * way[:, None, :]
@@ -120,20 +120,20 @@ class _Moments(NamedTuple):
 
 
 class _Family:
-    """Which covariances clusters may have: each its own (full), all one (tied), or one that is round."""
+    """The covariances of clusters: each its own ("full"), one for all ("tied"), or one "round" one."""
 
     def __init__(self, kind: str, variances: Array) -> None:
         self.kind, self._variances = kind, variances
         self.each = kind == "full"
 
     def penalty(self, k: int, total: float) -> float:
-        """Half the parameters of k clusters, times log n: what the BIC takes off a likelihood."""
+        """Half the number of parameters of k clusters times log n: the BIC's penalty of a likelihood."""
         d = len(self._variances)
         own = {"full": k * d * (d + 1) / 2, "tied": d * (d + 1) / 2, "round": 1}[self.kind]
         return 0.5 * (own + k * d + k - 1) * float(np.log(total))
 
     def covariances(self, moments: _Moments) -> Array:
-        """Of groups, (k, d, d), or (1, d, d) of all of them."""
+        """The covariances of the groups, (k, d, d), or that of all groups, (1, d, d)."""
         variances, d = self._variances, len(self._variances)
         floor = np.diag(FLOOR * variances) + LEAST * np.eye(d)
         if self.each:
@@ -145,19 +145,22 @@ class _Family:
         return np.asarray(floor + within)
 
     def log_likelihood(self, moments: _Moments, total: float) -> Array:
-        """Of the samples of each group (k,), in it alone, `total` samples in all; but for a constant."""
+        """Log-likelihood (k,) of each group's samples by its own Gaussian only, up to a constant.
+
+        `total` is the weight of the samples of all groups.
+        """
         log_det = np.linalg.slogdet(self.covariances(moments))[1]
         return np.asarray(moments.mass * (np.log(moments.mass / total) - 0.5 * log_det))
 
     def shapes(self, moments: _Moments) -> Shapes:
-        """The mixture of groups with these moments."""
+        """The mixture of Gaussians with the moments of these groups."""
         whiten = np.swapaxes(np.linalg.inv(np.linalg.cholesky(self.covariances(moments))), 1, 2)
         log_det = np.log(np.diagonal(whiten, axis1=1, axis2=2)).sum(axis=1)
         return Shapes(moments.mean, whiten, np.log(moments.mass / moments.mass.sum()) + log_det)
 
 
 class _Start(NamedTuple):
-    """A partition of the samples (n,) in k groups, and its score as clusters of the family."""
+    """A partition of the samples into k groups, `labels` (n,), and its score for the family."""
 
     score: float
     labels: Labels
@@ -166,7 +169,10 @@ class _Start(NamedTuple):
 
 
 def _merges(moments: _Moments, family: _Family) -> Iterator[tuple[NDArray[np.int64], float]]:
-    """Groups merged, the two that lose least first: the cluster of each group, and the likelihood."""
+    """Merge groups, in each step the two that lose the least likelihood.
+
+    Yields the cluster of each group and the likelihood, first with nothing merged.
+    """
     total, k = moments.mass.sum(), len(moments.mass)
     moments = _Moments(*(array.copy() for array in moments))
     own, gain = family.log_likelihood(moments, total), np.full((k, k), -np.inf)
@@ -198,7 +204,7 @@ def _shares(labels: Labels, k: int, weight: Array) -> Array:
 
 
 def _starts(samples: Array, weight: Array, path: Sequence[Array]) -> Iterator[_Start]:
-    """The cells of the path, and those of the finest codebook merged, with their scores."""
+    """Score the cells of each codebook of the path, and merged cells of the finest codebook."""
     total = float(weight.sum())
     hard: dict[int, NDArray[np.int64]] = {}
     for codevectors in path:
@@ -222,7 +228,7 @@ def _starts(samples: Array, weight: Array, path: Sequence[Array]) -> Iterator[_S
 
 
 class _Mixture(NamedTuple):
-    """Minus half the BIC, shares of the samples (n, k), and the mixture that gives them."""
+    """A mixture with its score, which is minus half the BIC, and its shares of the samples (n, k)."""
 
     score: float
     share: Array
@@ -232,7 +238,7 @@ class _Mixture(NamedTuple):
 def _refined(
     samples: Array, weight: Array, share: Array, family: _Family, turns: int = TURNS
 ) -> _Mixture:
-    """Turns of expectation and maximisation, from shares (n, k) of the samples."""
+    """Improve a mixture by turns of expectation and maximisation, from shares (n, k) of the samples."""
     for _ in range(turns + 1):
         shapes = family.shapes(_Moments.of(samples, share, family.each))
         found = shapes.log_densities(samples)
@@ -245,7 +251,7 @@ def _refined(
 
 
 def _merged(samples: Array, weight: Array, mixture: _Mixture, family: _Family) -> _Mixture:
-    """The mixture with two and two of its clusters made one, as long as the BIC gets better."""
+    """Merge two clusters of a mixture at a time, as long as the BIC improves."""
     while mixture.share.shape[1] > 1:
         moments = _Moments.of(samples, mixture.share, each=True)
         cluster = next(own for own, _ in _merges(moments, family) if own.max() + 2 == len(own))
@@ -258,7 +264,7 @@ def _merged(samples: Array, weight: Array, mixture: _Mixture, family: _Family) -
 
 
 def _best(samples: Array, weight: Array, path: Sequence[Array]) -> Shapes:
-    """The mixture with the least BIC, of normalised samples."""
+    """The mixture with the least BIC for normalised samples."""
     starts = sorted(_starts(samples, weight, path), key=lambda start: -start.score)
     found: list[tuple[_Mixture, _Family]] = []
     for kind in FAMILIES:
@@ -272,10 +278,10 @@ def _best(samples: Array, weight: Array, path: Sequence[Array]) -> Shapes:
 
 
 def _directions(samples: Array, weight: Array) -> Array:
-    """Orthonormal directions (n_features, r) in which clusters are told apart.
+    """Orthonormal directions (n_features, r) in which the clusters are sought.
 
-    All of the space, but where one covariance has more numbers than there are samples: then as many
-    principal components as have a covariance of a tenth as many numbers.
+    They span the whole space, unless a mean and a covariance have more numbers than there are samples.
+    Then they are the first r principal components, in which these have a tenth as many numbers.
     """
     n, d = samples.shape
     if d * (d + 3) / 2 <= n:
@@ -284,19 +290,20 @@ def _directions(samples: Array, weight: Array) -> Array:
     weighed = samples * np.sqrt(weight)[:, None]
     if min(n, d) <= SMALL:
         return np.asarray(np.linalg.svd(weighed, full_matrices=False)[2][:r].T)
-    # a start of equal numbers is lost where samples are: they are centred
+    # A random start vector, since one of equal numbers may be orthogonal to the centred samples.
     start = np.random.default_rng(0).normal(size=min(n, d))
     return np.asarray(svds(weighed, k=r, v0=start)[2][::-1].T)
 
 
 def find_shapes(history: Sequence[PathPoint], samples: Array, weight: Array) -> Shapes | None:
-    """The mixture of Gaussians with the least BIC among those that begin with the codebooks of a path.
+    """The mixture of Gaussians with the least BIC among those that start from the codebooks of a path.
 
-    Beginnings are the cells of the path, and the cells of its finest codebook merged, the two first that
-    lose least likelihood as one cluster with a covariance of its own. Covariances are each cluster's
-    own, one for all, or one for all that is round; each family scores all partitions by their
-    likelihoods, and improves the best by expectation and maximisation; clusters of their own covariances
-    are merged further while the BIC gets better. There are sqrt(n / 2) clusters at most.
+    The initial partitions are the cells of each codebook, and merged cells of the finest one: in each
+    step the two clusters merge that lose the least likelihood, with a covariance for each. There are
+    three families of covariances: one per cluster, one for all, and a round one for all. For each
+    family all partitions are scored by their likelihoods, and the best are improved by expectation and
+    maximisation; clusters with their own covariances are merged further while the BIC improves.
+    There are at most sqrt(n / 2) clusters.
 
     Parameters
     ----------
@@ -305,12 +312,12 @@ def find_shapes(history: Sequence[PathPoint], samples: Array, weight: Array) -> 
     samples : ndarray of shape (n_samples, n_features)
         In the units of the path.
     weight : ndarray of shape (n_samples,)
-        Their weights, positive.
+        Positive weights of the samples.
 
     Returns
     -------
     Shapes or None
-        In the units of the path; None where samples do not differ, or no codebook is so small.
+        In the units of the path; None if all samples are equal, or every codebook is too large.
     """
     most = max(2, int(np.sqrt(len(samples) / 2)))
     path = {p.n_codevectors: p.codevectors for p in reversed(history) if p.n_codevectors <= most}

@@ -1,4 +1,4 @@
-"""Samples with targets and weights, checked."""
+"""Samples with targets and weights, and their validation."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -12,14 +12,14 @@ from oda_rl._types import Array, Labels
 from oda_rl._validation import OF_DATA, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
-# How far predictions go beyond the outputs seen, as a part of their range.
+# How far predictions may exceed the range of the outputs seen, as a part of that range.
 MARGIN = 0.1
-# What kernels read.
+# The type of arrays that kernels read.
 FLOAT = np.dtype(np.float64)
 
 
 def data_schema(kind: str, n: str = "waiting") -> dict[str, str]:
-    """What a file may hold of n `Data` with d features, of a classifier, regressor or clusterer."""
+    """Schema of n `Data` with d features, for a "classifier", "regressor" or "clusterer"."""
     return {
         "samples": f"float[{n}, d] in {OF_DATA}",
         "targets": f"float[{n}, m]" if kind == "regressor" else f"int[{n}] in [0, C)",
@@ -35,28 +35,28 @@ class Data(NamedTuple):
     weight: Array
 
     def take(self, rows: Any) -> "Data":
-        """Some of the samples."""
+        """Select some of the samples."""
         return Data(self.samples[rows], self.targets[rows], self.weight[rows])
 
     def joined(self, other: "Data") -> "Data":
-        """These samples, and then others."""
+        """These samples followed by others."""
         return Data.of([self, other])
 
     @classmethod
     def of(cls, parts: "list[Data]") -> "Data":
-        """Samples in several parts as one."""
+        """Concatenate several parts."""
         return cls(*(np.concatenate(found) for found in zip(*parts, strict=True)))
 
 
 class Latest:
-    """The latest samples of a stream, `n` at most."""
+    """A buffer of at most the `n` latest samples of a stream."""
 
     def __init__(self, n: int) -> None:
         self.n, self.held = n, 0
-        self._data: Data | None = None  # with space for more
+        self._data: Data | None = None  # arrays with spare capacity
 
     def add(self, data: Data) -> None:
-        """Take the next samples in; they are copied."""
+        """Append the next samples; they are copied."""
         data = data.take(slice(-self.n, None))
         stop = self.held + len(data.weight)
         if self._data is None or stop > len(self._data.weight):
@@ -68,33 +68,33 @@ class Latest:
         self.held = stop
 
     def add_few(self, samples: Array, targets: NDArray[Any]) -> None:
-        """Take a few samples of weight one in: as `add`, in less time."""
+        """Append a few samples of weight one, faster than with `add`."""
         data, stop = self._data, self.held + len(samples)
         if data is None or stop > len(data.weight):
             self.add(Data(samples, targets, np.ones(len(samples))))
             return
         place: Any = slice(self.held, stop)
         own: Any = targets
-        if stop == self.held + 1:  # quicker
+        if stop == self.held + 1:  # an index is faster than a slice
             place, own = self.held, targets[0]
         data.samples[place], data.targets[place], data.weight[place] = samples, own, 1.0
         self.held = stop
 
     def last(self, n: int) -> Any:
-        """Copies of the last n samples, or of all if there are fewer; None if there never was one."""
+        """Copies of the last n samples, or of all if there are fewer; None if none was ever added."""
         if self._data is None:
             return None
         start = max(0, self.held - min(n, self.n))
         return Data(*(part[start : self.held].copy() for part in self._data))
 
     def insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all, in rising order."""
+        """Renumber the targets after new classes got these numbers, in ascending order."""
         for place in places:
             if self._data is not None:
                 self._data = self._data._replace(targets=make_place(self._data.targets, place))
 
     def _make_space(self, data: Data) -> None:
-        """Hold no more than n samples, and have space for these, and twice as many at least."""
+        """Drop all but the last n samples, and reallocate with spare capacity for `data`."""
         old = self.last(self.n)
         self.held = 0 if old is None else len(old.weight)
         capacity = min(2 * self.n, 2 * (self.held + len(data.weight)))
@@ -114,7 +114,7 @@ class Latest:
 
 
 class OutputUnits(NamedTuple):
-    """Means and standard deviations (n_outputs,) of outputs; `flat` if these came as a single column."""
+    """Means and standard deviations (n_outputs,) of outputs; `flat` if y was one-dimensional."""
 
     mean: Array
     deviation: Array
@@ -122,29 +122,29 @@ class OutputUnits(NamedTuple):
 
     @classmethod
     def of(cls, data: Data, flat: bool) -> "OutputUnits":
-        """Those of samples; outputs that do not differ have a deviation of one."""
+        """Compute the units from samples; constant outputs get a deviation of one."""
         mean = np.average(data.targets, axis=0, weights=data.weight)
         variance = np.average((data.targets - mean) ** 2, axis=0, weights=data.weight)
         small = variance <= np.maximum(SMALLEST_SQUARE, 1e-24 * mean**2)
         return cls(mean, np.where(small, 1.0, np.sqrt(variance)), flat)
 
     def __call__(self, data: Data) -> Data:
-        """Data with standardised outputs."""
+        """Standardise the outputs of the data."""
         return data._replace(targets=(data.targets - self.mean) / self.deviation)
 
     def back(self, outputs: Array) -> Array:
-        """Standardised outputs in the units and the shape of those that came."""
+        """Convert standardised outputs to the original units and shape."""
         found = outputs * self.deviation + self.mean
         return found[:, 0] if self.flat else found
 
     @property
     def squared(self) -> float:
-        """The unit of squared errors: that of a single output; several are counted in deviations."""
+        """The unit of squared errors: the variance of a single output; 1 for several outputs."""
         return float(self.deviation[0] ** 2) if len(self.deviation) == 1 else 1.0
 
 
 def within_reach(outputs: Array, low: Array, high: Array) -> Array:
-    """Predictions (n_samples, n_outputs), no further than `MARGIN` beyond what outputs were seen."""
+    """Clip predictions (n_samples, n_outputs) to the range of outputs seen, extended by `MARGIN`."""
     margin = MARGIN * (high - low)
     return np.clip(outputs, low - margin, high + margin)
 
@@ -152,15 +152,15 @@ def within_reach(outputs: Array, low: Array, high: Array) -> Array:
 def check_samples(estimator: Any, divergence: Divergence, X: ArrayLike, *, reset: bool) -> Array:
     """Validated samples (n_samples, n_features) that kernels can read: C-contiguous, float64, writeable.
 
-    With `reset` learning begins anew, and the estimator gets `n_features_in_`; else it tells how many
-    features there must be. Raises a ValueError if X, which is never changed, is no matrix of finite
-    numbers in the domain of the divergence, or has another number of features.
+    With `reset`, learning starts from scratch and the estimator's `n_features_in_` is set; otherwise X
+    must have that number of features. X is never changed. Raises a ValueError if X is not a matrix of
+    finite numbers in the domain of the divergence, or has another number of features.
     """
     if not reset and are_plain(estimator, divergence, X):
         return X  # type: ignore[return-value]
     if not reset and _is_as_before(estimator, X):
         return _readable(np.asarray(X), divergence)
-    # The divergence finds NaN itself, and scikit-learn's checks take longer than a small codebook.
+    # The divergence's own check finds NaN; scikit-learn's checks take longer than a small codebook.
     options: dict[str, Any] = (
         {"skip_check_array": True} if _is_plain(X) else {"dtype": np.float64, "order": "C"}
     )
@@ -177,17 +177,18 @@ def check_data(
     reset: bool,
     targets: Literal["classes", "outputs", "none"] = "classes",
 ) -> Data:
-    """Validated samples with their targets and weights; those of weight zero are left out.
+    """Validated samples with their targets and weights; samples of weight zero are left out.
 
-    As `check_samples`; `targets` says what y is: any classes, numbers, or nothing, which becomes zeros.
-    Raises a ValueError, too, if y is missing, of another length or kind, or if no weight is positive.
+    X is checked as by `check_samples`. `targets` is the kind of y: "classes", numeric "outputs", or
+    "none", for which the targets are zeros. Also raises a ValueError if y is missing, has the wrong
+    length or kind, or if no weight is positive.
     """
     if targets == "none":
         samples = check_samples(estimator, divergence, X, reset=reset)
         found: NDArray[Any] = np.zeros(len(samples), dtype=np.int64)
     elif targets == "classes" and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
         samples, found = check_samples(estimator, divergence, X, reset=reset), y
-        if len(y) != len(samples):  # whole numbers need no more checks
+        if len(y) != len(samples):  # integers need no other check
             check_consistent_length(samples, y)
     elif targets == "outputs" and not reset and _is_as_before(estimator, X) and _is_plain(y, (1, 2)):
         samples, found = check_samples(estimator, divergence, X, reset=reset), np.asarray(y)
@@ -217,20 +218,20 @@ def check_data(
 
 
 def check_kind(found: NDArray[Any], targets: str) -> None:
-    """Refuse outputs that are no numbers, and classes that model files cannot hold."""
+    """Raise a ValueError for outputs that are not numbers, or classes that files cannot store."""
     if targets == "outputs" and found.dtype.kind not in "biuf":
         raise ValueError(
             f"y must be numbers, got an array of {found.dtype}; y.astype(float) makes some."
         )
     if targets == "classes" and kind_of_classes(found) is None:
         accepted = "numbers alone or texts alone, such as y.astype(str)"
-        # begins as scikit-learn's own message
+        # same beginning as scikit-learn's message
         what = f"Unknown label type: y must be classes that are {accepted}"
         raise ValueError(f"{what}, got an array of {found.dtype}.")
 
 
 def kind_of_classes(found: NDArray[Any]) -> str | None:
-    """Whether classes are "numbers" or "texts"; None for what model files cannot hold."""
+    """Whether classes are "numbers" or "texts"; None for others, which model files cannot store."""
     if found.dtype.kind in "biuf":
         return "numbers"
     is_text = found.dtype.kind == "U" or (
@@ -240,7 +241,7 @@ def kind_of_classes(found: NDArray[Any]) -> str | None:
 
 
 def are_plain(estimator: Any, divergence: Divergence, X: Any, n: int = 1) -> bool:
-    """Whether X are n samples that need no more checks: plain, and in the domain."""
+    """Whether X is a plain array of n samples in the domain, which needs no further checks."""
     told = estimator.__dict__
     if type(X) is not np.ndarray or X.shape != (n, told.get("n_features_in_")):
         return False
@@ -255,7 +256,7 @@ def are_plain(estimator: Any, divergence: Divergence, X: Any, n: int = 1) -> boo
 
 
 def make_place(labels: Labels, place: int) -> Labels:
-    """Numbers of classes after a new class has got the number `place`."""
+    """Renumber classes after a new class has got the number `place`."""
     return labels + (labels >= place)
 
 
@@ -263,12 +264,12 @@ def _readable(samples: Array, divergence: Divergence) -> Array:
     # Numba would compile everything a second time for read-only arrays.
     own = samples if samples.flags.writeable else samples.copy()
     if not divergence.contains(own):
-        divergence.check(own)  # says where, and what
+        divergence.check(own)  # raises an error with the place and the value
     return own
 
 
 def _is_as_before(estimator: Any, X: Any) -> bool:
-    """Whether X is plain and has the columns of what was learned from, whose names are not known."""
+    """Whether X is plain and has the features of the training data, which had no feature names."""
     return (
         _is_plain(X)
         and X.shape[1] == estimator.__dict__.get("n_features_in_")
@@ -277,7 +278,7 @@ def _is_as_before(estimator: Any, X: Any) -> bool:
 
 
 def _is_plain(X: ArrayLike | None, dimensions: tuple[int, ...] = (2,)) -> bool:
-    """Whether X is already an array as kernels read it."""
+    """Whether X is already an array that kernels can read."""
     return (
         type(X) is np.ndarray
         and X.dtype == np.float64

@@ -1,4 +1,4 @@
-"""Trees of cells at several resolutions, over any of the estimators."""
+"""Trees of cells at several resolutions, built over any of the estimators."""
 
 from oda_rl.estimators.tree.cells import Cell
 from oda_rl.estimators.tree.estimator import MultiResolutionODA

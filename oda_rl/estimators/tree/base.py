@@ -1,4 +1,4 @@
-"""What a `MultiResolutionODA` does with its tree: predictions, and what has been learned."""
+"""The base of `MultiResolutionODA`: predictions with the tree, and fitted attributes."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -40,7 +40,7 @@ def _only(kind: str) -> Any:
 
 
 class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
-    """A meta-estimator with a tree; the parameters are those of `MultiResolutionODA`."""
+    """A meta-estimator with a tree and the parameters of `MultiResolutionODA`."""
 
     estimator: Any
     layers: Any
@@ -57,20 +57,20 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     # -- using -----------------------------------------------------------------------------------
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
-        """Leaves, classes or outputs of samples, as the estimator is.
+        """Predict leaves, classes or outputs of samples, depending on the kind of the estimator.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples, in the units of the data that were learned from.
+            Samples, in the units of the training data.
         return_std : bool, default=False
-            Whether to tell, too, how far a regressor's outputs may be from that, as `ODARegressor` does.
+            Whether to return standard deviations of the errors of a regressor, too, as `ODARegressor`.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs), or a tuple of two
-            Numbers of leaves (rows of `codevectors_`) for a clusterer, else as the targets; with
-            `return_std`, these and standard deviations.
+            Numbers of leaves (rows of `codevectors_`) for a clusterer, else predicted targets; with
+            `return_std`, predictions and standard deviations.
         """
         found = self._predicted(X)
         kind = self._session.settings.kind
@@ -96,9 +96,9 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     @_only("classifier")
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probabilities of the classes, by the estimator's `rule`, of X (n_samples, n_features).
+        """Probabilities of the classes by the estimator's `rule`, for X (n_samples, n_features).
 
-        Of shape (n_samples, n_classes), columns as in `classes_`; rows sum to one.
+        The result is (n_samples, n_classes), with columns as in `classes_`; its rows sum to one.
         """
         found = self._predicted(X)
         return probabilities(found) if self._session.settings.rule == "bayes" else found
@@ -107,14 +107,14 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     fit_predict = _only("clusterer")(ClusterMixin.fit_predict)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The leaves (n_samples,), int64, of X (n_samples, n_features), as rows of `codevectors_`."""
+        """The leaves (n_samples,), int64, of X (n_samples, n_features), as indices of `codevectors_`."""
         return self.tree_.leaf_numbers(self._check_again(X))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Which leaf every sample of X (n_samples, n_features) is in, as ones among zeros.
+        """One-hot encoding of the leaf of every sample of X (n_samples, n_features).
 
-        Of shape (n_samples, n_codevectors); columns as the rows of `codevectors_`, and named by
-        `get_feature_names_out`.
+        The result is (n_samples, n_codevectors); its columns are in the order of `codevectors_`, and
+        named by `get_feature_names_out`.
         """
         return np.eye(self.n_codevectors_)[self.apply(X)]
 
@@ -125,14 +125,14 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Accuracy, R^2, or minus the mean divergence from the codevectors of the leaves.
+        """Accuracy, R^2, or the negative mean divergence from the codevectors of the leaves.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
-            Their classes or outputs; a clusterer has none.
+            Classes or outputs; not used by a clusterer.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the samples.
 
@@ -158,16 +158,16 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Where to evaluate.
+            Points at which to evaluate.
         box : array-like of shape (2, n_features)
-            Lower and upper ends; the density is 0 outside.
+            Lower and upper ends of the box; the density is 0 outside.
         n_draws, seed : int
-            Points that measure the volumes of the leaves, uniform in the box, and what draws them.
+            Number of random points, uniform in the box, to estimate the leaves' volumes, and their seed.
 
         Returns
         -------
         tuple of two ndarrays of shape (n_samples,)
-            Densities in the units of the features, and their relative standard errors of the draws.
+            Densities in the units of the features, and their relative standard errors due to the draws.
         """
         samples, leaf = self._check_again(X), self.tree_.leaf_numbers
         return histogram(samples, box, leaf, self.weights_, n_draws, seed)
@@ -176,9 +176,9 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     def class_density(
         self, X: ArrayLike, box: ArrayLike, n_draws: int = 100_000, seed: int = 0
     ) -> tuple[Array, Array]:
-        """The density of each class at every sample (n_samples, n_classes) (Theorem 9).
+        """The density of each class at every sample, (n_samples, n_classes) (Theorem 9).
 
-        All else is as for `histogram_density`.
+        Parameters and returned values are otherwise as for `histogram_density`.
         """
         samples, tree = self._check_again(X), self.tree_
         votes = tree.of_leaves("tally")
@@ -192,12 +192,12 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         return self._fitted.tree
 
     def cells(self, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Table:
-        """The leaves as a table, or all cells; see `oda_rl.explain.table`."""
+        """A table of the leaves, or of all cells; see `oda_rl.explain.table`."""
         return tree_table(self, feature_names, all_cells)
 
     @property
     def codevectors_(self) -> Array:
-        """Those of the leaves, in the units of the data."""
+        """The codevectors of the leaves, in the units of the data."""
         tree = self.tree_
         return np.asarray(tree.of_leaves("total") / tree.of_leaves("mass")[:, None])
 
@@ -209,30 +209,30 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     @property
     def codevector_labels_(self) -> NDArray[Any]:
-        """Classes of the leaves; zeros without classes."""
+        """Classes of the leaves; zeros if there are no classes."""
         labels = self.tree_.of_leaves("label")
         return np.asarray(self.classes_[labels] if hasattr(self, "classes_") else labels)
 
     @property
     def values_(self) -> Array:
-        """What a regressor's leaves predict at their codevectors."""
+        """The outputs that a regressor predicts at the codevectors of its leaves."""
         if kind_of(self._template) != "regressor":
             raise AttributeError("only a tree over an ODARegressor has values_.")
         return np.asarray(ask(self.predict, self.codevectors_))
 
     @property
     def n_codevectors_(self) -> int:
-        """Leaves."""
+        """Number of leaves."""
         return self.tree_.n_leaves
 
     @property
     def n_cells_(self) -> int:
-        """Cells of all layers, without the root."""
+        """Number of cells in all layers, without the root."""
         return self.tree_.n_cells
 
     @property
     def n_layers_(self) -> int:
-        """Layers below the root that there are."""
+        """Number of layers below the root that have cells."""
         return self.tree_.depth
 
     @property
@@ -242,7 +242,7 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     @property
     def n_presented_(self) -> int:
-        """Samples presented to the annealing of regions, with repetitions."""
+        """Number of samples presented to the annealing of regions, repetitions included."""
         return self._fitted.n_seen
 
     @property
@@ -259,13 +259,13 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     @property
     def _fitted(self) -> TreeSession:
         if not hasattr(self, "n_samples_seen_"):
-            check_is_fitted(self, "n_samples_seen_")  # which takes longer than to predict one sample
+            check_is_fitted(self, "n_samples_seen_")  # slower than predicting one sample
         self._session.conclude()
         return self._session
 
     @property
     def _squared_unit(self) -> float:
-        """The unit of the tree's squared errors, in those of the outputs."""
+        """The unit of the tree's squared errors, in squared units of the outputs."""
         return 1.0 if self._units is None else self._units.squared
 
     def _predicted(self, X: ArrayLike) -> NDArray[Any]:
@@ -302,7 +302,7 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         return len(self.classes_) if hasattr(self, "classes_") else 1
 
     def _begin(self, settings: TreeSettings, waiting: Data) -> bool:
-        """A root in the middle of the first samples; returns whether there are enough to go on."""
+        """Plant the root at the mean of the first samples; return whether the warm-up is complete."""
         n = settings.annealing.n_warmup
         warm = len(waiting.weight) >= n
         first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
@@ -310,14 +310,14 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         own = settings, self.resolutions, first, self._n_classes, rng
         self._session = TreeSession.over(*own, tried=warm)
         if warm:
-            self._session.plant(first)  # the samples will come again
+            self._session.plant(first)  # the caller then lets the session learn from the samples
         else:
             self._session.fit([], first)
         self._session.tree.features.forget()
         return warm
 
     def _in_units(self, settings: TreeSettings, data: Data, reset: bool) -> Data:
-        """Data as the tree learns from them: outputs are standardised."""
+        """Data in the units of the tree: outputs are standardised."""
         if reset:
             outputs = settings.kind == "regressor"
             self._units = OutputUnits.of(data, self._flat) if outputs else None
@@ -332,7 +332,7 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     def _generator(self) -> np.random.Generator:
         seed = self.random_state
-        if not isinstance(seed, Integral):  # a RandomState takes longer to begin than a small region
+        if not isinstance(seed, Integral):  # making a RandomState takes longer than a small region
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
 

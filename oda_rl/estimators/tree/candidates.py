@@ -1,4 +1,4 @@
-"""Candidate splits of a tree that learns from a stream: the children that are annealed in one leaf."""
+"""Candidate splits of a tree that learns from a stream: children that are annealed inside a leaf."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from oda_rl.estimators.targets import Data, make_place
 from oda_rl.estimators.tree.growth import MIN_LEVEL_SAMPLES, Region
 from oda_rl.estimators.tree.settings import Layer
 
-# Samples that a candidate keeps, for each codevector that it may get, and no fewer than that many.
+# Number of samples that a candidate keeps for each codevector allowed, and least number in all.
 KEPT_PER_CODEVECTOR, MIN_KEPT = 20, 100
-# Samples between two checks, no fewer.
+# Least number of samples between two checks.
 MIN_INTERVAL = 10
-# Attributes that are stored as they are.
+# Attributes that are stored unchanged.
 COUNTERS = ("n_seen", "n_received", "try_at", "check_in")
-# What `Candidate.get_state` gives, of d features and n to anneal, with targets of a type of their own.
+# Schema of `Candidate.get_state` without its entry "data", which depends on the type of the targets.
 CANDIDATE = {
     **dict.fromkeys(("n_seen", "n_received", "try_at"), "count"),
     "check_in": "count in [1, inf)",
@@ -37,11 +37,11 @@ CANDIDATE = {
 class Candidate:
     """The children that are annealed in one leaf: their annealer, and the latest samples of the leaf.
 
-    Until there are enough samples that differ there is no annealer. The latest samples, `data` at first,
-    decide in the end whether the children are better than the leaf, and are what the children begin
-    with. If they are not, the next try is made with twice as many samples.
+    There is no annealer until enough samples differ. The latest samples, which are `data` at first, show
+    in the end whether the children are better than the leaf. If so, they become the first samples of the
+    children; if not, the next attempt is made after twice as many samples.
 
-    Samples to anneal, with labels as their targets, are those of the leaf in its resolution.
+    "Samples to anneal" are those of the leaf in its resolution, with labels as targets.
     """
 
     def __init__(self, layer: Layer, data: Data) -> None:
@@ -53,7 +53,7 @@ class Candidate:
 
     @property
     def interval(self) -> int:
-        """Samples between two checks."""
+        """Number of samples between two checks."""
         return max(MIN_INTERVAL, int(self.layer.min_support or 1))
 
     @property
@@ -64,7 +64,7 @@ class Candidate:
         return self.annealer is not None and (self.annealer.done or spent)
 
     def keep(self, data: Data) -> None:
-        """Take the latest samples in; the oldest go."""
+        """Add the latest samples, and drop the oldest."""
         self.n_received += len(data.weight)
         self.check_in -= len(data.weight)
         n = max(MIN_KEPT, KEPT_PER_CODEVECTOR * int(self.layer.max_codevectors or 1))
@@ -72,7 +72,7 @@ class Candidate:
         self.data = joined if len(joined.weight) <= n else joined.take(slice(-n, None))
 
     def begin(self, settings: Settings, data: Data, rng: np.random.Generator) -> None:
-        """Begin to anneal, if the samples to anneal differ."""
+        """Make the annealer and train it with the samples to anneal, unless these are all equal."""
         samples, labels, weight = data
         divergence = settings.divergence
         cells = BookArrays.empty(samples.shape[1], int(labels.max()) + 1)
@@ -89,7 +89,7 @@ class Candidate:
     def _annealer(
         self, settings: Settings, book: Codebook, critical: float, rng: np.random.Generator
     ) -> Annealer:
-        """An annealer for a codebook that has just begun, in data with a critical temperature."""
+        """Make an annealer for an initial codebook; `critical` is the data's critical temperature."""
         t_max, t_min = settings.t_max, self.layer.t_min or "auto"
         if not isinstance(t_max, str) and not isinstance(t_min, str):
             t_max = max(t_max, t_min)
@@ -98,13 +98,13 @@ class Candidate:
         return own.annealer(book, critical, MIN_LEVEL_SAMPLES, rng)
 
     def learn(self, data: Data) -> None:
-        """One step of Algorithm 1 or 4 for every sample to anneal."""
+        """Make one step of Algorithm 1 or 4 for every sample to anneal."""
         assert self.annealer is not None
         self.annealer.observe(*data, until_done=True)
         self.n_seen += len(data.weight)
 
     def add_labels(self, data: Data) -> None:
-        """Give labels that are new among the samples to anneal a codevector."""
+        """Add a codevector for each label that is new among the samples to anneal."""
         annealer = self.annealer
         if annealer is None or annealer.done:
             return
@@ -129,18 +129,18 @@ class Candidate:
         return Region.of(cells, k, float(within), n_inputs, n, temperature, self.n_seen)
 
     def discard(self) -> None:
-        """Leave the children, and wait for twice as many samples."""
+        """Discard the children; the next attempt waits for twice as many samples as received so far."""
         self.annealer, self.n_seen, self.try_at = None, 0, 2 * self.n_received
 
     def insert_class(self, place: int) -> None:
-        """Know a new class, which is at this place among all."""
+        """Renumber the classes after a new class got the number `place`."""
         self.data = self.data._replace(targets=make_place(self.data.targets, place))
         if self.annealer is not None:
             labels = self.annealer.codebook.label
             labels[:] = make_place(labels, place)
 
     def get_state(self) -> dict[str, Any]:
-        """All of this as plain values and arrays, for a model file."""
+        """Return the state as plain values and arrays, for a model file."""
         state: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
         state["data"] = self.data._asdict()
         if self.annealer is not None:
@@ -154,7 +154,7 @@ class Candidate:
 
     @classmethod
     def restored(cls, layer: Layer, settings: Settings, state: dict[str, Any]) -> "Candidate":
-        """A candidate from what `get_state` gave."""
+        """Make a candidate from what `get_state` returned."""
         candidate = cls(layer, Data(**state["data"]))
         for name in COUNTERS:
             setattr(candidate, name, state[name])
@@ -164,7 +164,7 @@ class Candidate:
             book = Codebook(len(arrays["location"]), {}, settings.divergence)
             book.set_state(arrays)
             annealer = candidate._annealer(settings, book, 1.0, np.random.default_rng())
-            book.set_state(arrays)  # axes without a direction had been given one at random
+            book.set_state(arrays)  # again: the annealer has replaced axes of length zero by random ones
             annealer.set_state(found["state"])
             annealer.max_codevectors, annealer.t_min = found["max_codevectors"], found["t_min"]
             candidate.annealer = annealer

@@ -1,4 +1,4 @@
-"""The cells of a layer of a tree: arrays with an entry for each."""
+"""The cells of one layer of a tree, as arrays with an entry for each cell."""
 
 from copy import copy
 from typing import Any, NamedTuple
@@ -11,12 +11,12 @@ from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.settings import Layer
 
-# The arrays of `Cells` with one row for each.
+# The arrays of `Cells` with one row per cell.
 NAMES = (
     *("parent", "first", "count", "label", "own", "closed"),
     *("mass", "support", "loss", "share", "width", "temperature", "total", "tally", "model"),
 )
-# The same in a file, of K cells in f features, with T and M numbers of their task and their model.
+# Schemas of these arrays for K cells with f features; T and M are the sizes of tallies and models.
 _POSITIVE = dict.fromkeys(("mass", "support", "loss", "width", "temperature"), "float[K] in [0, inf)")
 CELLS = {
     **dict.fromkeys(("parent", "first", "count"), "count[K]"),
@@ -32,26 +32,28 @@ CELLS = {
 
 
 class Cell(NamedTuple):
-    """Where a cell is: its layer (0 is the root), and its number there."""
+    """Position of a cell: its layer (0 is the root), and its number in the layer."""
 
     layer: int
     number: int
 
 
 class Cells:
-    """The cells of one layer. Children of a cell stand next to each other in the layer below.
+    """The cells of one layer. The children of a cell are contiguous in the layer below.
 
-    - `location` (n_features, n_cells), codevectors, scaled, in the resolution of the layer.
-    - `parent`, `first` and `count`, the cell above; the first child in the layer below, and how many.
-    - `mass` and `support`, weight and number of the samples in the cell.
-    - `total` (n_cells, n_raw), the weighted sum of these samples as they came: over `mass`, the
-      codevector in the data's units.
-    - `tally` (n_cells, n_tally), what the task has added up; `loss`, the sum of the samples' errors.
-    - `label`, the class that the cell stands for; `model` (n_cells, n_model), its local model.
-    - `own` and `share`, the class of the codevector, and its probability among those of its region.
-    - `width` and `temperature`, of the mixture of the children, and of the end of their annealing;
-      0 without children.
-    - `closed`, cells that are not to be split: the children would all be of one class, or no better.
+    - `location` (n_features, n_cells): scaled codevectors in the resolution of the layer.
+    - `parent`, `first` and `count`: the cell above; the first child in the layer below; the number of
+      children.
+    - `mass` and `support`: weight and number of the samples in the cell.
+    - `total` (n_cells, n_raw): the weighted sum of these samples in the data's units; divided by `mass`
+      it is the codevector in these units.
+    - `tally` (n_cells, n_tally): sums kept by the task; `loss`: the sum of the samples' errors.
+    - `label`: the class predicted by the cell; `model` (n_cells, n_model): its local model.
+    - `own` and `share`: the class of the codevector, and its probability among those of its region.
+    - `width` and `temperature`: the width of the mixture of the children, and the last temperature of
+      their annealing; 0 without children.
+    - `closed`: whether the cell must not be split, because its children would all be of one class, or
+      no better.
     """
 
     def __init__(self, n_features: int, n_raw: int, n_tally: int, n_model: int) -> None:
@@ -76,7 +78,7 @@ class Cells:
         return float(self.loss.sum() / max(self.mass.sum(), 1e-300))
 
     def append(self, location: Array, parent: Labels, **fields: NDArray[Any]) -> slice:
-        """Add cells, with `fields` set and the rest zero; returns their numbers."""
+        """Add cells with the values in `fields`, and zeros elsewhere; return their numbers."""
         before, k = len(self), location.shape[1]
         fields["parent"] = parent
         whole = location if before == 0 else np.concatenate([self.location, location], axis=1)
@@ -89,34 +91,34 @@ class Cells:
         return slice(before, before + k)
 
     def take(self, chosen: NDArray[np.bool_]) -> "Cells":
-        """A copy of some of the cells."""
+        """Copy some of the cells."""
         part = Cells(len(self.location), self.total.shape[1], self.tally.shape[1], self.model.shape[1])
         rows = {name: getattr(self, name)[chosen] for name in NAMES}
         part.append(self.location[:, chosen], rows.pop("parent"), **rows)
         return part
 
     def copied(self) -> "Cells":
-        """A copy of all cells."""
+        """Copy all cells."""
         other = copy(self)
         for name, array in vars(self).items():
             setattr(other, name, array.copy())
         return other
 
     def add(self, at: Labels, samples: Array, weight: Array) -> None:
-        """Add samples to the cells in which they are; those in none have -1."""
+        """Add samples to their cells `at`; -1 stands for none."""
         kernels.add_samples(samples, weight, at, self.support, self.mass, self.total)
 
     @property
     def is_leaf(self) -> NDArray[np.bool_]:
-        """Whether cells have no children."""
+        """Whether each cell has no children."""
         return self.count == 0
 
 
 class Children(NamedTuple):
-    """Cells that are, or may become, the children of those of a layer.
+    """Cells that are, or may become, the children of the cells of a layer.
 
-    `first` and `n_children` (n_parents,) say where among `cells` the children of each cell of the layer
-    stand; `width` and `temperature` (n_parents,) are as in `Cells`.
+    `first` and `n_children` (n_parents,) locate the children of each cell of the layer in `cells`;
+    `width` and `temperature` (n_parents,) are as in `Cells`.
     """
 
     cells: Cells
@@ -126,10 +128,10 @@ class Children(NamedTuple):
     temperature: Array
 
     def log_joint(self, divergence: Divergence, scaled: Array, at: Labels, n_classes: int) -> Array:
-        """log(pi_c p(x | c)) from all codevectors that share the region of a sample's cell (eq. 35).
+        """log(pi_c p(x | c)) by all codevectors that share the region of a sample's cell (eq. 35).
 
-        `scaled` (n_samples, n_features) are samples in the resolution of the cells, `at` (n_samples,)
-        their cells, -1 for none. Returns (n_samples, n_classes), zeros for samples without a cell.
+        `scaled` (n_samples, n_features) are samples in the resolution of the cells; `at` (n_samples,)
+        are their cells, or -1. Returns (n_samples, n_classes), with zeros for samples without a cell.
         """
         cells, out = self.cells, np.zeros((len(at), n_classes))
         kernels.mixture_log_joint(
@@ -149,10 +151,10 @@ class Children(NamedTuple):
 
 
 def squared_errors(cells: Cells, n_outputs: int) -> Array:
-    """Mean squared errors (n_cells, n_outputs) of new samples, by tallies of products and local models.
+    """Expected mean squared errors (n_cells, n_outputs) on new samples, from tallies and local models.
 
-    What the samples of a cell leave over a degree of freedom is the noise; a model of q numbers that
-    was learned from n samples adds q / n of it.
+    The noise is the residual sum of squares of a cell per degree of freedom; a model with q parameters
+    that was fitted to n samples adds q / n of it.
     """
     m, n = n_outputs, np.maximum(cells.mass, 1e-300)[:, None]
     q = cells.model.shape[1] // m
@@ -167,7 +169,7 @@ def squared_errors(cells: Cells, n_outputs: int) -> Array:
 
 
 def worth_splitting(cells: Cells, layer: Layer, unit: float) -> NDArray[np.bool_]:
-    """Leaves with errors beyond what rounding makes of this `unit`, and with enough samples."""
+    """Which leaves have enough samples, and errors larger than rounding errors in this `unit`."""
     enough = cells.support >= max(2.0, float(layer.min_support or 1))
     erring = cells.loss > max(1e-12 * unit, SMALLEST_SQUARE) * cells.mass
     return np.asarray(cells.is_leaf & ~cells.closed & enough & erring)

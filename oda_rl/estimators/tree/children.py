@@ -1,4 +1,4 @@
-"""The children of the cells of a tree: of the codevectors of their regions, those that are needed."""
+"""The children of the cells of a tree: those codevectors of their regions that are needed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,22 +14,23 @@ from oda_rl.estimators.tree.tree import Tree
 if TYPE_CHECKING:
     from oda_rl.estimators.tree.growth import Region
 
-# Means of samples that are all the same differ by no more, as parts of them.
+# Largest relative difference between means of equal samples, due to rounding.
 SAME = 1e-9
 
 
 def rounding(location: Array) -> float:
-    """What codevectors (n_features, n) of samples that are all the same may differ by, and no more."""
+    """Largest difference, due to rounding, between codevectors (n_features, n) of equal samples."""
     return SAME * float(np.abs(location).max())
 
 
 def children_of(
     tree: Tree, depth: int, chosen: Labels, regions: Sequence["Region"], at: Labels, scaled: Array
 ) -> tuple[Children, Labels, Array]:
-    """Children of cells, but those that are nearest to no sample; the samples' children; how near.
+    """Make the children of cells from the codevectors of their regions that are nearest to a sample.
 
-    Where classes have the same samples, so that their codevectors are the same, all of them stay: what
-    they have of these samples says which class is likelier.
+    Of equal codevectors of several classes, which result from equal samples, all are kept: their shares
+    show which class is likelier. Returns the children, the child of each sample, and the divergence
+    from it.
     """
     n = len(tree.layers[depth])
     counts = np.array([region.location.shape[1] for region in regions])
@@ -41,7 +42,7 @@ def children_of(
     child, closest = at.copy(), np.zeros(len(at))
     first = np.cumsum(count) - count
     kernels.nearest_child(tree.divergence.kind, scaled, location, first, count, child, closest)
-    used = np.zeros(len(parent) + 1, dtype=np.bool_)  # one more, for samples without a child: -1
+    used = np.zeros(len(parent) + 1, dtype=np.bool_)  # the last entry is for -1, samples without child
     used[child] = True
     used = used[:-1]
     if not used.all():
@@ -63,7 +64,7 @@ def children_of(
 def _stand_with(
     used: NDArray[np.bool_], location: Array, parent: Labels, own: Labels
 ) -> NDArray[np.bool_]:
-    """Which codevectors (n_features, n), not `used`, are where one of another class stands."""
+    """Which unused codevectors (n_features, n) coincide with a used one of another class."""
     found, same = np.zeros_like(used), rounding(location)
     for i in np.flatnonzero(~used):
         others = used & (parent == parent[i]) & (own != own[i])

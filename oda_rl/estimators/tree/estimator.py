@@ -23,88 +23,87 @@ from oda_rl.estimators.tree.stream import StreamTree
 
 @dataclass(eq=False, repr=False)
 class MultiResolutionODA(StreamTree):
-    """Tree-structured progressive learning, each layer of the tree at a resolution of its own.
+    """Tree-structured progressive learning; each layer of the tree can have its own resolution.
 
-    The cells of a first, small codebook are split again, each by itself, with the samples that fall into
-    it; and so on, layer by layer. A sample goes down the tree from the root, to the nearest of a few
-    codevectors at each layer, so that a thousand cells cost a few dozen divergences. Branches grow where
-    there are samples and errors: cells of one class, or with too few samples, are left as they are.
-    Children begin with the codevector and the samples of their parent. `fit` splits as far as the
-    limits allow, and then takes back what does no better, or too little better on samples left out.
+    Each cell of a first, small codebook is split again with the samples that fall into it, and so on,
+    layer by layer. A sample goes down the tree from the root, at each layer to the nearest of a few
+    codevectors, so that a thousand cells cost only a few dozen divergences. Branches grow where there
+    are samples and errors: cells with one class only, or with too few samples, are not split. Children
+    begin with the codevector and the samples of their parent. `fit` splits as far as the limits allow,
+    and then prunes splits that do not lower the error, or lower it too little on samples left out.
 
     Parameters
     ----------
     estimator : ODAPartition, ODAClassifier or ODARegressor, default=ODAPartition()
         What is learned, and how cells are annealed: its divergence, schedule, stepsizes and thresholds;
         the `rule`, `scale` and `class_weight` of a classifier; the `local_model`, `output_weight` and
-        `ridge` of a regressor. Never changed. Its `max_codevectors`, `random_state` and `verbose` are
-        not read, since `max_children` and the others stand below; parameters that mean nothing in a
-        tree, such as `fine_tune`, must be as they are by default.
+        `ridge` of a regressor. It is never changed. Its `max_codevectors`, `random_state` and `verbose`
+        are ignored in favour of `max_children` and the parameters of the same names below. Parameters
+        without meaning in a tree, such as `fine_tune`, must have their default values.
     layers : int or list of dict or Layer, default=3
-        How many layers there are below the root, up to 1000; or the limits of each, a dict with any of
-        `max_codevectors`, `t_min`, `max_samples`, `min_support`, `min_improvement` (see `Layer`). What a
-        layer leaves open is as follows below, or as in the estimator.
+        The number of layers below the root, up to 1000; or the limits of each layer, as a dict with any
+        of `max_codevectors`, `t_min`, `max_samples`, `min_support`, `min_improvement` (see `Layer`).
+        Limits that are not given are taken from the parameters below, or from the estimator.
     resolutions : list or None, default=None
-        A feature map for each layer, coarse to fine; layers beyond the last have its. A map is a
-        transformer of scikit-learn, a function of samples, None (the data as they are), columns, or a
+        A feature map for each layer, coarse to fine; deeper layers use the last map. A map is a
+        transformer of scikit-learn, a function of samples, None (the data unchanged), columns, or a
         number of principal components; see `oda_rl.resolutions` for more, and for wavelets and
-        scattering. Each layer reads its own resolution only. Without a list all read the data as they
-        are; where a tree of two thirds of the samples then errs clearly less on the others, classes and
-        outputs of features with long tails their `RankMap`, classes a score of each besides
-        (`ScoreMap`), and outputs features weighed by slopes, with what they do along single features
-        besides (`EffectMap`), or with linear models hardly any but features with few values.
+        scattering. Each layer uses its own resolution only. Without a list, all layers use the data
+        unchanged, unless a tree grown from two thirds of the samples has clearly smaller errors on the
+        others with one of these: for classes and outputs, a `RankMap` if features have long tails; for
+        classes, a score of each class as further features (`ScoreMap`); for outputs, features
+        weighted by slopes, with the effects of single features as further features (`EffectMap`) or
+        without; for linear models, distances almost only along features with few values.
     max_children : int, default=8
-        Children of a cell, at most (or one per class in it, where that is more).
+        Largest number of children of a cell (or one per class in it, if that is more).
     min_support : int, default=10
-        Samples that a cell must have before it is split.
+        Number of samples that a cell needs before it is split.
     min_improvement : float, default=0.0
-        Part of the error that a temperature must win for a region's annealing to go on, and a split
-        for being kept.
+        Part of the error that a temperature must save for the annealing of a region to continue, and
+        that a split must save to be kept.
     max_leaves : int or None, default=None
-        Leaves, at most. Cells with the largest errors come first.
+        Largest number of leaves. Cells with the largest errors are split first.
     validation : int, "auto" or None, default="auto"
-        Parts into which `fit` of classes or outputs divides the data, to leave one out at a time and
-        find what a leaf must save to be kept; "auto" is 3. None keeps whatever lowers the training
-        error. With `max_leaves` nothing is pruned, and no split kept that does not help at once.
+        Number of parts into which `fit` divides the data of a classifier or regressor. Each is left out
+        once, to find the error that a leaf must save to be kept; "auto" is 3. None keeps all splits that
+        lower the training error. With `max_leaves` nothing is pruned, and every split must help at once.
     n_jobs : int or None, default=None
-        Threads in which `fit` grows branches; the result is the same with any number.
+        Threads in which `fit` grows branches; the result does not depend on their number.
     forgetting : {"adwin", None}, default="adwin"
-        Whether a stream is watched: samples are judged by what was known before them, and where
-        ADWIN finds that they are predicted worse than before, learning begins anew from the
-        latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such as
-        by class.
+        Whether a stream is watched: samples are predicted before they are learned from, and if ADWIN
+        finds that the predictions have become worse, learning restarts from the latest samples, and
+        `drifts_` records it. None never forgets; use it for ordered streams, such as by class.
     random_state : int, RandomState instance or None, default=None
         Orders the samples.
     verbose : int, default=0
-        As for `ODAPartition`; of a fit, layers of the tree are told.
+        As for `ODAPartition`; `fit` reports the layers of the tree.
 
     Attributes
     ----------
     codevectors_ : ndarray of shape (n_codevectors, n_features)
-        Those of the leaves, in the units of the data whatever their resolution: the means of the samples
-        in them.
+        The means of the samples in the leaves, in the units of the data whatever their resolution.
     weights_ : ndarray of shape (n_codevectors,)
         Shares of the samples in the leaves; they sum to one.
     codevector_labels_ : ndarray of shape (n_codevectors,)
-        Their classes; zeros without classes.
+        Classes of the leaves; zeros if there are no classes.
     values_ : ndarray of shape (n_codevectors,) or (n_codevectors, n_outputs)
-        What a regressor's leaves predict at their codevectors.
+        The outputs that a regressor predicts at the codevectors of its leaves.
     labels_ : ndarray of shape (n_samples,), int64
-        Leaves of the samples of `fit`, of a clusterer.
+        For a clusterer, the leaves of the samples of `fit`.
     classes_ : ndarray of shape (n_classes,)
-        The classes, sorted, of a classifier.
+        For a classifier, the sorted classes.
     n_codevectors_, n_cells_, n_layers_ : int
-        Leaves; cells of all layers, without the root; layers below the root that there are.
+        Numbers of leaves; of cells in all layers without the root; of layers below the root.
     temperature_ : float
         The lowest temperature at which cells were split; infinite before any were.
     n_samples_seen_ : int
-        Samples that came, in all. None is wasted: each counts in all cells on its way.
+        Total number of samples received. Each sample counts in all cells on its path.
     n_presented_ : int
-        Samples presented to the annealing of regions, with repetitions.
+        Number of samples presented to the annealing of regions, repetitions included.
     history_ : list of GrowthPoint
         One record for each cell that was split.
     drifts_ : list of DriftPoint
-        Changes of the stream at which learning began anew.
+        Changes of the stream at which learning restarted.
     tree_ : Tree
         The cells, layer by layer.
     n_features_in_ : int
@@ -117,18 +116,19 @@ class MultiResolutionODA(StreamTree):
 
     Notes
     -----
-    With classes every region has a codebook for each of them, as in Algorithm 4; which child a sample
-    falls into is a matter of the nearest codevector of any class. With `rule="bayes"` it is then all
-    codevectors of the region that decide the class, drawn towards what the regions above say as far as
-    helps on samples left out; with `"nearest"` the classes of the samples in the leaf. A regressor's
-    cells are annealed over inputs and outputs together; a sample goes by its inputs; slopes of linear
-    models are drawn towards those of the parent, and predictions towards its, as far as helps there.
+    With classes, every region has a codebook for each class, as in Algorithm 4; a sample falls into the
+    child with the nearest codevector of any class. With `rule="bayes"`, all codevectors of the region
+    determine the class, and their probabilities are shrunk towards those of the regions above. With
+    `"nearest"`, the classes of the samples in the leaf determine it. The cells of a regressor are
+    annealed over inputs and outputs together, but a sample is assigned by its inputs. Slopes of linear
+    models are shrunk towards those of the parent, and predictions towards its predictions. How far
+    probabilities and predictions are shrunk is chosen on samples left out.
 
-    In a stream, a leaf keeps the latest of its samples while its children are annealed, one step for
-    each sample (Algorithm 5). These become cells when the annealing ends and if they then do better on
-    the samples kept; until then predictions are those of the leaf. Unless `forgetting` is None, the tree
-    is grown anew, as by `fit`, at a change and ten times within the first 4,096 samples after it. How
-    a stream is cut into chunks makes no difference (but for `max_leaves`).
+    In a stream, a leaf keeps its latest samples while its children are annealed, one step for each
+    sample (Algorithm 5). The children become cells when the annealing ends, if they then have a smaller
+    error on the samples kept; until then the leaf predicts. Unless `forgetting` is None, the tree is
+    regrown, as by `fit`, at a change, and ten times within the first 4,096 samples after it. How a
+    stream is cut into chunks makes no difference (except with `max_leaves`).
 
     References
     ----------
@@ -174,7 +174,7 @@ class MultiResolutionODA(StreamTree):
         data = self._in_units(settings, data, reset=True)
         self._waiting = None
         self._watch = Watch()
-        self._watch.begun = -max(AGAIN)  # long ago
+        self._watch.begun = -max(AGAIN)  # so that the tree is not regrown at the counts in AGAIN
         self._grow_from(settings, data)
         self.n_samples_seen_ = n
         if settings.kind == "clusterer":
@@ -188,17 +188,17 @@ class MultiResolutionODA(StreamTree):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from samples in their order, one or many, and go on where the tree stood.
+        """Continue learning from one or more samples, in their order.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The next samples; never changed. The first `n_warmup` of the estimator are gathered to learn
-            the resolutions and scales from.
+            The next samples; never modified. The first `n_warmup` samples (of the estimator) are
+            gathered to fit the resolutions and scales.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
-            Their classes, of which new ones are welcome at any time, or outputs.
+            Classes, among which new ones may occur at any time, or outputs.
         classes : array-like of shape (n_classes,), optional
-            Classes that will come.
+            Classes that will occur later.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the samples.
 
@@ -245,10 +245,10 @@ class MultiResolutionODA(StreamTree):
         max_splits: int = 100,
         limits: dict[str, Any] | Layer | None = None,
     ) -> Refinement:
-        """Anneal one region further, where its errors are, until they are as few as wanted.
+        """Split the leaves of one region further, until its error is at most `target_error`.
 
-        The leaf with the largest error below the cell is split, again and again, below the last layer,
-        too; the rest of the tree stays as it is. (Section VI-B.)
+        In each step the leaf with the largest error below the cell is split, even below the last layer;
+        the rest of the tree does not change. (Section VI-B.)
 
         Parameters
         ----------
@@ -256,22 +256,23 @@ class MultiResolutionODA(StreamTree):
             The name of a cell, such as "0" (the root, hence the whole tree) or "0.2.1"; see
             `oda_rl.explain.errors` for where the errors are.
         X : array-like of shape (n_samples, n_features)
-            Samples, as a rule those of `fit`; those that do not fall into the cell are left out.
+            Samples, usually those of `fit`; samples outside the cell are ignored.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
-            Their classes or outputs; a clusterer has none.
+            Classes or outputs; not used by a clusterer.
         target_error : float, default=0.0
-            Where to stop: the part of the samples classified wrongly, the mean squared error (of several
-            outputs the sum, in standard deviations), or the mean divergence, in the region.
+            The error in the region at which to stop: the share of samples classified wrongly, the mean
+            squared error (with several outputs their sum, in units of their variances), or the mean
+            divergence.
         max_splits : int, default=100
-            Splits, at most.
+            Largest number of splits.
         limits : dict or Layer, optional
-            Limits of these splits where they are not to be those of the last layer, with two samples
-            as the least to be split. Where its K_max does not help, more codevectors are tried.
+            Limits of these splits. By default those of the last layer, but two samples are enough for a
+            split. If its K_max does not help, more codevectors are tried.
 
         Returns
         -------
         Refinement
-            Error before and after, splits, and leaves gained.
+            Error before and after, number of splits, and number of leaves gained.
 
         Raises
         ------

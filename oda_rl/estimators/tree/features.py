@@ -1,4 +1,4 @@
-"""The resolutions of a tree: a feature map for every layer, and the scale of its features."""
+"""The resolutions of a tree: feature maps of the layers, and the scales of the mapped features."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -14,7 +14,7 @@ from oda_rl.estimators.feature_scaling import NO_SCALING, SCALING, Moments, Scal
 
 
 def _have_one_size(features: Any, sizes: Sizes) -> None:
-    """As many maps as resolutions, and the data themselves have d features."""
+    """A rule: there are as many maps as resolutions; a resolution without a map has d features."""
     maps, n_features = features["maps"], features["n_features"]
     right = len(maps) == len(n_features) > 0
     expect(right, "maps", f"are {len(maps)}", f"{len(n_features)}, and one at least")
@@ -33,7 +33,7 @@ def _scalings(around: Any, sizes: Sizes) -> Schema:
     return tuple(Sized(SCALING, d=n) for n in around["n_features"])
 
 
-# What `Features.get_state` gives, of d features of the data.
+# Schema of `Features.get_state` for data with d features.
 FEATURES = Rules(
     {
         "maps": [Either(None, _map)],
@@ -46,7 +46,7 @@ FEATURES = Rules(
 
 
 def maps_of(resolutions: Any, n_layers: int) -> list[Any]:
-    """Feature maps, not fitted, of a parameter `resolutions`; None is the data as they are."""
+    """Unfitted feature maps for the parameter `resolutions`; None stands for the data unchanged."""
     if resolutions is None:
         return [None]
     if isinstance(resolutions, str) or not isinstance(resolutions, Sequence) or len(resolutions) == 0:
@@ -66,11 +66,11 @@ def maps_of(resolutions: Any, n_layers: int) -> list[Any]:
 
 
 class Features:
-    """Feature maps, coarse to fine, and the `scalings` after them; layers beyond the last have its.
+    """Feature maps, coarse to fine, and the `scalings` after them; deeper layers use the last map.
 
-    A map is a fitted `FeatureMap` or None, the data as they are; affine ones are kept as matrices
-    besides, which are faster. `n_raw` are the features of the data, `n_features` those of each
-    resolution.
+    A map is a fitted `FeatureMap`, or None for the data unchanged. Affine maps are also kept as
+    matrices, which are faster. `n_raw` is the number of features of the data, and `n_features` those of
+    each resolution.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class Features:
         rng: np.random.Generator,
         outputs: Array | None = None,
     ) -> "Features":
-        """Fit maps (fresh ones, made by `as_map`) and scales to samples.
+        """Fit maps (new ones, made by `as_map`) and scales to samples.
 
-        Maps learn from labels, or from `outputs` (n_samples, n_outputs) if there are any.
-        What maps that are not affine make of these samples is kept until `forget`: it may cost much.
+        Maps learn from labels, or from `outputs` (n_samples, n_outputs) if there are any. Features of
+        these samples by non-affine maps are cached until `forget`, since they may be expensive.
         """
         known: Array | Labels = labels
         scalings, sizes, mapped = [], [], {}
@@ -126,7 +126,7 @@ class Features:
         return features
 
     def weigh(self, relevance: Array) -> None:
-        """Have the scaled features of the first resolution count so much in distances (n_features,)."""
+        """Multiply the scaled features of the first resolution by `relevance` (n_features,)."""
         first = self.scalings[0]
         matrix, inverse = first.matrix * relevance, first.inverse / relevance[:, None]
         self.scalings[0] = first._replace(matrix=matrix, inverse=inverse)
@@ -134,18 +134,18 @@ class Features:
             self._of_fit[1][0] = self._of_fit[1][0] * relevance
 
     def forget(self) -> None:
-        """Let the features of the samples of `fit` go."""
+        """Drop the cached features of the samples of `fit`."""
         self._of_fit = None
 
     def of_rows(self, rows: Labels) -> tuple["Features", Array]:
-        """The same for some of the samples of `fit`, whose features are known, and these samples."""
+        """A copy that caches only these rows of the samples of `fit`; and the samples themselves."""
         assert self._of_fit is not None
         part, (samples, mapped) = copy(self), self._of_fit
         part._of_fit = samples[rows], {place: points[rows] for place, points in mapped.items()}
         return part, part._of_fit[0]
 
     def some(self, layer: int, samples: Array, rows: Labels) -> Array:
-        """As `__call__`, for some of the samples."""
+        """As `__call__`, for some rows of the samples."""
         if len(rows) == len(samples):
             return self(layer, samples)
         if self._of_fit is not None and samples is self._of_fit[0]:
@@ -153,11 +153,11 @@ class Features:
         return self(layer, samples[rows])
 
     def place(self, layer: int) -> int:
-        """Which resolution the cells below `layer` are in."""
+        """The index of the resolution that the cells below `layer` are in."""
         return min(layer, len(self.maps) - 1)
 
     def n_features(self, layer: int) -> int:
-        """Features of the resolution in which the cells of a layer are split."""
+        """Number of features of the resolution in which the cells of a layer are split."""
         return self._n_features[self.place(layer)]
 
     def same(self, layer: int, other: int) -> bool:
@@ -166,7 +166,7 @@ class Features:
         return a == b or (self.maps[a] is None and self.maps[b] is None)
 
     def __call__(self, layer: int, samples: Array) -> Array:
-        """Samples as the cells of a layer are split by them: mapped, and scaled."""
+        """Samples in the resolution in which the cells of a layer are split: mapped and scaled."""
         place = self.place(layer)
         if self._of_fit is not None and samples is self._of_fit[0] and place in self._of_fit[1]:
             return self._of_fit[1][place]
@@ -180,7 +180,7 @@ class Features:
         return np.ascontiguousarray(self.scalings[place](points))
 
     def affine(self, layer: int) -> tuple[Array, Array] | None:
-        """What `__call__` does as (matrix, offset), z = x matrix + offset; None if it is not affine."""
+        """`__call__` as (matrix, offset) with z = x matrix + offset; None if it is not affine."""
         place = self.place(layer)
         one, linear, scaling = self.maps[place], self._linear[place], self.scalings[place]
         if one is not None and linear is None:
@@ -193,7 +193,7 @@ class Features:
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All of this as plain values and arrays, for a model file."""
+        """Return the state as plain values and arrays, for a model file."""
         return {
             "maps": [None if one is None else one.get_state() for one in self.maps],
             "scalings": [scaling._asdict() for scaling in self.scalings],
@@ -203,7 +203,7 @@ class Features:
 
     @classmethod
     def restored(cls, state: dict[str, Any], given: Sequence[Any] | None) -> "Features":
-        """Features from what `get_state` gave, and maps of the user's own."""
+        """Make features from what `get_state` returned, with user-defined maps in `given`."""
         from oda_rl.resolutions import restore
 
         own = [*(given or []), *(None for _ in state["maps"])]

@@ -1,4 +1,4 @@
-"""Growing a tree from samples at hand: layer by layer, the cells of a layer side by side."""
+"""Growing a tree from all samples: layer by layer, with the cells of a layer in parallel."""
 
 import time
 from collections.abc import Sequence
@@ -23,23 +23,23 @@ from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import task_for
 from oda_rl.estimators.tree.tree import Tree
 
-# Passes over the samples of a region, each in an order of its own, before these orders come again.
+# Passes over the samples of a region, each in another random order; further passes repeat these orders.
 PASSES = 2
-# No more codevectors than one for so many samples, and no fewer samples between two checks.
+# Least number of samples per codevector of a region, and least number of samples between two checks.
 SAMPLES_PER_CODEVECTOR = 3
 MIN_LEVEL_SAMPLES = 30
 UNLIMITED = 2**62
-# The least width of a mixture: samples that are all the same have none.
+# Least width of a mixture, for equal samples, which would have none.
 LEAST_WIDTH = 1e-200
 
 
 class GrowthPoint(NamedTuple):
     """One cell that was split: a record of `MultiResolutionODA.history_`.
 
-    `path` are the numbers of the children that lead to it from the root; `n_children` it has got, at
-    `temperature`, from `n_samples` of its own that were presented `n_samples_seen` times; the sum of
-    their errors fell from `loss_before` to `loss`. `n_leaves` the tree has had since then, whose growing
-    had taken `seconds`.
+    `path` has the numbers of the children that lead to the cell from the root. The cell has `n_samples`
+    samples and got `n_children`; their annealing ended at `temperature`, after `n_samples_seen`
+    presentations of samples. The sum of errors fell from `loss_before` to `loss`. The tree then had
+    `n_leaves`, after `seconds` of growing.
     """
 
     path: tuple[int, ...]
@@ -56,8 +56,8 @@ class GrowthPoint(NamedTuple):
 class Region(NamedTuple):
     """The codevectors that were found for the samples of one cell.
 
-    `location` (n_features, K), their classes `own` (K,) and probabilities `share` (K,); the `width` of
-    their mixture; the `temperature` at the end, and the samples that were presented.
+    `location` is (n_features, K); `own` (K,) are the classes and `share` (K,) the probabilities; `width`
+    is that of their mixture. `temperature` is the last one, and `n_seen` the number of presentations.
     """
 
     location: Array
@@ -69,10 +69,11 @@ class Region(NamedTuple):
 
     @classmethod
     def of(cls, cells: BookArrays, k: int, within: float, n_inputs: int, n: int, *end: Any) -> "Region":
-        """The `k` codevectors of `n` samples, with a sum of divergences `within` their cells.
+        """Make a region of the first `k` cells, learned from `n` samples.
 
-        The width is twice that per degree of freedom and input, but no less than rounding makes of
-        samples that are all the same; `end` is temperature and presented.
+        `within` is the sum of the divergences from the nearest codevectors. The width of the mixture is
+        twice `within` per degree of freedom and input, but at least what rounding errors cause for equal
+        samples. `end` holds `temperature` and `n_seen`.
         """
         mass = cells.weight[:k]
         total = mass.sum()
@@ -84,9 +85,9 @@ class Region(NamedTuple):
 
 
 def anneal_region(settings: Settings, rule: GrowthRule, data: Data, order: Labels) -> Region:
-    """Anneal the children of one cell (Algorithm 1, or 4 where samples have labels).
+    """Anneal the children of one cell (Algorithm 1, or 4 if samples have labels).
 
-    The samples are presented in an `order`, again and again.
+    The samples are presented repeatedly in the given `order`.
     """
     samples, labels, weight = data
     k = max(int((np.bincount(labels) > 0).sum()), rule.max_codevectors)
@@ -97,7 +98,7 @@ def anneal_region(settings: Settings, rule: GrowthRule, data: Data, order: Label
 
 
 def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -> GrowthRule:
-    """How the regions of a layer grow."""
+    """The parameters by which the regions of a layer grow."""
     return GrowthRule(
         t_max=0.0 if isinstance(settings.t_max, str) else float(settings.t_max),
         t_min=-LAST_TEMPERATURE if layer.t_min in (None, "auto") else float(layer.t_min or 0.0),
@@ -120,9 +121,10 @@ def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -
 
 
 class Growth:
-    """A tree for targets of `n_classes` or `n_outputs`, and how it grows.
+    """A growing tree for targets with `n_classes` or `n_outputs`.
 
-    `rng` seeds the orders of the samples of all regions: how many grow at a time makes no difference.
+    `rng` seeds the sample orders of all regions, so that the result does not depend on how many regions
+    grow at a time.
     """
 
     def __init__(
@@ -144,29 +146,29 @@ class Growth:
         self._start = time.perf_counter()
 
     def plant(self, data: Data) -> None:
-        """The root, in the middle of samples; there are none in it yet."""
+        """Create the root at the mean of the samples, without adding these to it."""
         mean = data.weight @ self.tree.features(0, data.samples) / data.weight.sum()
         self.tree.layers[0].append(mean[:, None], np.zeros(1, dtype=np.int64))
         self.n_leaves = 1
 
     def add_to_root(self, data: Data, scaled: Array) -> Labels:
-        """Add samples to the root; returns its number for each of them."""
+        """Add samples to the root; return its number, 0, for each of them."""
         at = np.zeros(len(scaled), dtype=np.int64)
         root = self.tree.layers[0].location.T
         self.add(self.tree.layers[0], at, scaled, data, self.tree.divergence(scaled, root)[:, 0])
         return at
 
     def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
-        """Add samples, which are `closest` to their codevectors, to the cells in which they are."""
+        """Add samples to their cells `at`; `closest` are their divergences from the codevectors."""
         self.task.add(cells, at, scaled, data, closest)
         cells.add(at, data.samples, data.weight)
 
     def another(self, features: Features, rng: np.random.Generator) -> "Growth":
-        """A tree without cells that would grow as this one, in the same `features`."""
+        """A tree without cells, with the same settings and targets as this one, in `features`."""
         return Growth(self.settings, features, *self._sizes, rng)
 
     def fit(self, layers: Sequence[Layer], data: Data) -> None:
-        """Grow the root from samples, and the layers below it; take back what does not pay."""
+        """Grow the root and the layers below it from samples; then prune splits that do not pay."""
         self.grow(layers, data)
         if not (layers and self.looks_ahead):
             return
@@ -185,11 +187,11 @@ class Growth:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether splits that do no better are kept until those below them are known."""
+        """Whether splits that do not help are kept until the splits below them are known."""
         return self.task.looks_ahead and self.settings.max_leaves is None
 
     def _is_below(self, path: tuple[int, ...], cut: Sequence[NDArray[np.bool_]]) -> bool:
-        """Whether a cell is one of those cut, or below one."""
+        """Whether the cell with this `path` is cut, or is below a cell that is."""
         number, ended = 0, bool(cut[0][0])
         for depth, child in enumerate(path):
             number = int(self.tree.layers[depth].first[number]) + child
@@ -197,7 +199,7 @@ class Growth:
         return ended
 
     def grow(self, layers: Sequence[Layer], data: Data) -> None:
-        """Grow the root from samples, and the layers below it, as far as they may."""
+        """Grow the root and the layers below it from samples, as far as the limits allow."""
         everything, scaled = data.samples, self.tree.features(0, data.samples)
         self.plant(data)
         at, rows = self.add_to_root(data, scaled), np.arange(len(everything))
@@ -227,11 +229,11 @@ class Growth:
     ) -> Labels:
         """Split the cells of a layer that are worth it, or those `chosen`.
 
-        `at` are the cells of the layer in which the samples are, which are `scaled` in its resolution.
-        Returns the cells of the next layer in which they now are, -1 where there are none.
+        `at` are the cells of the samples in this layer, and `scaled` the samples in its resolution.
+        Returns the cells of the samples in the next layer, or -1.
         """
         if chosen is None:
-            # errors of classes and of standardised outputs have a unit of their own
+            # The errors of classes and of standardised outputs have the unit 1.
             unit = self.tree.layers[0].mean_loss if self.settings.kind == "clusterer" else 1.0
             chosen = np.flatnonzero(worth_splitting(self.tree.layers[depth], layer, unit))
         if len(chosen) == 0:
@@ -260,12 +262,12 @@ class Growth:
         data: Data,
         look_ahead: bool = False,
     ) -> Labels:
-        """Give cells of a layer their children, unless these are of one class or no better.
+        """Give cells of a layer their children, unless these are all of one class or do not help.
 
-        With `look_ahead` these, too: what is below them may be better.
+        With `look_ahead` such children are accepted, too, since those below them may be better.
 
-        `chosen` (n_chosen,) are the numbers of leaves, rising, and `regions` the codevectors of their
-        children; the other arguments and what is returned are as for `grow_layer`.
+        `chosen` (n_chosen,) are the numbers of leaves in ascending order, and `regions` the codevectors
+        of their children; the other arguments and the result are as for `grow_layer`.
         """
         tree, task, cells = self.tree, self.task, self.tree.layers[depth]
         self.n_seen += sum(region.n_seen for region in regions)
@@ -289,7 +291,7 @@ class Growth:
         return np.where(child >= 0, moved[child], -1)
 
     def _within_limit(self, before: Array, added: Labels, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Those that `max_leaves` allows, cells with the largest errors first."""
+        """Which of the good splits `max_leaves` allows, cells with the largest errors first."""
         if self.settings.max_leaves is None:
             return good
         chosen, left = np.zeros(len(good), dtype=np.bool_), self.settings.max_leaves - self.n_leaves
@@ -308,7 +310,7 @@ class Growth:
 
 
 def _groups(at: Labels, cells: Labels) -> list[Any]:
-    """The rows in each of the cells."""
+    """The rows of samples in each of the cells."""
     if len(cells) == 1 and len(at) > 0 and at[0] == cells[0] and (at == cells[0]).all():
         return [slice(None)]
     order = np.argsort(at, kind="stable")

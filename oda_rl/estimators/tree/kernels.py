@@ -1,9 +1,9 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: going down a tree of cells.
+"""Compiled kernels for a tree of cells: its descent and its tallies.
 
-The arrays of a codebook are laid out as in `codebook.association`. The children of a cell stand next to
-each other in the arrays of their layer.
+The arrays of a codebook are laid out as in `codebook.association`. The children of a cell are contiguous
+in the arrays of their layer.
 
 Algorithm and equation numbers are those of Mavridis and Baras, "Multi-Resolution Online Deterministic
 Annealing: A Hierarchical and Progressive Learning Architecture".
@@ -19,11 +19,11 @@ from oda_rl.codebook.association import MIN_LOCATION, divergences, index_of_smal
 
 @kernel
 def nearest_child(kind, samples, location, first, count, at, closest):
-    """Go one layer down the tree (eq. 37): `at` are cells of a layer, and become cells of the next.
+    """Go one layer down the tree (eq. 37): replace the cells `at` of samples by their nearest children.
 
-    `location` (n_features, n_cells) are the codevectors of the next layer, `first` and `count` where the
-    children of a cell stand there. Samples whose cell has no children get -1, those without a cell keep
-    their -1. `closest` gets the divergences. Of equally near codevectors the first is taken.
+    `location` (n_features, n_cells) are the codevectors of the next layer; `first` and `count` locate
+    the children of each cell there. Samples whose cell has no children get -1; those without a cell
+    keep -1. `closest` is filled with the divergences. Of equally near codevectors the first is taken.
     """
     size = 1
     for i in range(count.shape[0]):
@@ -43,11 +43,11 @@ def nearest_child(kind, samples, location, first, count, at, closest):
 
 @kernel
 def mixture_log_joint(kind, samples, at, parent, first, count, location, own, share, width, out):
-    """log(pi_c p(x | c)) of samples from the codevectors that share a region (eq. 35).
+    """Fill `out` with log(pi_c p(x | c)) of samples, by the codevectors that share a region (eq. 35).
 
-    `at` are the cells of a layer in which samples are; all children of its parent take part, with their
-    probabilities `share` and the `width` (n_parents,) of the mixture there. `own` are the classes. Rows
-    of samples without a cell are left alone. What all classes have in common is left out.
+    `at` are the cells of samples in a layer. All children of the cell's parent contribute, with their
+    probabilities `share`, classes `own`, and the `width` (n_parents,) of their mixture. Rows of samples
+    without a cell are not changed. Terms that are equal for all classes are omitted.
     """
     n_classes = out.shape[1]
     size = 1
@@ -79,7 +79,7 @@ def mixture_log_joint(kind, samples, at, parent, first, count, location, own, sh
 
 @lean_kernel
 def add_samples(samples, weight, at, support, mass, total):
-    """Add samples to the cells in which they are: their number, weight and weighted sum."""
+    """Add number, weight and weighted sum of samples to their cells `at`."""
     for t in range(samples.shape[0]):
         i = at[t]
         if i >= 0:
@@ -91,7 +91,7 @@ def add_samples(samples, weight, at, support, mass, total):
 
 @lean_kernel
 def add_votes(targets, weight, at, tally):
-    """Add the weights of samples to the votes for their classes in the cells in which they are."""
+    """Add the weights of samples to the votes for their classes in their cells `at`."""
     for t in range(targets.shape[0]):
         if at[t] >= 0:
             tally[at[t], targets[t]] += weight[t]
@@ -99,9 +99,9 @@ def add_votes(targets, weight, at, tally):
 
 @lean_kernel
 def add_products(basis, targets, weight, at, tally):
-    """Add products of the basis with itself and with the outputs, and squared outputs, to the cells.
+    """Add products of the basis with itself and with the outputs, and squared outputs, to the tallies.
 
-    The basis is (n_samples, q), the outputs are (n_samples, m): q q + q m + m numbers for each cell.
+    The basis is (n_samples, q) and the outputs are (n_samples, m); a tally has q q + q m + m numbers.
     """
     q, m = basis.shape[1], targets.shape[1]
     for t in range(basis.shape[0]):

@@ -1,4 +1,4 @@
-"""What the model file of a tree holds, and how a tree is made of it."""
+"""The contents of the model file of a tree, and how a tree is restored from it."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -33,7 +33,7 @@ def _waiting_schema(around: Any, sizes: Sizes) -> Schema:
 
 
 class StoredTree(TreeEstimator):
-    """A `MultiResolutionODA` that is written to a file, and read."""
+    """A `MultiResolutionODA` that can be written to a file and read again."""
 
     @classmethod
     def load(  # type: ignore[override]
@@ -41,8 +41,8 @@ class StoredTree(TreeEstimator):
     ) -> Self:
         """Read an estimator from a model file, as `ODAPartition.load` does.
 
-        `resolutions` are needed if it was saved with functions or transformers of the user's own, which
-        are not stored: the same again, fitted.
+        User-defined functions or transformers are not stored: if the estimator was saved with any, pass
+        the same `resolutions` again, fitted.
         """
         state = storage.load(path, cls.__name__, cls._schema())
         with storage.restoring(path):
@@ -55,10 +55,10 @@ class StoredTree(TreeEstimator):
 
     @classmethod
     def _schema(cls) -> dict[str, Schema]:
-        """What a model file holds."""
+        """Return the schema of a model file."""
         schema = declared(cls)
         form = schema.pop("form") | {"classes_?": CLASSES}
-        schema["parameters"] |= dict.fromkeys(("estimator", "resolutions"))  # are stored apart
+        schema["parameters"] |= dict.fromkeys(("estimator", "resolutions"))  # stored separately
 
         def estimator(around: Any, sizes: Sizes) -> Schema:
             return (set(KINDS), declared(KINDS[around["estimator"][0]])["parameters"])

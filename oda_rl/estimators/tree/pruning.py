@@ -1,4 +1,4 @@
-"""Pruning a tree that was grown too far: splits that do not pay for their leaves are taken back."""
+"""Pruning of a tree that was grown too far: removes splits that do not pay for their leaves."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     from oda_rl.estimators.tree.growth import Growth
 
 Cuts = list[NDArray[np.bool_]]
-# Trees of all samples but some, with those that were left out.
+# Trees grown from a part of the samples, each with the samples that were left out.
 LeftOut = Sequence[tuple["Growth", Data]]
-# Prices of a leaf that are compared, in errors of the root.
+# Prices of a leaf that are compared, in units of the root's error.
 PRICES = np.concatenate([[0.0], 2.0 ** np.arange(-14.0, -2.0)])
-# One is paid where it saves so many standard errors: a leaf that makes no difference to trees of some
-# of the samples may make one to that of all. Classes are smoothed more where it saves as many.
+# A price above 0 is chosen only if it lowers the loss by this many standard errors: a leaf without
+# effect in trees of a part of the samples may matter in the tree of all. For classes, more smoothing
+# than the least must help as clearly.
 SURE = 1.0
 
 
 def cuts(tree: Tree, layers: Sequence[Layer], price: float) -> Cuts:
-    """Which cells of each layer are better leaves, where a leaf has a `price` in errors of the root.
+    """Which cells of each layer should become leaves, if a leaf costs `price` times the root's error.
 
-    The subtrees with the least errors and prices in all. (Breiman, Friedman, Olshen and Stone,
+    Keeps the subtree with the least sum of errors and prices. (Breiman, Friedman, Olshen and Stone,
     "Classification and Regression Trees", 1984, section 3.3.)
     """
     unit = price * float(tree.layers[0].loss[0])
     found: Cuts = []
-    loss, leaves = np.empty(0), np.empty(0)  # of the subtrees below the cells of the next layer
+    loss, leaves = np.empty(0), np.empty(0)  # of the subtrees at the cells of the next layer
     for depth in reversed(range(len(tree.layers))):
         cells = tree.layers[depth]
         own, one = cells.loss.astype(float), np.ones(len(cells))
@@ -54,17 +55,19 @@ def cuts(tree: Tree, layers: Sequence[Layer], price: float) -> Cuts:
 def find_price(
     growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int
 ) -> tuple[float, float]:
-    """The price of a leaf and the smoothing that samples left out ask for.
+    """Choose the price of a leaf and the smoothing by cross-validation with `n_parts` parts.
 
-    One part of `n_parts` is left out at a time. Of equally good prices the middle one, as the highest
-    that leaves the trees of some samples as they are may cut that of all to its root; none where none
-    is clearly better. Outputs take the smoothing with the least errors, classes the least that has no
-    clearly worse probabilities than another: few errors do not tell which.
+    The price is 0 unless another is clearly better. Of equally good prices the middle one is chosen,
+    since the highest that does not change the trees of a part of the samples may cut the tree of all
+    samples to its root. For outputs, the smoothing with the least errors is chosen; for classes, the
+    least smoothing whose probabilities are not clearly worse than the best, since the number of errors
+    is too small to decide.
     """
     left_out = list(_leave_out(growth, layers, data, n_parts))
     smoothings, task = growth.task.smoothings, growth.task
     if task.by_labels:
-        # Errors are counted: McNemar's test, corrected as by Edwards. Small trees come first.
+        # Errors are counts: McNemar's test with the correction of Edwards. The price is chosen first,
+        # without smoothing.
         own, spread = _compare(left_out, layers, PRICES, task.sample_losses, 0.0)
         price = float(PRICES[_cheapest(own, spread, 1.0)])
         prices = np.array([price])
@@ -78,9 +81,9 @@ def find_price(
 def _leave_out(
     growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int
 ) -> Iterator[tuple["Growth", Data]]:
-    """Trees of all samples but a part, which sees the samples of that part, and these."""
+    """Yield trees grown from all parts but one, with cached features of that part, and its samples."""
     rng = np.random.default_rng(growth.entropy)
-    # Parts have equally many of each class: else those that most are of are fewer where it counts.
+    # Stratify the parts by class: else a class with more samples in a part has fewer to learn it from.
     n = len(data.weight)
     part, kinds = np.empty(n, dtype=np.int64), data.targets if growth.task.by_labels else np.zeros(n)
     part[np.lexsort((rng.uniform(size=n), kinds))] = np.arange(n) % n_parts
@@ -94,7 +97,7 @@ def _leave_out(
 
 
 def _cheapest(own: Array, spread: Array, single: float) -> int:
-    """Which price is paid, by losses (n_prices,) and the squares of what they differ from the first."""
+    """The index of the best price, from losses (n_prices,) and squared differences from the first."""
     worth = own[0] - own > SURE * np.sqrt(spread) + single
     if not worth.any():
         return 0
@@ -104,21 +107,21 @@ def _cheapest(own: Array, spread: Array, single: float) -> int:
 
 
 def least_as_good(scores: Array) -> int:
-    """The first of rows (n, n_samples) that is not clearly worse than the best, sample by sample."""
+    """The first row of losses (n, n_samples) that is not clearly worse than the best row."""
     more = scores - scores[scores.sum(axis=1).argmin()]
     n = scores.shape[1]
     return int(np.flatnonzero(more.sum(axis=1) <= SURE * np.sqrt(n) * more.std(axis=1))[0])
 
 
 def _brier(log_joint: Array, data: Data) -> Array:
-    """Weighted squares of what probabilities differ from the classes."""
+    """Weighted Brier scores: squared differences of the probabilities from the true classes."""
     wrong = probabilities(log_joint)
     wrong[np.arange(len(wrong)), data.targets] -= 1.0
     return np.asarray(data.weight * (wrong**2).sum(axis=1))
 
 
 def _compare(left_out: LeftOut, layers: Sequence[Layer], *how: Any) -> tuple[Array, Array]:
-    """Losses (n_prices,) in all, and the sums of squared differences from those of the first price."""
+    """Total losses (n_prices,), and sums of squared differences from the losses of the first price."""
     losses = _losses(left_out, layers, *how)
     return losses.sum(axis=1), ((losses - losses[0]) ** 2).sum(axis=1)
 
@@ -130,7 +133,7 @@ def _losses(
     loss_of: Callable[[Array, Data], Array],
     smoothing: float,
 ) -> Array:
-    """Losses (n_prices, n_samples) of samples left out by the trees that the prices leave, smoothed."""
+    """Losses (n_prices, n_samples) of samples left out, by trees pruned at each price, and smoothed."""
     parts = []
     for grown, data in left_out:
         grown.task.smoothing = smoothing

@@ -1,4 +1,4 @@
-"""What a `MultiResolutionODA` keeps between its calls: a tree that learns from a stream, too."""
+"""The state that a `MultiResolutionODA` keeps between calls: a tree that can learn from a stream."""
 
 from itertools import count
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from oda_rl.estimators.tree.trials import FEW, KINDS_COUNT, Trial, are_kinds, is
 
 
 class Refinement(NamedTuple):
-    """What became of a region: its error per sample before and after, splits, and leaves gained."""
+    """The result of `refine`: a region's error per sample before and after, splits, leaves gained."""
 
     error_before: float
     error: float
@@ -29,7 +29,7 @@ class Refinement(NamedTuple):
 
 
 def layers_schema(settings: TreeSettings, n: list[int], n_layers: int, sizes: Sizes) -> Schema:
-    """What `Tree.get_state` gives of so many layers, with n features in those from the first on."""
+    """Schema of `Tree.get_state` for `n_layers`, with the numbers of features `n` of resolutions."""
     task = task_for(settings, n, sizes["C"], sizes["m"])
     sizes["T"] = task.n_tally
     above = [n[min(max(0, i - 1), len(n) - 1)] for i in range(n_layers)]
@@ -38,7 +38,7 @@ def layers_schema(settings: TreeSettings, n: list[int], n_layers: int, sizes: Si
 
 
 def session_schema(settings: TreeSettings) -> Schema:
-    """What `TreeSession.get_state` gives, with d features, C classes and m outputs."""
+    """Schema of `TreeSession.get_state`, with d features, C classes and m outputs."""
 
     def layers(around: Any, sizes: Sizes) -> Schema:
         return layers_schema(settings, around["features"]["n_features"], len(around["layers"]), sizes)
@@ -73,12 +73,12 @@ def session_schema(settings: TreeSettings) -> Schema:
 
 
 def _are_in_order(bounds: Any, sizes: Sizes) -> None:
-    """The least and the largest outputs."""
+    """A rule: the least outputs are not above the largest."""
     expect(np.all(bounds[0] <= bounds[1]), "", "are not in order", "the least and the largest outputs")
 
 
 class TreeSession(Growth):
-    """A `Growth` with a candidate split in every leaf that may grow."""
+    """A `Growth` that also learns from a stream, with a candidate split in every leaf that may grow."""
 
     def __init__(
         self,
@@ -102,13 +102,11 @@ class TreeSession(Growth):
         rng: np.random.Generator,
         tried: bool = True,
     ) -> "TreeSession":
-        """A tree without cells, with `resolutions` fitted to samples.
+        """Make a tree without cells, with `resolutions` fitted to samples.
 
-        Without any, outputs have effects of features beside these, and classes scores, features with
-        long tails are mapped to a normal by their ranks, and the features of outputs count as their
-        slopes are steep, or hardly any but those that number kinds, where a tree of some of the samples
-        then errs clearly less on the others; unless nothing is `tried`, as for the root that waits for
-        more samples.
+        If `resolutions` is None and `tried` is true, the features of `trials_for` are tried one after
+        the other. Those that clearly lower the error of trees on samples left out are used. `tried` is
+        false for the root that waits for more samples.
         """
         own = settings, data, n_classes
         found = Trial(maps_of(resolutions, len(settings.layers)), False)
@@ -126,9 +124,9 @@ class TreeSession(Growth):
 
     @classmethod
     def _losses_left_out(cls, trial: Trial, settings: TreeSettings, data: Data, n_classes: int) -> Array:
-        """What trees of two thirds of the samples lose on others, from 0 to 1: of few, on all."""
+        """Losses in [0, 1] of a tree of two thirds of the samples on a third; of few, on all thirds."""
         n, losses = len(data.weight), []
-        order = np.random.default_rng(n).permutation(n)  # the tree grows as it would have without
+        order = np.random.default_rng(n).permutation(n)  # leaves the generator of the tree unchanged
         thirds = np.array_split(order, 3)
         for i in range(3 if n < FEW else 1):
             train = data.take(np.concatenate([*thirds[i + 1 :], *thirds[:i]]))
@@ -136,7 +134,7 @@ class TreeSession(Growth):
             one = cls._with(trial, settings, train, n_classes, np.random.default_rng(n))
             one.fit(settings.layers, train)
             found = one.task.sample_losses(one.task.predict(one.tree, test.samples), test)
-            losses.append(found / (1.0 + found))  # no single sample decides
+            losses.append(found / (1.0 + found))  # bounded, so that no single sample dominates
         return np.concatenate(losses)
 
     @classmethod
@@ -148,7 +146,7 @@ class TreeSession(Growth):
         n_classes: int,
         rng: np.random.Generator,
     ) -> "TreeSession":
-        """A tree without cells, with the fresh maps of a trial fitted to samples."""
+        """Make a tree without cells, with the unfitted maps of a trial fitted to samples."""
         none = np.zeros(len(data.weight), dtype=np.int64)
         labels = data.targets if settings.kind == "classifier" else none
         examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
@@ -167,7 +165,7 @@ class TreeSession(Growth):
     # -- a stream --------------------------------------------------------------------------------
 
     def observe(self, data: Data) -> None:
-        """Learn from samples in their order: they go to their leaves, and train the candidates there."""
+        """Learn from samples in order: each goes down to its leaf and trains the candidate there."""
         tree, self._concluded = self.tree, False
         at = self.add_to_root(data, tree.features(0, data.samples))
         for depth in count():
@@ -180,7 +178,7 @@ class TreeSession(Growth):
             self.add(tree.layers[depth + 1], at, scaled, data, closest)
 
     def conclude(self) -> None:
-        """Find what all cells stand for, from the root down, if they have learned since then."""
+        """Update classes, models and errors of all cells from the root down, if samples were added."""
         if self._concluded:
             return
         prior = None
@@ -190,7 +188,7 @@ class TreeSession(Growth):
         self._concluded = True
 
     def insert_class(self, place: int) -> None:
-        """Know a new class, which is at this place among all."""
+        """Insert a new class with the number `place`."""
         assert isinstance(self.task, Classes)
         self.task.n_classes += 1
         self.task.n_tally += 1
@@ -199,10 +197,10 @@ class TreeSession(Growth):
             candidate.insert_class(place)
 
     def _train(self, depth: int, at: Labels, data: Data) -> Labels:
-        """Give samples to the candidates of their leaves; returns the rows of those that go on down."""
+        """Train the candidates of the leaves; return the rows of samples that go on to a next layer."""
         cells, layers = self.tree.layers[depth], self.settings.layers
         going = [np.flatnonzero(cells.count[at] > 0)]
-        # Leaves of the last layer only count their samples.
+        # Leaves of the last layer have no candidates.
         leaves = at[cells.count[at] == 0] if depth < len(layers) else at[:0]
         for number in np.unique(leaves):
             rows, cell = np.flatnonzero(at == number), Cell(depth, int(number))
@@ -213,7 +211,7 @@ class TreeSession(Growth):
         return np.sort(np.concatenate(going))
 
     def _train_one(self, candidate: Candidate, cell: Cell, data: Data) -> int:
-        """Train the candidate of a leaf; returns how many samples it used before the leaf was split."""
+        """Train the candidate of a leaf; return how many samples were used before the leaf was split."""
         used, by_labels = 0, self.task.by_labels
         while used < len(data.weight):
             part = data.take(slice(used, used + candidate.check_in))
@@ -227,7 +225,7 @@ class TreeSession(Growth):
             if candidate.annealer is None and candidate.n_received >= candidate.try_at:
                 kept = self._annealed(cell.layer, candidate.data)
                 if not (by_labels and len(np.unique(kept.targets)) == 1):
-                    # Seeded by the name of the cell, since leaves are trained in no fixed order.
+                    # Seeded by the path of the cell, since leaves are trained in no fixed order.
                     rng = np.random.default_rng([self.entropy, *self.tree.numbers(cell)])
                     candidate.begin(self.settings.annealing, kept, rng)
             elif candidate.finished and self._take_children(candidate, cell):
@@ -243,7 +241,7 @@ class TreeSession(Growth):
         return Data(np.ascontiguousarray(samples), labels, data.weight)
 
     def _take_children(self, candidate: Candidate, cell: Cell) -> bool:
-        """Make a candidate's codevectors the children of its leaf, if that pays; else try later."""
+        """Make a candidate's codevectors the children of its leaf if that helps, else reset it."""
         depth, number = cell
         data, layers = candidate.data, self.settings.layers
         region = candidate.region(self._annealed(depth, data), self.tree.features.n_features(depth))
@@ -267,10 +265,10 @@ class TreeSession(Growth):
     def refine(
         self, cell: Cell, data: Data, target_error: float, layer: Layer, max_splits: int
     ) -> Refinement:
-        """Split the leaf with the largest error below a cell, again and again.
+        """Repeatedly split the leaf with the largest error below a cell.
 
-        Ends with an error per weight of `target_error`, or after `max_splits`. Samples that do not come
-        through the cell are left out; `layer` has the limits of each split.
+        Ends when the error per weight is at most `target_error`, or after `max_splits`. Samples outside
+        the cell are ignored; `layer` has the limits of each split.
         """
         data = data.take(self.tree.rows_inside(cell, data.samples))
         before, n_leaves, n_splits = self._error(cell), self.tree.n_leaves, 0
@@ -291,13 +289,13 @@ class TreeSession(Growth):
         return float(self.tree.layers[leaf.layer].loss[leaf.number])
 
     def _error(self, cell: Cell) -> float:
-        """The error per weight of the samples that were learned from, in the leaves below a cell."""
+        """The error per weight of the training samples in the leaves below a cell."""
         leaves = self.tree.leaves_below(cell)
         mass = sum(float(self.tree.layers[leaf.layer].mass[leaf.number]) for leaf in leaves)
         return sum(self._loss(leaf) for leaf in leaves) / mass if mass > 0.0 else 0.0
 
     def _split_further(self, leaf: Cell, data: Data, layer: Layer) -> bool:
-        """Split one leaf by its samples, with more codevectors where few do not help."""
+        """Split one leaf by its samples, with more and more codevectors until that helps."""
         own = data.take(self.tree.rows_inside(leaf, data.samples))
         n, k = len(own.weight), int(layer.max_codevectors or 2)
         cells = self.tree.layers[leaf.layer]
@@ -311,13 +309,13 @@ class TreeSession(Growth):
             k *= 2
         if cells.count[leaf.number] == 0:
             return False
-        self.candidates.pop(leaf, None)  # of a stream
+        self.candidates.pop(leaf, None)  # if the tree has learned from a stream
         return True
 
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All of this as plain values and arrays, for a model file."""
+        """Return the state as plain values and arrays, for a model file."""
         bounds = {"bounds": self.task.bounds} if isinstance(self.task, Outputs) else {}
         return bounds | {
             "features": self.tree.features.get_state(),
@@ -330,12 +328,12 @@ class TreeSession(Growth):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put a new session, with the features of `state`, in the state that `get_state` gave."""
+        """Restore the state that `get_state` returned, in a new session with its features."""
         self.tree.set_state(state["layers"])
         self.n_leaves = self.tree.n_leaves
         self.entropy, self.n_seen = state["entropy"], state["n_seen"]
         self.task.smoothing = float(state["smoothing"])
-        if isinstance(self.task, Outputs):  # of which older files do not know the bounds
+        if isinstance(self.task, Outputs):  # older files have no bounds
             self.task.bounds[:] = state.get("bounds", [[-np.inf], [np.inf]])
         self.history = [GrowthPoint(tuple(point[0]), *point[1:]) for point in state["history"]]
         for place, own in state["candidates"]:

@@ -1,4 +1,4 @@
-"""What a tree takes from the estimator that it is built over, and the limits of its layers."""
+"""The settings that a tree takes from its underlying estimator, and the limits of its layers."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -20,9 +20,9 @@ TARGETS: dict[str, Literal["classes", "outputs", "none"]] = {
     "classifier": "classes",
     "regressor": "outputs",
 }
-# Parts of the validation that "auto" stands for.
+# Number of parts for validation="auto".
 PARTS = 3
-# Parameters that mean nothing in a tree, and must be as they are by default.
+# Parameters without meaning in a tree, which must have their default values.
 UNUSED = {
     "clusterer": ("bifurcation", "finish", "target_distortion", "scale"),
     "classifier": (
@@ -34,21 +34,21 @@ UNUSED = {
 
 
 class Layer(NamedTuple):
-    """The limits of one layer of a tree; whatever is None is left to the estimator.
+    """The limits of one layer; None stands for the value of the tree's or its estimator's parameter.
 
     Parameters
     ----------
     max_codevectors : int or None, default=None
-        K_max: children of one cell, at most (or one per class, where that is more).
+        K_max: largest number of children of one cell (or one per class, if that is more).
     t_min : float, "auto" or None, default=None
         The annealing of a cell's children stops below this temperature.
     max_samples : int or None, default=None
-        Samples presented to a cell's children, at most.
+        Largest number of samples presented to a cell's children.
     min_support : int or None, default=None
-        Samples that a cell must have before it is split.
+        Number of samples that a cell needs before it is split.
     min_improvement : float or None, default=None
-        Part of the error by which a temperature must lower it, once cells have split, for the annealing
-        to go on; and by which the children together must lower it, for the cell to be split at all.
+        Part of the error that a temperature must save, once cells have split, for the annealing to
+        continue; and that the children together must save for the cell to be split.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Layer(NamedTuple):
 
     @classmethod
     def of(cls, given: Any) -> "Layer":
-        """A layer from one of those, or from a mapping with the same names; raises a ValueError."""
+        """Check a Layer or a mapping with the same names, and return a Layer; raises a ValueError."""
         if isinstance(given, Mapping):
             unknown = sorted(set(given) - set(cls._fields))
             if unknown:
@@ -80,13 +80,13 @@ class Layer(NamedTuple):
         return given
 
     def filled(self, other: "Layer") -> "Layer":
-        """This layer, with what is None taken from another."""
+        """This layer, with its None values replaced by those of another."""
         own = {name: value for name, value in self._asdict().items() if value is not None}
         return other._replace(**own)
 
 
 class TreeSettings(NamedTuple):
-    """The kind of the estimator, the settings of its annealing, what is particular to it, the layers."""
+    """The kind of the estimator, its settings of annealing and of its kind, and those of the tree."""
 
     kind: str
     annealing: Settings
@@ -103,9 +103,9 @@ class TreeSettings(NamedTuple):
 
     @classmethod
     def of(cls, model: Any) -> "TreeSettings":
-        """Read the parameters of a `MultiResolutionODA` and of the estimator that it is built over.
+        """Read the parameters of a `MultiResolutionODA` and of its underlying estimator.
 
-        Raises a ValueError or TypeError for those outside their range or that a tree cannot follow.
+        Raises a ValueError or TypeError for values outside their range or not supported by a tree.
         """
         estimator = model._template
         kind = kind_of(estimator)
@@ -137,7 +137,7 @@ class TreeSettings(NamedTuple):
 
 
 def kind_of(estimator: Any) -> str:
-    """Whether an estimator is a clusterer, a classifier or a regressor; a TypeError if none of them."""
+    """The kind of an estimator, a key of `KINDS`; raises a TypeError for other estimators."""
     for kind, known in KINDS.items():
         if isinstance(estimator, known):
             return kind
@@ -145,12 +145,12 @@ def kind_of(estimator: Any) -> str:
     raise TypeError(f"estimator must be one of {names}, got {estimator!r}.")
 
 
-# A tree ends where its cells have too few samples, long before.
+# Far more layers than are ever reached, since growth ends when cells have too few samples.
 MOST_LAYERS = 1000
 
 
 def layers_of(given: int | Sequence[Any], usual: Layer) -> list[Layer]:
-    """The layers that a parameter `layers` stands for, each complete."""
+    """The layers for a value of the parameter `layers`, with None replaced by the `usual` limits."""
     if isinstance(given, int) and not isinstance(given, bool):
         check_at_least(1, layers=given)
         if given > MOST_LAYERS:
@@ -165,7 +165,7 @@ def layers_of(given: int | Sequence[Any], usual: Layer) -> list[Layer]:
 
 @cache
 def _defaults(kind: str) -> dict[str, Any]:
-    """What the parameters that mean nothing in a tree are by default."""
+    """Default values of the parameters that have no meaning in a tree."""
     usual = vars(KINDS[kind]())
     return {name: usual[name] for name in UNUSED[kind]}
 

@@ -1,4 +1,4 @@
-"""How a tree learns from a stream: what it judges samples by, and what it does at a change."""
+"""How a tree learns from a stream: how it judges samples, and how it reacts to a change."""
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class StreamTree(Forgetful, StoredTree):
         return self._session.tree.frozen()
 
     def _losses(self, tree: Tree, data: Data) -> Array:
-        """Wrong classes, or errors e in their unit as e / (1 + e)."""
+        """1 for a wrong class; else e / (1 + e) for an error e in its unit."""
         settings = self._session.settings
         if settings.kind == "clusterer":
             found = tree.distances(data.samples)
@@ -53,9 +53,10 @@ class StreamTree(Forgetful, StoredTree):
         self._go_over(recent)
 
     def _go_over(self, recent: Data) -> None:
-        """Grow the tree anew from these samples, as a fit does, once it has begun to grow.
+        """Regrow the tree from these samples, as `fit` does, unless it still waits for samples.
 
-        One that errs clearly more on the last third of them, as after a pruning that went too far, goes.
+        The previous tree is kept if the new one has clearly larger errors on the last third of the
+        samples, for example because too much was pruned.
         """
         if self._waiting is not None:
             return
@@ -68,14 +69,14 @@ class StreamTree(Forgetful, StoredTree):
             self._session = before
 
     def _grow_from(self, settings: TreeSettings, data: Data) -> None:
-        """Grow a tree anew from samples at hand, in their units."""
+        """Grow a new tree from samples in the units of the tree."""
         own = settings, self.resolutions, data, self._n_classes
         self._session = TreeSession.over(*own, self._generator())
         self._session.fit(settings.layers, data)
         self._session.tree.features.forget()
 
     def _insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all."""
+        """Insert new classes with these numbers, in ascending order."""
         for place in places:
             if self._waiting is None:
                 self._session.insert_class(place)

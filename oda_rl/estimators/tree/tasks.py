@@ -1,7 +1,7 @@
-"""What is learned in the cells of a tree: a partition, classes or outputs.
+"""The tasks of a tree: what its cells learn, which is a partition, classes or outputs.
 
-A task gives the annealer its samples, adds samples up in the tallies of their cells, finds what follows
-from a tally (the class or the local model of a cell, and its error), and predicts.
+A task prepares the samples for the annealer, adds samples to the tallies of their cells, computes the
+class or the local model of a cell and its error from the tally, and predicts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from oda_rl.estimators.tree.tree import Tree
 
 
 class Prior(NamedTuple):
-    """The tallies and local models of cells, from which those below them begin."""
+    """The tallies and local models of cells, on which those of their children are based."""
 
     tally: Array
     model: Array
@@ -32,20 +32,20 @@ class Partition:
     """Clustering: the error of a cell is the sum of the divergences from its codevector."""
 
     by_labels = False
-    least_part = 100  # samples in each part of the validation, no fewer
-    # How far predictions may be drawn towards those above (see `Outputs`), and are if samples are few.
+    least_part = 100  # least number of samples in each part of the validation
+    # Candidates for the smoothing towards the cells above (see `Outputs`), and that of few samples.
     smoothings: tuple[float, ...] = (0.0,)
     smoothing_of_few = smoothing = 0.0
-    # Whether a split may only pay with those below it: a divergence is always less after one.
+    # Whether a split may pay only together with splits below it; every split lowers a divergence.
     looks_ahead = False
     n_tally = 1
 
     def n_model(self, n_features: int) -> int:
-        """Numbers of a cell's local model in a resolution of so many features."""
+        """Number of parameters of a cell's local model in a resolution with `n_features`."""
         return 0
 
     def tally_is_sound(self, cells: Any, sizes: Sizes) -> None:
-        """A rule for cells from a file: what was added up is not negative."""
+        """A rule for cells from a file: sums are not negative."""
         least = cells["tally"].min(initial=0.0)
         expect(least >= 0.0, "tally", f"has {least}", "numbers from 0 on")
 
@@ -54,19 +54,19 @@ class Partition:
         return scaled, np.zeros(len(scaled), dtype=np.int64)
 
     def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
-        """Add samples to the tallies of the cells in which they are (-1: in none)."""
+        """Add samples to the tallies of their cells `at` (-1 for none)."""
         inside = at >= 0
         cells.tally[:, 0] += np.bincount(at[inside], (data.weight * closest)[inside], len(cells))
 
     def conclude(self, cells: Cells, prior: Prior | None) -> None:
-        """Find class, model and error of cells from their tallies.
+        """Compute class, model and error of cells from their tallies.
 
-        `prior` is of all cells of the layer above; None for the root.
+        `prior` has an entry for each cell of the layer above; it is None for the root.
         """
         cells.loss[:] = cells.tally[:, 0]
 
     def prior(self, cells: Cells, n_parents: int) -> Prior:
-        """What the parents of cells would have from the samples of these cells alone."""
+        """The tallies and models that the parents would have from the samples of these cells alone."""
         tally = np.zeros((n_parents, self.n_tally))
         np.add.at(tally, cells.parent, cells.tally)
         return Prior(tally, np.empty((n_parents, 0)))
@@ -74,14 +74,14 @@ class Partition:
     def count_errors(
         self, divergence: Divergence, children: Children, scaled: Array, at: Labels, data: Data
     ) -> None:
-        """Errors that need the samples themselves: none here."""
+        """Add errors that cannot be computed from tallies: none here."""
 
     def losses(
         self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
     ) -> Array:
-        """Errors of a layer's cells in samples, comparable to those of their children.
+        """Errors of a layer's cells on samples, comparable to those of their children.
 
-        `scaled` are the samples in the resolution of the children, `prior` what follows from them.
+        `scaled` are the samples in the resolution of the children, and `prior` is computed from them.
         """
         n = len(tree.layers[depth])
         mass, mean = np.zeros(n), np.zeros((n, scaled.shape[1]))
@@ -93,19 +93,19 @@ class Partition:
         return np.bincount(at, data.weight * closest, n).astype(float)
 
     def all_one(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
-        """Whether the children of cells all stand for the same."""
+        """Whether the children of each parent all predict the same class."""
         return np.zeros(len(parents), dtype=np.bool_)
 
     def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
-        """What cells on the way down say of samples, from the root on: rows, cells, predictions."""
+        """Yield (rows, cells, predictions) of samples, layer by layer from the root on."""
         raise NotImplementedError
 
     def sample_losses(self, predicted: Array, data: Data) -> Array:
-        """The weighted errors of predictions, one by one."""
+        """The weighted error of each prediction."""
         raise NotImplementedError
 
     def predict(self, tree: Tree, samples: Array) -> NDArray[Any]:
-        """Leaves of samples; of subclasses, log(pi_c p(x | c)) or shares of the classes, or outputs."""
+        """Leaves of samples; in subclasses, log(pi_c p(x | c)) or shares of the classes, or outputs."""
         if not self.looks_ahead:
             return tree.leaf_numbers(samples)
         steps = self.along(tree, samples)
@@ -116,10 +116,10 @@ class Partition:
 
 
 class Classes(Partition):
-    """Classification: a cell stands for the class with most of its weight.
+    """Classification: the class of a cell is the one with the largest weight in it.
 
-    Classes are predicted by the `rule`: all codevectors that share a region, or the cell alone. Those of
-    a region are drawn towards those above, as outputs are (see `Outputs`): few samples know less.
+    The `rule` predicts by all codevectors of a region ("bayes"), or by the cell alone ("nearest").
+    Uncertain probabilities of a region are shrunk towards those above, as outputs are (see `Outputs`).
     """
 
     by_labels = True
@@ -132,15 +132,15 @@ class Classes(Partition):
             self.smoothings, self.smoothing_of_few = (0.0, 5.0, 15.0, 50.0, 150.0), 15.0
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
-        """Samples and labels to anneal: a codebook for each class (Algorithm 4)."""
+        """Samples and their classes as labels, for a codebook of each class (Algorithm 4)."""
         return scaled, targets
 
     def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
-        """Votes for the classes of the samples."""
+        """Add votes for the classes of the samples."""
         kernels.add_votes(data.targets, data.weight, at, cells.tally)
 
     def conclude(self, cells: Cells, prior: Prior | None) -> None:
-        """The class with most votes, and the weight of all others."""
+        """Set the class of each cell to that with most votes, and the error to the weight of others."""
         votes = cells.tally
         before = votes if prior is None else prior.tally[cells.parent]
         cells.label[:] = with_half_vote(votes, before).argmax(axis=1)
@@ -149,7 +149,7 @@ class Classes(Partition):
     def count_errors(
         self, divergence: Divergence, children: Children, scaled: Array, at: Labels, data: Data
     ) -> None:
-        """The weight of the samples that the rule of Bayes gets wrong."""
+        """With the rule "bayes", set the error to the weight of misclassified samples."""
         if self.rule == "nearest":
             return
         joint = children.log_joint(divergence, scaled, at, self.n_classes)
@@ -160,7 +160,7 @@ class Classes(Partition):
     def losses(
         self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
     ) -> Array:
-        """The weight of the samples that are classified wrongly where there are no children."""
+        """The weight of the samples misclassified by each cell, if it had no children."""
         if self.rule == "nearest" or depth == 0:
             return np.asarray(prior.tally.sum(axis=1) - prior.tally.max(axis=1))
         if not tree.features.same(depth, depth - 1):
@@ -170,12 +170,12 @@ class Classes(Partition):
         return np.bincount(at[wrong], data.weight[wrong], len(tree.layers[depth])).astype(float)
 
     def all_one(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
-        """Whether the children of cells are all of one class (section V-A)."""
+        """Whether the children of each parent are all of one class (section V-A)."""
         starts, label = children.first[parents], children.cells.label
         return np.asarray(np.minimum.reduceat(label, starts) == np.maximum.reduceat(label, starts))
 
     def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
-        """log(pi_c p(x | c)), or the shares of the classes in the cells, by the rule.
+        """Yield log(pi_c p(x | c)), or the shares of the classes in the cells, depending on the rule.
 
         Both are of shape (n_samples, n_classes).
         """
@@ -197,20 +197,20 @@ class Classes(Partition):
             yield rows, at, found
 
     def sample_losses(self, predicted: Array, data: Data) -> Array:
-        """The weights of those of another class."""
+        """The weight of each misclassified sample, else 0."""
         return np.asarray(data.weight * (predicted.argmax(axis=1) != data.targets))
 
 
 class Outputs(Partition):
     """Regression: local models, constant or linear, by least squares of the samples in a cell.
 
-    The slopes of a cell are drawn towards those of the cell above, as if it had `ridge` samples more
-    with these (None: as many as a model has numbers). Tallies are sums of products, so that cells learn
-    from samples one by one, too. While cells are learned, outputs count `output_weight` in the distance;
-    `n_features` are those of the resolution with most. What a cell predicts is drawn towards what the
-    one above does, as if that had been learned from `smoothing` samples: so that functions do not jump
-    where cells meet. (Quinlan, "Learning with continuous classes", 1992, for the trees called M5.)
-    `bounds` (2, n_outputs) are the least and the largest outputs seen: no prediction is far beyond them.
+    The slopes of a cell are shrunk towards those of the cell above, as if the cell had `ridge` further
+    samples with those slopes (None: as many as a model has parameters). Tallies are sums of products, so
+    that cells can also learn from one sample at a time. In the distance for annealing, outputs have the
+    factor `output_weight`. `n_features` is that of the largest resolution. The prediction of a cell is
+    shrunk towards that of the cell above, as if that were based on `smoothing` samples, to reduce jumps
+    between cells. (Quinlan, "Learning with continuous classes", 1992, for the M5 trees.) `bounds`
+    (2, n_outputs) are the least and the largest outputs seen; predictions are clipped near them.
     """
 
     looks_ahead = True
@@ -225,18 +225,18 @@ class Outputs(Partition):
         self.n_tally = q * q + q * n_outputs + n_outputs
         self.smoothing = 0.0
         self.bounds = np.array([[np.inf], [-np.inf]]).repeat(n_outputs, axis=1)
-        if linear:  # which few samples bend too far; constants need many leaves
+        if linear:  # linear models need validation even with few samples, since they overfit these
             self.least_part = 30
 
     def n_model(self, n_features: int) -> int:
-        """Numbers of a cell's local model in a resolution of so many features."""
+        """Number of parameters of a cell's local model in a resolution with `n_features`."""
         return self._size(n_features) * self.n_outputs
 
     def _size(self, n_features: int) -> int:
         return 1 + n_features if self.linear else 1
 
     def tally_is_sound(self, cells: Any, sizes: Sizes) -> None:
-        """A rule for cells from a file: products are such as numbers have, and of all their weight."""
+        """A rule for cells from a file: sums of products are possible, and agree with the weight."""
         m, tally = self.n_outputs, cells["tally"]
         q = sizes["M"] // m
         products = tally[:, : q * q].reshape(-1, q, q)
@@ -250,19 +250,19 @@ class Outputs(Partition):
         expect(right, "tally", "has squares or a weight that cannot be", "those of the samples")
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
-        """Inputs and outputs together."""
+        """Inputs and weighted outputs side by side, with labels of zero."""
         joint = np.column_stack([scaled, self.output_weight * targets])
         return joint, np.zeros(len(joint), dtype=np.int64)
 
     def add(self, cells: Cells, at: Labels, scaled: Array, data: Data, closest: Array) -> None:
-        """Products of inputs and outputs."""
+        """Update the bounds of the outputs, and add products of inputs and outputs."""
         if len(data.targets) > 0:
             self.bounds[0] = np.minimum(self.bounds[0], data.targets.min(axis=0))
             self.bounds[1] = np.maximum(self.bounds[1], data.targets.max(axis=0))
         kernels.add_products(self._basis(scaled), data.targets, data.weight, at, cells.tally)
 
     def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
-        """Outputs of samples by the models of the cells, of shape (n_samples, n_outputs)."""
+        """Yield smoothed outputs of samples by the models of the cells, (n_samples, n_outputs)."""
         root = np.zeros(len(samples), dtype=np.int64)
         scaled = tree.features(0, samples)
         above = self.apply(tree.layers[0], scaled, root)
@@ -288,7 +288,7 @@ class Outputs(Partition):
         return np.column_stack([ones, scaled]) if self.linear else ones
 
     def conclude(self, cells: Cells, prior: Prior | None) -> None:
-        """Least squares, with slopes drawn towards those of the cell above."""
+        """Fit the models by least squares, with slopes shrunk towards those of the cell above."""
         m = self.n_outputs
         q = cells.model.shape[1] // m
         inherit = prior is not None and self.linear and prior.model.shape[1] == q * m
@@ -298,7 +298,7 @@ class Outputs(Partition):
             cells.model[i] = theta.ravel()
 
     def prior(self, cells: Cells, n_parents: int) -> Prior:
-        """Sums of the tallies, and the models by them."""
+        """Sums of the tallies, and models fitted to them."""
         found = super().prior(cells, n_parents)
         model = np.zeros((n_parents, cells.model.shape[1]))
         q = model.shape[1] // self.n_outputs
@@ -309,7 +309,7 @@ class Outputs(Partition):
     def losses(
         self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
     ) -> Array:
-        """The sums of squared errors of models by the samples at hand."""
+        """The sums of squared errors of models that are fitted to the same samples."""
         q = prior.model.shape[1] // self.n_outputs
         inside = np.unique(at)
         losses = np.zeros(len(prior.tally))
@@ -340,7 +340,7 @@ class Outputs(Partition):
 def task_for(
     settings: TreeSettings, n_features: Sequence[int], n_classes: int, n_outputs: int
 ) -> Partition:
-    """What is learned in the cells of a tree over an estimator."""
+    """Make the task for a tree with these settings and sizes."""
     if settings.kind == "classifier":
         return Classes(n_classes, settings.rule)
     if settings.kind == "clusterer":

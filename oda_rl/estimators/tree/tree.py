@@ -1,4 +1,4 @@
-"""A tree of cells: its layers, the names of cells, and the way down."""
+"""A tree of cells: its layers, the names of cells, and the descent of samples."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -17,7 +17,7 @@ from oda_rl.estimators.tree.features import Features
 
 
 def are_a_tree(layers: Any, sizes: Sizes) -> None:
-    """The root is alone; every other cell is a child of one cell, among the children of that one."""
+    """A rule: there is one root, and every other cell is among the children of exactly one cell."""
     expect(len(layers[0]["parent"]) == 1, "0/parent", "are several", "one root")
     for i, (above, below) in enumerate(pairwise([*layers, {"parent": np.empty(0, dtype=np.int64)}])):
         parents = np.flatnonzero(above["count"])
@@ -35,16 +35,16 @@ def are_a_tree(layers: Any, sizes: Sizes) -> None:
 
 
 class Tree:
-    """Layers of cells, from the root down, and the resolutions in which they are.
+    """Layers of cells, from the root down, and their resolutions.
 
     Parameters
     ----------
     features : Features
         The resolutions.
     divergence : Divergence
-        By which the nearest codevector is found.
-    n_tally, n_model : int
-        As for `Cells`.
+        Determines the nearest codevector.
+    n_tally, n_model : int and list of int
+        As for `Cells`; `n_model` has an entry for each resolution.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Tree:
         self._places: tuple[list[int], list[Labels]] | None = None
 
     def new_cells(self, layer: int) -> Cells:
-        """An empty layer of the kind that stands at that depth; the root is as the first below it."""
+        """An empty layer with the sizes of that depth; the root has the resolution of layer 1."""
         above = max(0, layer - 1)
         n_features = self.features.n_features(above)
         model = self.n_model[self.features.place(above)]
@@ -69,11 +69,11 @@ class Tree:
         return Children(self.layers[layer], above.first, above.count, above.width, above.temperature)
 
     def adopt(self, depth: int, found: Children, parents: Labels) -> Labels:
-        """Make the children of some cells of a layer part of the tree.
+        """Add the children of the cells `parents` of a layer to the tree.
 
-        Returns where those cells now are in the next layer, -1 for those that are not.
+        Returns the number in the next layer of each of the cells found, or -1 if it was not added.
         """
-        moved = np.full(len(found.cells) + 1, -1)  # one more, so that -1 stays -1
+        moved = np.full(len(found.cells) + 1, -1)  # one more, so that the index -1 gives -1
         if len(parents) == 0:
             return moved
         taken = np.zeros(len(self.layers[depth]), dtype=np.bool_)
@@ -95,9 +95,9 @@ class Tree:
         return moved
 
     def prune(self, cut: Sequence[NDArray[np.bool_]]) -> None:
-        """Make leaves of some cells of each layer: what is below them goes."""
+        """Make the cells in `cut` of each layer leaves, by removing everything below them."""
         gone = np.zeros(1, dtype=np.bool_)
-        places = np.zeros(1, dtype=np.int64)  # where the cells of the layer above now are
+        places = np.zeros(1, dtype=np.int64)  # new numbers of the cells of the layer above
         for depth, cells in enumerate(self.layers):
             ended = gone | cut[depth]
             cells.count[ended], cells.closed[ended] = 0, True
@@ -114,21 +114,21 @@ class Tree:
 
     @property
     def n_leaves(self) -> int:
-        """Cells without children."""
+        """Number of cells without children."""
         return int(sum(cells.is_leaf.sum() for cells in self.layers))
 
     @property
     def n_cells(self) -> int:
-        """Cells of all layers but the root."""
+        """Number of cells in all layers, without the root."""
         return sum(len(cells) for cells in self.layers[1:])
 
     @property
     def depth(self) -> int:
-        """Layers below the root."""
+        """Number of layers below the root that have cells."""
         return max((i for i, cells in enumerate(self.layers) if len(cells) > 0), default=0)
 
     def insert_class(self, place: int) -> None:
-        """Let the tallies be of one class more, which gets the number `place`."""
+        """Insert a new class with the number `place` in tallies and labels."""
         self.n_tally += 1
         for cells in self.layers:
             cells.tally = np.insert(cells.tally, place, 0.0, axis=1)
@@ -136,17 +136,17 @@ class Tree:
             cells.own = make_place(cells.own, place)
 
     def frozen(self) -> "Tree":
-        """A copy that stays as it is, whatever this one learns."""
+        """An independent copy, which does not change when this tree learns."""
         return self.of_state([vars(cells.copied()) for cells in self.layers])
 
     def with_classes(self, places: list[int]) -> "Tree":
-        """This copy, with new classes at these places among all, in rising order."""
+        """Insert new classes with these numbers, in ascending order; returns the tree itself."""
         for place in places:
             self.insert_class(place)
         return self
 
     def get_state(self) -> list[dict[str, Any]]:
-        """The arrays of all layers, for a model file."""
+        """Return the arrays of all layers, for a model file."""
         return [{name: getattr(cells, name) for name in ("location", *NAMES)} for cells in self.layers]
 
     def set_state(self, state: list[dict[str, Any]]) -> None:
@@ -157,7 +157,7 @@ class Tree:
                 setattr(cells, name, np.ascontiguousarray(arrays[name]))
 
     def of_state(self, state: list[dict[str, Any]]) -> "Tree":
-        """Another tree of this kind, with layers from `get_state`."""
+        """Make another tree with the same features and sizes, and layers from `get_state`."""
         other = Tree(self.features, self.divergence, self.n_tally, self.n_model)
         other.set_state(state)
         return other
@@ -165,8 +165,8 @@ class Tree:
     # -- places and names ------------------------------------------------------------------------
 
     def leaf_places(self) -> list[Labels]:
-        """Layer by layer, where leaves stand among all by name; of other cells, the first leaf below."""
-        sizes = [len(cells) for cells in self.layers]  # change with every split
+        """Layer by layer, the index of each leaf in the order of names; else of the first leaf below."""
+        sizes = [len(cells) for cells in self.layers]  # a cache key, since every split changes them
         if self._places is None or self._places[0] != sizes:
             self._places = sizes, self._find_leaf_places()
         return self._places[1]
@@ -192,13 +192,13 @@ class Tree:
         return [cell for _, cell in sorted(found)]
 
     def children(self, cell: Cell) -> list[Cell]:
-        """The cells into which a cell is split."""
+        """The children of a cell."""
         cells = self.layers[cell.layer]
         first, count = cells.first[cell.number], cells.count[cell.number]
         return [Cell(cell.layer + 1, int(k)) for k in range(first, first + count)]
 
     def path(self, cell: Cell) -> list[Cell]:
-        """From the root to a cell."""
+        """The cells from the root to a cell."""
         found = [cell]
         while found[-1].layer > 0:
             at = found[-1]
@@ -206,7 +206,7 @@ class Tree:
         return found[::-1]
 
     def numbers(self, cell: Cell) -> tuple[int, ...]:
-        """The numbers of the children that lead from the root to a cell: its name in the papers."""
+        """The child numbers that lead from the root to a cell, which are its name in the papers."""
         path = self.path(cell)
         return tuple(
             below.number - int(self.layers[above.layer].first[above.number])
@@ -218,12 +218,12 @@ class Tree:
         return ".".join(str(number) for number in (0, *self.numbers(cell)))
 
     def cell(self, name: Any) -> Cell:
-        """The cell of a name.
+        """The cell with a given name.
 
         Parameters
         ----------
         name : str, Cell or sequence of int
-            Such as "0.2.1", or the numbers after the root.
+            A name such as "0.2.1", or the numbers after the root.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class Tree:
         Raises
         ------
         ValueError
-            If there is none; the message has the last cell on the way.
+            If there is no such cell; the message names the last existing cell on its path.
         """
         if isinstance(name, Cell):
             known = 0 <= name.layer < len(self.layers) and 0 <= name.number < len(
@@ -258,34 +258,34 @@ class Tree:
         return cell
 
     def leaves_below(self, cell: Cell) -> list[Cell]:
-        """The leaves below a cell, itself if it is one."""
+        """The leaves below a cell, or the cell itself if it is a leaf."""
         children = self.children(cell)
         return sorted(leaf for child in children for leaf in self.leaves_below(child)) or [cell]
 
-    # -- the way down ----------------------------------------------------------------------------
+    # -- descent of samples ----------------------------------------------------------------------
 
     def descend(self, layer: int, scaled: Array, at: Labels, closest: Array) -> None:
-        """From cells `at` of a layer to the nearest of their children, in place; -1 without children."""
+        """Replace the cells `at` of a layer by their nearest children, in place; -1 without children."""
         above, below = self.layers[layer], self.layers[layer + 1]
         kernels.nearest_child(
             self.divergence.kind, scaled, below.location, above.first, above.count, at, closest
         )
 
     def walk(self, samples: Array) -> Iterator[tuple[int, Array, Labels, Labels, Array]]:
-        """Take samples down, layer by layer, as far as any of them goes.
+        """Move samples down layer by layer, as long as any of them has a child to go to.
 
         Yields
         ------
         layer : int
             From 1 on.
         scaled : ndarray of shape (n, n_features)
-            Those of the samples that have come so far, in the resolution of the layer.
+            The samples that reach the layer, in its resolution.
         rows : ndarray of shape (n,), int64
-            Which they are.
+            Their row indices.
         at : ndarray of shape (n,), int64
             Their cells.
         closest : ndarray of shape (n,)
-            Divergences from the codevectors of these.
+            Divergences from the codevectors of these cells.
         """
         rows = np.arange(len(samples))
         at = np.zeros(len(samples), dtype=np.int64)
@@ -301,7 +301,7 @@ class Tree:
             yield layer + 1, scaled, rows, at.copy(), closest
 
     def find(self, samples: Array) -> tuple[Labels, Labels]:
-        """The leaves of samples: their layers, and their numbers there (eq. 37)."""
+        """The leaves of samples (eq. 37), as their layers and their numbers in these."""
         layers = np.zeros(len(samples), dtype=np.int64)
         numbers = np.zeros(len(samples), dtype=np.int64)
         for layer, _, rows, at, _ in self.walk(samples):
@@ -317,7 +317,7 @@ class Tree:
         return out
 
     def leaf_numbers(self, samples: Array) -> Labels:
-        """Where the leaves of samples are among all leaves, in the order of their names."""
+        """The indices of the leaves of samples among all leaves, in the order of names."""
         layers, numbers = self.find(samples)
         result = np.empty(len(samples), dtype=np.int64)
         for layer, places in enumerate(self.leaf_places()):
@@ -326,7 +326,7 @@ class Tree:
         return result
 
     def rows_inside(self, cell: Cell, samples: Array) -> Labels:
-        """The rows of the samples that come through a cell."""
+        """The rows of the samples that pass through a cell."""
         if cell.layer == 0:
             return np.arange(len(samples))
         for layer, _, rows, at, _ in self.walk(samples):
@@ -335,7 +335,7 @@ class Tree:
         return np.empty(0, dtype=np.int64)
 
     def of_leaves(self, name: str) -> NDArray[Any]:
-        """One of the arrays of `Cells`, of all leaves in the order of their names."""
+        """The array `name` of `Cells` for all leaves, in the order of their names."""
         found = np.concatenate([getattr(cells, name)[cells.is_leaf] for cells in self.layers])
         pairs = zip(self.leaf_places(), self.layers, strict=True)
         order = np.concatenate([places[cells.is_leaf] for places, cells in pairs])

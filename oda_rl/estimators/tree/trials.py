@@ -1,4 +1,4 @@
-"""Features that a tree is tried with on some of the samples, before it is grown of all of them."""
+"""Features that are tried with trees of a part of the samples, before the tree of all is grown."""
 
 from typing import Any, NamedTuple
 
@@ -12,35 +12,35 @@ from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.features import maps_of
 from oda_rl.estimators.tree.settings import TreeSettings
 
-# Features are ranked or weighed where the error on samples left out is then less than this part, and is
-# so by so many standard errors: of ranks, which bound what a sample far away can do, by fewer.
+# A trial wins if the error on samples left out is then below CLEARLY times that before, and lower by
+# SURE standard errors. Ranks, which limit the influence of outliers, need only SURE_OF_RANKS.
 CLEARLY, SURE, SURE_OF_RANKS = 0.9, 2.0, 1.0
-# Features of outputs are weighed, and those of classes have scores, if there are so many samples.
+# Least number of samples to weigh features by slopes (for outputs) or to add scores (for classes).
 WEIGHED = 100
-# Values of a feature are kinds if there are so many samples for each.
+# A feature is categorical ("kinds") if it has this many samples per value.
 SAMPLES_OF_A_KIND = 10
-# A standard deviation of theirs then counts so often: more than one of outputs, of many kinds too.
+# Scale factor of such features in distances: large enough to outweigh the outputs, even with many kinds.
 KINDS_COUNT = 10.0
-# With fewer samples than this each of them is left out once, else a third of them.
+# With fewer samples than this, each third is left out once, else only one third.
 FEW = 500
 
 
 def may_be_ranked(settings: TreeSettings, data: Data) -> bool:
-    """Whether features have long tails, and enough samples to tell of what use their ranks are."""
+    """Whether ranks should be tried: features have long tails, and there are enough samples."""
     squared = settings.annealing.divergence.name == "squared_euclidean"
     scaled = squared and settings.scale is not None and settings.kind != "clusterer"
     return scaled and len(data.weight) >= KNOTS and have_tails(data.samples, data.weight)
 
 
 def may_be_weighed(settings: TreeSettings, data: Data) -> bool:
-    """Whether there are several features, and enough samples to tell of what use they are."""
+    """Whether weights by slopes should be tried: several features, outputs, and enough samples."""
     squared = settings.annealing.divergence.name == "squared_euclidean"
     several = data.samples.shape[1] > 1 and len(data.weight) >= WEIGHED
     return squared and settings.kind == "regressor" and several
 
 
 def may_be_scored(settings: TreeSettings, data: Data) -> bool:
-    """Whether there are several features, and enough samples of classes for their scores."""
+    """Whether scores should be tried: several features, classes, and enough samples."""
     squared = settings.annealing.divergence.name == "squared_euclidean"
     scaled = squared and settings.scale is not None and settings.kind == "classifier"
     several = data.samples.shape[1] > 1 and len(data.weight) >= WEIGHED
@@ -48,16 +48,16 @@ def may_be_scored(settings: TreeSettings, data: Data) -> bool:
 
 
 def are_kinds(samples: Array) -> NDArray[np.bool_]:
-    """Which features (n_features,) have few values, each of samples enough for a cell of its own."""
+    """Which features (n_features,) are categorical: few values, with enough samples for each."""
     n_values = np.array([len(np.unique(x)) for x in samples.T])
     return (n_values > 1) & (n_values * SAMPLES_OF_A_KIND <= len(samples))
 
 
 class Trial(NamedTuple):
-    """Feature maps, not fitted, whether features are weighed by slopes; how surely it must help.
+    """A trial: unfitted feature maps, and whether features are `weighed` by slopes.
 
-    Maps of None are those that have been found before. `by_kinds` has hardly any but features with few
-    values count in distances.
+    `maps` of None stand for the best maps so far. The trial must be better by `sure` standard errors.
+    With `by_kinds`, almost only features with few values count in distances.
     """
 
     maps: list[Any] | None
@@ -67,7 +67,7 @@ class Trial(NamedTuple):
 
 
 def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
-    """What is tried one after the other with samples: effects or scores, ranks, weights, kinds."""
+    """The trials for these samples, in their order: effects or scores, ranks, weights, kinds."""
     from oda_rl.resolutions import EffectMap, RankMap, ScoreMap
 
     trials, n_layers = [], len(settings.layers)
@@ -83,13 +83,14 @@ def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
         trials.append(Trial(None, True))
         kinds = are_kinds(data.samples)
         if settings.linear and kinds.any() and not kinds.all():
-            # Slopes that differ by kind: weighed by them, cells divide where a plane would do.
+            # If slopes depend on the kind, weights by slopes would split cells along features in which
+            # a linear model is sufficient.
             trials.append(Trial(maps_of(None, n_layers), False, by_kinds=True))
     return trials
 
 
 def is_better(before: Array, after: Array, sure: float = SURE) -> bool:
-    """Whether losses of the same samples are less `after` than `before`, by so many standard errors."""
+    """Whether losses of the same samples are clearly less `after`, also by `sure` standard errors."""
     gained = before - after
     is_sure = gained.mean() > sure * gained.std() / np.sqrt(len(gained))
     return bool(is_sure and after.mean() < CLEARLY * before.mean())
