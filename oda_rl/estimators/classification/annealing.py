@@ -1,4 +1,4 @@
-"""Annealing the classes of data at hand, each by itself, through the same temperatures; its settings."""
+"""Annealing of a data set with classes: one annealer per class, all with the same temperatures."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,18 +20,19 @@ from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
-# Codevectors per class that "auto" stands for, and in all.
+# `max_codevectors="auto"`: codevectors per class, and the maximum of all classes together.
 AUTO_PER_CLASS, AUTO_MAX = 40, 400
-# Widths that are tried: how much of its own a class has, and how many times wider than measured.
+# Candidate widths (own, factor): the exponent of the class's own width in a geometric mean with the
+# width of all classes together, and the factor by which that mean is multiplied.
 WIDTHS = ((0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.5, 1.0), (1.0, 1.0), (1.0, 2.0))
-# No more codevectors than one for so many samples.
+# At least so many samples per codevector.
 SAMPLES_PER_CODEVECTOR = 3
-# Samples presented between two tests for convergence, however few the cells.
+# Minimum number of samples between two tests for convergence, by `bifurcation`, however few the cells.
 MIN_LEVEL_SAMPLES = {"critical": 30, "perturb": 1000}
 
 
 class ClassSettings(NamedTuple):
-    """Settings of the annealers, and how classes share codevectors and features."""
+    """Settings of the annealers and of the classifier."""
 
     annealing: Settings
     mode: str
@@ -42,7 +43,7 @@ class ClassSettings(NamedTuple):
 
     @classmethod
     def of(cls, estimator: Any) -> "ClassSettings":
-        """Those of an estimator; raises a ValueError for what its parameters cannot be together."""
+        """The settings of an estimator; raises a ValueError if its parameters exclude each other."""
         k = estimator.max_codevectors
         annealing = Settings.of(estimator, max_codevectors=1 if k == "auto" else k)
         check_variant(estimator.fine_tune, annealing.divergence, "fine_tune")
@@ -53,11 +54,11 @@ class ClassSettings(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        """Whether all classes have one partition."""
+        """Whether all classes share one partition."""
         return self.mode == "majority"
 
     def capacity(self, n_classes: int) -> int:
-        """K_max for so many classes."""
+        """K_max for `n_classes` classes."""
         if isinstance(self.max_codevectors, str):
             return max(n_classes, min(AUTO_PER_CLASS * n_classes, AUTO_MAX))
         return max(self.max_codevectors, n_classes)
@@ -66,10 +67,9 @@ class ClassSettings(NamedTuple):
 class ClassPoint(NamedTuple):
     """What was learned at one temperature: a record of `ODAClassifier.history_`.
 
-    `loss` is the mean of -log p(c | x) over samples left out, at this temperature (NaN if none were),
-    with p no less than 0.02;
-    `codevectors` are in the units of the data, `labels` their classes; `n_samples_seen` samples have
-    been presented and `seconds` spent since the annealing of all samples began.
+    `loss` is the mean of -log p(c | x) over held-out samples at this temperature, with p no less than
+    0.02 (NaN without validation). `codevectors` are in the units of the data, `labels` their classes.
+    `n_samples_seen` and `seconds` count from the beginning of the annealing of all samples.
     """
 
     temperature: float
@@ -82,9 +82,10 @@ class ClassPoint(NamedTuple):
 
 
 class ClassData(NamedTuple):
-    """Scaled samples with classes; `shared` if the classes have one partition (majority vote).
+    """Scaled samples with classes; `shared` if the classes share one partition (majority vote).
 
-    Of `spare` times as many features as count for anything: widths are of all of them.
+    `spare` is the number of features divided by the number of those that count (`Moments.kept`). Widths
+    are measured per feature, over all features, and must therefore be multiplied by it.
     """
 
     samples: Array
@@ -96,31 +97,34 @@ class ClassData(NamedTuple):
 
     @property
     def widths(self) -> list[tuple[float, float]]:
-        """Those of `WIDTHS` that may be tried, as `book` takes them."""
+        """The pairs (own, factor) to try with `book`.
+
+        Classes have no widths of their own if they share a partition or if some features hardly count.
+        """
         return [
             (a, b * self.spare) for a, b in WIDTHS if a == 0.0 or not (self.shared or self.spare > 1.0)
         ]
 
     def take(self, rows: Labels) -> "ClassData":
-        """Some of the samples."""
+        """The samples in `rows`."""
         samples = np.ascontiguousarray(self.samples[rows])
         return self._replace(samples=samples, labels=self.labels[rows], weight=self.weight[rows])
 
     def parts(self) -> list["ClassData"]:
-        """The samples that are annealed together: class by class, or all."""
+        """The groups of samples that are annealed together: the classes, or all samples if `shared`."""
         if self.shared:
             return [self]
         return [self.take(np.flatnonzero(self.labels == c)) for c in range(self.n_classes)]
 
     def hard_cells(self, found: Sequence[Array], settings: Settings, turns: int) -> list[Cells]:
-        """Take the codevectors of the parts towards temperature zero."""
+        """Harden the codevectors of each part by at most `turns` Lloyd iterations (temperature zero)."""
         return [
             hard_cells(c, part.samples, part.weight, settings.divergence, turns)
             for c, part in zip(found, self.parts(), strict=True)
         ]
 
     def book(self, cells: Sequence[Cells], own: float, factor: float) -> ClassBook:
-        """All cells together, with the weights and widths that these samples give them."""
+        """The codebook of all cells, with weights and widths from these samples; see `book_of`."""
         if self.shared:
             return voting_book(cells[0], self.labels, self.weight, self.n_classes, factor)
         mass = np.bincount(self.labels, self.weight, self.n_classes).astype(float)
@@ -128,14 +132,14 @@ class ClassData(NamedTuple):
         return book_of(cells, mass, counts, own, factor)
 
     def votes(self, cells: Cells) -> Array:
-        """The weight of every class in the cells, of shape (n_classes, n_cells)."""
+        """The weight of the samples of each class in each cell, of shape (n_classes, n_cells)."""
         votes = np.zeros((self.n_classes, len(cells.codevectors)))
         np.add.at(votes, (self.labels, cells.nearest), self.weight)
         return votes
 
 
 def capacities(counts: Sequence[int], max_codevectors: int) -> list[int]:
-    """Shares of K_max, no more than there are samples for, and at least one for each part."""
+    """Divide K_max among parts with `counts` samples: at least one each, and no more than they allow."""
     wanted = [max(1, n // SAMPLES_PER_CODEVECTOR) for n in counts]
     shares = [1] * len(wanted)
     left = max_codevectors - len(wanted)
@@ -158,7 +162,7 @@ def anneal(
     level: int | None = None,
     payload: Mapping[str, tuple[int, str]] | None = None,
 ) -> list[Run]:
-    """Anneal every part by itself, all through the same temperatures, down to that of `level`."""
+    """Anneal each part separately, with the same temperatures, down to that of `level`, if given."""
     parts = data.parts()
     capacity = capacities([len(part.weight) for part in parts], settings.max_codevectors)
     divergence = settings.divergence
@@ -180,12 +184,12 @@ def anneal(
 
 
 def min_level_samples(settings: Settings) -> int:
-    """Samples of a class at a temperature, no fewer: a density needs less care than a partition."""
+    """Samples between two tests for convergence: a density needs fewer than a partition."""
     return MIN_LEVEL_SAMPLES[settings.bifurcation]
 
 
 def codebooks(runs: Sequence[Run], level: int | None = None) -> list[Array]:
-    """The parts' codevectors at the end of a temperature, or of their last."""
+    """The codevectors of each part at the end of annealing level `level`, or of its last level."""
     last = [len(run.path) - 1 for run in runs]
     return [
         run.path[end if level is None else min(level, end)][2]
@@ -194,14 +198,14 @@ def codebooks(runs: Sequence[Run], level: int | None = None) -> list[Array]:
 
 
 def temperature_of(runs: Sequence[Run], level: int) -> float:
-    """The lowest of the parts at the end of a level."""
+    """The lowest temperature of the parts at annealing level `level`."""
     return min(run.history[min(level, len(run.history) - 1)].temperature for run in runs)
 
 
 def history(
     runs: Sequence[Run], losses: Sequence[float], scaling: Scaling, classes: NDArray[Any]
 ) -> list[ClassPoint]:
-    """One record per temperature, of all classes together; partitions they share have their first."""
+    """One record per temperature, of all classes together; shared partitions get label `classes[0]`."""
     paths = [(c, run.history) for c, run in enumerate(runs) if run.history]
     records = []
     for level in range(max((len(points) for _, points in paths), default=0)):

@@ -1,4 +1,4 @@
-"""What the classifiers have in common: labelled codevectors in scaled features that decide."""
+"""Base class of the classifiers, which decide by labelled codevectors in scaled features."""
 
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from oda_rl.estimators.targets import Data, check_data
 
 
 class CodebookClassifier(ClassifierMixin, Estimator):
-    """A classifier with labelled codevectors and the parameters that are named below."""
+    """A classifier with labelled codevectors and the parameters that are declared below."""
 
     divergence: str | Divergence
     rule: str
@@ -31,13 +31,13 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     reject: float | None
     reject_label: Any
     classes_: NDArray[Any]
-    _numbered: NDArray[Any]  # classes, and their numbers
+    _numbered: NDArray[Any]  # the classes that `_number_of` maps to numbers
     _number_of: dict[Any, int]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if getattr(state.get("_session"), "live", None) is not None:
-            for name in self._told:  # are made anew from what the session has learned
+            for name in self._told:  # recomputed from the session when accessed
                 state.pop(name, None)
         return state
 
@@ -57,21 +57,21 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from samples in their order, one or many, and go on from what was learned before.
+        """Continue learning from one or more samples, in their order.
 
-        How a stream is cut into chunks makes no difference, but for rounding, as a class is known from
-        its first sample on; what is told and predicted knows all samples. Up to 16 take microseconds
-        each as float64 of shape (n_samples, n_features), with their classes as an array, too, of the
-        kind that `classes_` has.
+        How a stream is cut into chunks makes no difference, except for rounding: a class becomes known
+        with its first sample. Predictions and fitted attributes include all samples. Up to 16 samples
+        take microseconds each if `X`, of shape (n_samples, n_features), is a float64 array and `y` an
+        array of the same kind as `classes_`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The next samples; never changed.
+            The next samples; never modified.
         y : array-like of shape (n_samples,)
-            Their classes. New ones are welcome at any time.
+            Their classes. New classes may occur at any time.
         classes : array-like of shape (n_classes,), optional
-            Classes that will come, so that `predict_proba` has columns for them from the beginning.
+            Classes that will follow, so that `predict_proba` has columns for them from the beginning.
         sample_weight : array-like of shape (n_samples,), optional
             Multiplies the stepsizes.
 
@@ -82,8 +82,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         Raises
         ------
         ValueError
-            If a parameter is outside its range, a sample outside the domain of the divergence, or
-            classes are texts beside numbers.
+            If a parameter is outside its range, a sample outside the domain of the divergence, or if
+            some classes are texts and others numbers.
         """
         if classes is None and sample_weight is None:
             done = self._learn_few(X, y)
@@ -104,30 +104,30 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         return self
 
     def _pieces(self, targets: NDArray[Any], *known: NDArray[Any] | None) -> list[slice]:
-        """The parts of a chunk, before each of which its classes become known."""
+        """Cut a chunk so that new classes occur only at the beginning of a part."""
         return before_new_classes(targets, *known)
 
     def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:
-        """Learn from the first of a few samples the quick way, where there is one; returns how many."""
+        """Learn from the first of a few samples on the fast path, if there is one; return how many."""
         return 0
 
     def _fit_classes(self, settings: Any, data: Data) -> None:
-        """Learn anew from samples with numbers of classes, of mean weight one."""
+        """Learn from scratch from samples with class numbers as targets and a mean weight of one."""
         raise NotImplementedError
 
     def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
-        """Learn from the next samples with numbers of classes, of which some are `new`."""
+        """Learn from the next samples with class numbers as targets; `new` are those of new classes."""
         raise NotImplementedError
 
     # -- using fitted codevectors ----------------------------------------------------------------
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of every sample, by the `rule`; rejected samples get the `reject_label`.
+        """Predict the class of every sample by `rule`; rejected samples get the `reject_label`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples, in the units of the data that were learned from.
+            Samples, in the units of the training data.
 
         Returns
         -------
@@ -148,9 +148,9 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities of the classes: pi_c p(x | c), normalised (eq. 35).
 
-        Those of `ODAClassifier` are taken to a power that samples left out ask for (`local_weights_`).
-        With `rule="nearest"` it is the class of the nearest codevector that is certain, or the shares of
-        the classes in the nearest cell for `mode="majority"`.
+        `ODAClassifier` raises them to a power that `fit` chooses on held-out samples (`local_weights_`).
+        With `rule="nearest"` the class of the nearest codevector has probability one; with
+        `mode="majority"` probabilities are then the shares of the classes in the nearest cell.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            In the units of the features; the integral of each column is one.
+            Per unit of volume in the units of the features; each column integrates to one.
 
         Raises
         ------
@@ -199,10 +199,10 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         return np.asarray(np.exp(book.log_joint(distance) + constant) / priors)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """How far decisions on X (n_samples, n_features) are from a tie: log-probabilities.
+        """Log-probabilities of the classes of X (n_samples, n_features), or with two their difference.
 
-        Of shape (n_samples, n_classes); of two classes the difference (n_samples,), positive where the
-        second is more likely.
+        The shape is (n_samples, n_classes), or (n_samples,) with two classes, where positive values
+        mean that the second class is more likely.
         """
         with np.errstate(divide="ignore"):
             found = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
@@ -227,14 +227,14 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         return self._divergence.between(self._scaling(samples), self._book.codevectors)
 
     def _numbers(self, samples: Array) -> Labels:
-        """Numbers of the classes of samples, by the rule."""
+        """Predicted class numbers of raw samples, by `rule`."""
         distance = self._divergences(samples)
         if self.rule == "nearest":
             return np.asarray(self._book.labels[distance.argmin(axis=1)])
         return np.asarray(self._log_joint(samples, distance).argmax(axis=1))
 
     def _log_joint(self, samples: Array, distance: Array) -> Array:
-        """log(pi_c p(x | c)) of raw samples, but for a number for each."""
+        """log(pi_c p(x | c)) of raw samples, up to a constant for each sample."""
         return self._book.log_joint(distance)
 
     def _is_far(self, distance: Array, part: float) -> NDArray[np.bool_]:
@@ -244,7 +244,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
 
     @property
     def _n_counting(self) -> int:
-        """Features that count in distances."""
+        """Number of features that count in distances."""
         session = getattr(self, "_session", None)
         return self.n_features_in_ if session is None else int(session.moments.n_kept)
 
@@ -252,5 +252,5 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         self._book, self._scaling = book, scaling
         self.codevectors_ = scaling.back(book.codevectors)
         self.codevector_labels_ = self.classes_[book.labels]
-        self.weights_ = book.weights.copy()  # those of a stream go on
+        self.weights_ = book.weights.copy()  # a stream changes the others in place
         self.n_codevectors_ = len(book.labels)

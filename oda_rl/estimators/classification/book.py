@@ -1,4 +1,4 @@
-"""The codevectors of all classes together, in scaled features, and the decisions they make."""
+"""The codebook of all classes, in scaled features, and its class probabilities."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,24 +13,25 @@ from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling
 
 NO_VOTES: Array = np.empty((0, 0))
-# So many samples are scaled where they are used; more of them by a product of matrices.
+# Up to so many samples are scaled inside the kernel, more of them by a matrix product.
 FEW = 16
-# Widths below this part of the largest count as that wide: a class of equal samples has none.
+# Least width of a class, relative to that of all classes: a class of equal samples has a width of zero.
 RELATIVE_WIDTH = 1e-6
-# The least probability in a loss: no sample far from all others is to decide alone.
+# Least probability in a log loss, so that no outlier determines it alone.
 FLOOR = 0.02
-# What an error counts beside the loss, which would prefer what is sure of itself to what is right.
+# Weight of the error rate next to the log loss, which alone would prefer confidence to accuracy.
 ERROR = 3.0
-# The least of a density where it is mixed with other probabilities.
+# Least probability by densities when they are mixed with other probabilities.
 LEAST = 1e-6
 
 
 class ClassBook(NamedTuple):
-    """What decides: K codevectors in scaled features, with weights that sum to one over all classes.
+    """K codevectors in scaled features, with weights that sum to one over all classes.
 
-    `codevectors` (K, d), `labels` (K,) the numbers of their classes, `weights` (K,) their probabilities,
-    `widths` (n_classes,) of the classes' mixtures, `spreads` (K, d) the variances in the cells. Cells of
-    a partition that classes share have `votes` (K, n_classes), and all of them the first of the widths.
+    `codevectors` are (K, d), `labels` (K,) their class numbers, `weights` (K,) their probabilities,
+    `widths` (n_classes,) those of the classes' mixtures, `spreads` (K, d) the variances in the cells. If
+    classes share one partition, `votes` (K, n_classes) are their shares of each cell, and all widths are
+    equal.
     """
 
     codevectors: Array
@@ -54,9 +55,9 @@ class ClassBook(NamedTuple):
         return np.asarray(joint - 0.5 * d * np.log(self.widths[0]))
 
     def most_likely(self, samples: Array, scaling: Scaling, divergence: Divergence) -> Labels:
-        """The numbers (n_samples,) of the classes with the largest `log_joint`, of raw samples.
+        """The class numbers (n_samples,) of raw samples: those with the largest `log_joint`.
 
-        For classes with codebooks of their own.
+        Classes must have codebooks of their own.
         """
         if len(samples) > FEW:
             samples, scaling = scaling(samples), NO_SCALING
@@ -67,7 +68,7 @@ class ClassBook(NamedTuple):
         return out
 
     def nearest_proba(self, distance: Array) -> Array:
-        """Shares of the classes in the nearest cell, or the class of the nearest codevector (eq. 36)."""
+        """Class shares of the nearest cell, or one for the class of the nearest codevector (eq. 36)."""
         nearest = distance.argmin(axis=1)
         if len(self.votes) > 0:
             return np.asarray(self.votes[nearest])
@@ -75,7 +76,7 @@ class ClassBook(NamedTuple):
 
 
 def book_schema(shared: bool, cells: str = "B") -> Schema:
-    """What a file may hold of a `ClassBook` of so many `cells`; `shared` as for `judge_schema`."""
+    """Schema of a stored `ClassBook`; `cells` names its size, `shared` is as for `judge_schema`."""
     votes = f"float[{cells}, C] in [0, inf)" if shared else "float[0, 0]"
     return {
         "codevectors": f"float[{cells}, d]",
@@ -88,7 +89,7 @@ def book_schema(shared: bool, cells: str = "B") -> Schema:
 
 
 def probabilities(log_joint: Array) -> Array:
-    """Rows that sum to one; equal ones where no class is possible."""
+    """Normalise the rows to probabilities; these are equal if no class is possible."""
     top = log_joint.max(axis=1, keepdims=True)
     shares = np.exp(log_joint - np.where(np.isfinite(top), top, 0.0))
     total = shares.sum(axis=1, keepdims=True)
@@ -96,20 +97,24 @@ def probabilities(log_joint: Array) -> Array:
 
 
 def log_probabilities(log_joint: Array) -> Array:
-    """Logarithms of `probabilities`, none below that of a sample far from all classes but one."""
+    """Logarithms of `probabilities` that are clipped at `LEAST`."""
     return np.asarray(np.log(np.maximum(probabilities(log_joint), LEAST)))
 
 
 def log_loss(
     log_joint: Array, labels: Labels, weight: Array, error: float = 0.0, least: float = FLOOR
 ) -> float:
-    """Mean of -log p(c | x), with probabilities no less than `least`; an `error` costs so much more."""
+    """Mean of -log p(c | x), with p clipped at `least`, plus `error` times the error rate."""
     loss, wrong = kernels.loss_and_errors(log_joint, labels, weight, least)
     return float(loss + error * wrong)
 
 
 class Cells(NamedTuple):
-    """Codevectors of one class, shares of their cells, sum of weighted divergences, variances."""
+    """Cells of one class or partition, with the sum of weighted divergences as `distortion`.
+
+    `shares` (K,) are those of the cells in the weight, `spreads` (K, d) variances, and `nearest`
+    (n_samples,) the cells of the samples.
+    """
 
     codevectors: Array
     shares: Array
@@ -121,7 +126,7 @@ class Cells(NamedTuple):
 def hard_cells(
     codevectors: Array, samples: Array, weight: Array, divergence: Divergence, turns: int
 ) -> Cells:
-    """Take the codevectors of one class towards temperature zero, by so many turns at most."""
+    """Harden the codevectors of one class by at most `turns` Lloyd iterations (temperature zero)."""
     n, k = len(samples), len(codevectors)
     location = np.ascontiguousarray(codevectors.T)
     nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
@@ -135,10 +140,10 @@ def hard_cells(
 def book_of(
     cells: Sequence[Cells], mass: Array, counts: Array, own: float = 0.0, factor: float = 1.0
 ) -> ClassBook:
-    """All classes together, with widths measured in their cells, `factor` times as wide.
+    """The codebook of all classes, with `factor` times the widths that are measured in their cells.
 
-    `cells` has an entry for each class, which may be without codevectors; `mass` and `counts`
-    (n_classes,) are the weights and the numbers of samples of the classes; `own` is as for `widths_of`.
+    `cells` has one entry for each class, possibly without codevectors; `mass` and `counts` (n_classes,)
+    are the weights and numbers of samples of the classes; `own` is as for `widths_of`.
     """
     parts = [c.codevectors for c in cells]
     codevectors = np.ascontiguousarray(np.concatenate(parts))
@@ -154,7 +159,7 @@ def book_of(
 def voting_book(
     cells: Cells, labels: Labels, weight: Array, n_classes: int, factor: float = 1.0
 ) -> ClassBook:
-    """One partition for all classes, whose cells have the shares of the classes (section IV-A)."""
+    """The codebook of one partition for all classes, with class shares in each cell (section IV-A)."""
     votes = np.zeros((len(cells.codevectors), n_classes))
     np.add.at(votes, (cells.nearest, labels), weight)
     mass, counts = np.array([weight.sum()]), np.array([float(len(weight))])
@@ -165,7 +170,7 @@ def voting_book(
 
 
 def with_votes(book: ClassBook, votes: Array) -> ClassBook:
-    """A book of one width with the weights of the classes in its cells, `votes` (K, n_classes)."""
+    """Add class shares to a codebook with one width; `votes` (K, n_classes) are the class weights."""
     mixed = votes + half_vote(votes.sum(axis=0, keepdims=True), votes.sum())
     shares = mixed / mixed.sum(axis=1, keepdims=True)
     widths = np.repeat(book.widths, votes.shape[1])
@@ -173,12 +178,12 @@ def with_votes(book: ClassBook, votes: Array) -> ClassBook:
 
 
 def half_vote(prior: Array, total: Any) -> Array:
-    """Half a vote, divided among the classes as the votes `prior` (n, n_classes), `total` in a row."""
+    """Half a vote, divided among the classes like `prior` (n, n_classes), whose rows sum to `total`."""
     return np.asarray(0.5 * (prior + 1e-12) / (total + 1e-12 * prior.shape[1]))
 
 
 def with_half_vote(votes: Array, prior: Array) -> Array:
-    """Votes (n, n_classes) of cells, and half a vote more as the votes `prior` above them are."""
+    """Add half a vote to `votes` (n, n_classes) of cells, divided like those of parents (`prior`)."""
     return np.asarray(votes + half_vote(prior, prior.sum(axis=1, keepdims=True)))
 
 

@@ -1,4 +1,4 @@
-"""How sure a classifier is: one power of all its probabilities, by samples left out of everything."""
+"""Calibration of a classifier: one power for all its probabilities, chosen on held-out samples."""
 
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,8 @@ from oda_rl.estimators.targets import Data
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.session import ClassSession
 
-# Powers that are tried, and by which part another than 1 must lower the log loss. No probability counts
-# as less than the last: it bounds what a sample far from all others costs.
+# Powers that are tried; the fraction by which a power other than 1 must lower the log loss; and the
+# least probability in that loss, which bounds the cost of an outlier.
 POWERS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
 CLEARLY, LEAST = 0.05, 1e-4
 
@@ -23,7 +23,7 @@ CLEARLY, LEAST = 0.05, 1e-4
 def calibrate(
     session: "ClassSession", data: Data, left_out: LeftOut, spare: float, by_logits: Array | None
 ) -> None:
-    """Have a session be as sure of its decisions as samples left out say.
+    """Calibrate the probabilities of a session on held-out samples.
 
     `data` are raw samples, `by_logits` their log-probabilities by local logits, if there are any.
     """
@@ -37,10 +37,10 @@ def calibrate(
 
 
 def find_power(log_joint: Array, data: Data) -> float:
-    """The power of probabilities with the least log loss of samples left out; 1 where it is close.
+    """The power with the least log loss on held-out samples; 1 unless another is clearly better.
 
-    Densities of many features multiply as many errors: their logarithms lie too far apart. `log_joint`
-    (n_samples, n_classes) need not be normalised. No decision changes.
+    The errors of a density in each of many features multiply, so that log-probabilities of classes
+    differ too much. `log_joint` (n_samples, n_classes) need not be normalised. No decision changes.
     """
     losses = [log_loss(power * log_joint, *data[1:], least=LEAST) for power in POWERS]
     best = int(np.argmin(losses))
@@ -48,11 +48,11 @@ def find_power(log_joint: Array, data: Data) -> float:
 
 
 def joint_of_left_out(session: "ClassSession", data: Data, left_out: LeftOut, spare: float) -> Array:
-    """log(pi_c p(x | c)) of raw samples (n_samples, n_classes), left out of the features' scaling, too.
+    """log(pi_c p(x | c)) (n_samples, n_classes) of raw samples, held out of the feature scaling, too.
 
-    Where samples are few, features that are scaled by the classes of all of them have those that were
-    left out lie with their classes, whatever these are: a fold's are scaled by the others alone. `spare`
-    is as for `ClassData`.
+    If samples are few, a scaling that was learned with the classes of all of them draws the held-out
+    samples towards their own classes. The features of each fold are therefore scaled by the other folds
+    alone. `spare` is as for `ClassData`.
     """
     settings, moments = session.settings, session.moments
     if len(session.scaling.matrix) == 0:

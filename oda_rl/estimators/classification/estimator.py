@@ -46,71 +46,70 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     """Progressive classification by online deterministic annealing.
 
     Every class has a codebook of its own, which begins with one codevector and grows as the temperature
-    falls (Algorithm 4: a sample moves only codevectors of its class). Together they estimate the density
-    of every class, hence the probabilities of the classes. `fit` stops at the temperature that did best
-    on samples left out. Samples are learned from one at a time; `partial_fit` goes on where the
-    annealing stood, and takes new classes at any time.
+    falls (Algorithm 4: a sample moves only codevectors of its class). The codebooks estimate the density
+    of every class, and hence the class probabilities. `fit` stops at the temperature that does best on
+    held-out samples. Learning is online, one sample at a time; `partial_fit` continues the annealing and
+    accepts new classes at any time.
 
     Parameters
     ----------
     max_codevectors : int or "auto", default="auto"
-        K_max, of all classes together, at least one each. `"auto"` is 40 per class, at most 400.
+        K_max, for all classes together, at least one each. `"auto"` is 40 per class, at most 400.
     mode : {"conditional", "majority", "lvq"}, default="conditional"
         `"conditional"`: densities of the classes, as above. `"majority"`: one partition for all
         classes, each cell of which belongs to the class with most of its samples (section IV-A).
         `"lvq"`: codevectors are also repelled by samples of other classes (eq. 31).
     rule : {"bayes", "nearest"}, default="bayes"
-        The class with the largest pi_c p(x | c) (eq. 35), or that of the nearest codevector (eq. 36).
+        Predict the class with the largest pi_c p(x | c) (eq. 35), or of the nearest codevector (eq. 36).
     scale : {"auto", "within", "standard", "minmax"} or None, default="auto"
-        The features in which divergences are taken. `"within"`: made uncorrelated within the classes,
-        as far as the data show it (two fifths of the covariance is taken to be without correlation);
-        `"standard"`: scaled to unit variance; `"minmax"`: to unit range; None: as they are. For
-        divergences of positive data features are multiplied by numbers only, and `"within"` is
-        `"standard"`. `"auto"` is `"within"`, unless `fit` finds that neighbours are clearly more often
-        of one class in the features as they are: those of one unit, such as pixels; or by a few, which
-        tell of classes alone or in pairs: the others then hardly count (`relevances_`).
+        How features are scaled for divergences. `"within"`: whitened by the covariance within classes,
+        of which correlations are shrunk by two fifths; `"standard"`: to unit variance; `"minmax"`: to
+        unit range; None: unscaled. For divergences of positive data features are multiplied but not
+        shifted, and `"within"` is `"standard"`. `"auto"` is `"within"`, unless `fit` finds that nearest
+        neighbours are clearly more often of one class in the unscaled features (as may be if all have
+        one unit, such as pixels), which it then uses; or in a subset of the features, those related to
+        the class alone or in pairs: the others then hardly count (`relevances_`).
     local_model : {"auto", "linear", None}, default="auto"
-        Linear logits in soft cells of their own (1, 16, 40 or 100, as samples left out ask for), in
-        features mapped to a normal by their ranks: they see boundaries that are nearly planes, and
-        do not mind skewed features. `"linear"`: with `rule="bayes"` they decide alone. None: the
-        densities do. `"auto"`: `fit` adds the log-probabilities of both, with the weights that do best
-        on samples left out, or none; so does a stream that is watched (`forgetting`).
+        Linear logits in 1 to 600 soft cells of their own, a number chosen on held-out samples. Features
+        are mapped to a normal distribution by their ranks, so that skewed ones do no harm. Logits suit
+        class boundaries that are nearly planes. `"linear"`: with `rule="bayes"` logits decide alone.
+        None: densities decide. `"auto"`: `fit` adds log-probabilities of both, with the weights that do
+        best on held-out samples, or uses no logits; a stream with `forgetting` does the same.
     fine_tune : {None, "lvq1", "glvq"}, default=None
-        Learning vector quantization after the annealing, in a stream too. Codevectors are then no means
-        of their cells, which `rule="nearest"` does not mind.
+        Learning vector quantization after the annealing, in a stream too. Codevectors are then no longer
+        the means of their cells, which does not matter for `rule="nearest"`.
     n_passes : int, default=20
         Passes over the data that `fit` makes for `fine_tune`, or for `mode="lvq"`.
     validation : int, "auto" or None, default="auto"
-        Parts into which `fit` divides the data, to leave one out at a time and find the temperature to
-        stop at; "auto" is 3, or 5 of more than 2000 samples. None anneals to K_max or `t_min`.
+        Number of folds of the cross-validation in which `fit` chooses the temperature to stop at;
+        "auto" is 3, or 5 with more than 2000 samples. None anneals to K_max or `t_min`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, above 0, as in scikit-learn; `partial_fit` takes no `"balanced"`.
+        Positive weights of the classes, as in scikit-learn; `partial_fit` does not accept `"balanced"`.
     reject : float or None, default=None
-        Part of the samples, in (0, 1), that counts as too far from every codevector: `predict` gives
-        those that lie further away the `reject_label`.
+        In (0, 1): `predict` returns the `reject_label` for a sample if, by the model, less than this
+        part of all samples is as far from their nearest codevector.
     reject_label : object, default=-1
-        What `predict` gives for rejected samples.
+        Returned by `predict` for rejected samples.
     t_max, t_min : float or "auto", default="auto"
-        For scaled features; `"auto"` as for `ODAPartition`.
+        First and last temperature, for scaled features; `"auto"` as for `ODAPartition`.
     cooling : float, default=0.8
-        What the schedule multiplies by at each step (gamma), in (0, 1).
+        Factor of the schedule at each step (gamma), in (0, 1).
     schedule, bifurcation, divergence, stepsize
         As for `ODAPartition`.
     samples_per_cell : int, default=10
-        Samples presented at one temperature, at most, times the codevectors.
+        Maximum number of samples presented at one temperature, per codevector.
     tol_converge, tol_merge, perturbation
         As for `ODAPartition` (eps_c, eps_n, delta).
     min_weight : float, default=1e-5
         Cells with less of the probability of their class are pruned (eps_r).
     n_warmup : int, default=100
-        Samples of a stream that are gathered before the annealing begins.
+        Samples of a stream that are buffered before the annealing begins.
     forgetting : {"adwin", None}, default="adwin"
-        Whether a stream is watched: samples are judged by what was known before them, and where
-        ADWIN finds that they are classified wrongly more often than before, learning begins anew from
-        the latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such
-        as by class.
+        Whether a stream is monitored for changes: samples are classified before they are learned, and
+        if ADWIN detects more errors than before, learning restarts from the latest samples (see
+        `drifts_`). None never forgets: for ordered streams, such as by class.
     random_state : int, RandomState instance or None, default=None
-        Orders the samples of `fit`, divides them, and draws perturbations.
+        Shuffles the samples of `fit`, divides them into folds, and draws perturbations.
     verbose : int, default=0
         As for `ODAPartition`.
 
@@ -123,41 +122,41 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     codevector_labels_ : ndarray of shape (n_codevectors,)
         Their classes.
     weights_ : ndarray of shape (n_codevectors,)
-        Probabilities of the cells, the priors of their classes included; they sum to one.
+        Probabilities of the cells, including the priors of their classes; they sum to one.
     n_codevectors_, n_features_in_ : int
         K, and the number of features.
     temperature_ : float
-        The temperature reached, the lowest of all classes; infinite before a stream has warmed up.
+        The current temperature, the lowest of all classes; infinite before a stream has warmed up.
     converged_ : bool
         Whether the annealing is done.
     relevances_ : ndarray of shape (n_features,)
-        How much a standard deviation of every feature counts in the distance; they sum to one.
+        How much a standard deviation of each feature counts in the distance; they sum to one.
     n_samples_seen_ : int
-        Samples presented so far, with repetitions, without those of the validation.
+        Samples presented so far, including repetitions but not those of the validation.
     local_weights_ : tuple of two floats
-        What log-probabilities of densities and of local logits count; 0 without the latter.
+        Weights of the log-probabilities of densities and of local logits; the second is 0 without these.
     n_local_cells_ : int
-        Cells of the local logits; 0 without them.
+        Number of cells of the local logits; 0 without them.
     history_ : list of ClassPoint
         One record per temperature.
     drifts_ : list of DriftPoint
-        Changes of the stream at which learning began anew.
+        Changes of the stream at which learning restarted.
     memory_ : float
-        Samples of a cell that its stepsizes remember, infinite if all.
+        Maximum number of samples per cell that stepsizes average over; infinite without a limit.
 
     See Also
     --------
-    oda_rl.quantization.LVQ : Learning vector quantization, K given.
+    oda_rl.quantization.LVQ : Learning vector quantization with a given K.
 
     Notes
     -----
     The density of a class is a mixture over its cells of p(mu_i) exp(-d(x, mu_i) / w), where w is twice
-    the mean divergence within cells per feature: Gaussians of that variance for the squared Euclidean
-    distance. Whether classes have widths of their own is decided with the temperature; in a stream
-    several widths are tried on samples before they are learned from, and cells remember no more samples
-    than they may without lagging behind (`memory_`), unless `forgetting` is None. It scales features
-    anew whenever the number of samples has doubled. With `mode="majority"` and
-    `"lvq"`, and until `fine_tune` begins, it learns in Python.
+    the mean divergence within cells per feature; for the squared Euclidean distance these are Gaussians
+    of variance w / 2. `fit` chooses between a common width and one per class when it chooses the
+    temperature. A stream compares several widths on samples before it learns from them, and limits the
+    memory of cells that would otherwise lag behind (`memory_`), unless `forgetting` is None. It rescales
+    the features whenever the number of samples has doubled. With `mode="majority"` or `"lvq"`, and
+    until `fine_tune` begins, a stream is learned in a Python loop over samples.
 
     References
     ----------
@@ -213,7 +212,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     )
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_book", "_scaling") and "_session" in self.__dict__:  # all that predictions need
+        if name in ("_book", "_scaling") and "_session" in self.__dict__:  # enough for predictions
             self._book, self._scaling = self._session.book(), self._session.scaling
             return self.__dict__[name]
         return super().__getattr__(name)
@@ -238,7 +237,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._session.resume(settings)
         self._session.insert_classes(new)
         if new:
-            self._tell_later()  # before samples are judged by what there was without them
+            self._tell_later()  # published attributes lack the new classes
         self._watch.insert_classes(new)
         self._watched(data)
 
@@ -254,7 +253,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         return ClassJudge.of(self._session) if self._session.is_warm else None
 
     def _losses(self, judge: ClassJudge, data: Data) -> Array:
-        """Whether samples, of classes that are known, are classified wrongly."""
+        """Whether samples are classified wrongly (0 or 1); those of unknown classes are left out."""
         return judge_piece(self._session, judge, data, self.rule)
 
     def _forgets_itself(self) -> bool:
@@ -264,10 +263,10 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         old = self._session
         self._session = session = ClassSession(old.settings, old.n_features, old.rng)
         if self.rule == "bayes":
-            begin_mixing(session, PATIENCE)  # it may change again
+            begin_mixing(session, PATIENCE)  # the stream may change again
         session.insert_classes(list(range(len(self.classes_))))
         session.observe(recent)
-        limit_memory(session, old.following.memory)  # what changed slowly goes on to
+        limit_memory(session, old.following.memory)  # slow changes continue
         session.n_seen = old.n_seen
         self._count()
         self._tell_later()
@@ -275,7 +274,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     # -- what has been learned -------------------------------------------------------------------
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Classes by the nearest codevector (eq. 36), at the end of every temperature of `history_`.
+        """Predict by the nearest codevector (eq. 36), at the end of each temperature of `history_`.
 
         Parameters
         ----------
@@ -295,7 +294,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     @property
     def memory_(self) -> float:
-        """Samples of a cell that its stepsizes remember, infinite if all."""
+        """Maximum number of samples per cell that stepsizes average over; infinite without a limit."""
         return self._session.following.memory or np.inf
 
     @property

@@ -1,4 +1,4 @@
-"""Learning vector quantization of codevectors that have classes: LVQ1, GLVQ and annealed LVQ."""
+"""Learning vector quantization of labelled codevectors: LVQ1, GLVQ and annealed LVQ."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.targets import Data
 
 VARIANTS = ("lvq1", "glvq")
-# The first stepsize of GLVQ; that of LVQ1 follows from what has moved a codevector.
+# First stepsize of GLVQ; that of LVQ1 depends on the weight of the samples that moved the codevector.
 STEP = 0.05
-# Annealed LVQ: what the temperature is multiplied by from pass to pass.
+# Factor of the temperature from pass to pass in annealed LVQ.
 COOLING = 0.7
 
 
@@ -35,10 +35,11 @@ def learn(
     label: Labels,
     count: Array,
 ) -> None:
-    """Move codevectors by samples in their order, by LVQ1 or, in the squared Euclidean distance, GLVQ.
+    """Move codevectors by samples in their order: by LVQ1, or with squared Euclidean distances by GLVQ.
 
-    `location` (n_features, n_cells) and, of LVQ1, `count` (n_cells,), what has moved the codevectors,
-    are changed in place; `label` (n_cells,) are the classes; `step` is the stepsize of GLVQ.
+    `location` (n_features, n_cells) is changed in place. So is, by LVQ1, `count` (n_cells,), the weight
+    of the samples that have moved the codevectors. `label` (n_cells,) are the classes; `step` is the
+    stepsize of GLVQ.
     """
     if variant == "lvq1":
         kernels.lvq1(divergence.kind, divergence.minimum, *data, location, label, count)
@@ -55,9 +56,9 @@ def fine_tune(
     n_passes: int,
     rng: np.random.Generator,
 ) -> Array:
-    """Move codevectors (n_cells, n_features) as `learn` does, in several passes; returns the new ones.
+    """Move codevectors (n_cells, n_features) as `learn` does, in several passes; return the new ones.
 
-    The weights of the samples have a mean of one; `rng` gives each pass a new order.
+    The weights of the samples have a mean of one; `rng` shuffles the samples for each pass.
     """
     location, count = np.ascontiguousarray(codevectors.T), np.zeros(len(codevectors))
     for n in range(n_passes):
@@ -76,9 +77,9 @@ def anneal_lvq(
     n_passes: int,
     rng: np.random.Generator,
 ) -> Array:
-    """Minimise the distortion of eq. 31 while the temperature falls pass by pass; as `fine_tune`.
+    """Minimise the distortion of eq. 31, lowering the temperature from pass to pass.
 
-    `weights` (n_cells,) are the probabilities of the codevectors.
+    `weights` (n_cells,) are the probabilities of the codevectors; all else is as for `fine_tune`.
     """
     location, count = np.ascontiguousarray(codevectors.T), np.zeros(len(codevectors))
     kind, minimum = divergence.kind, divergence.minimum
@@ -90,7 +91,7 @@ def anneal_lvq(
 
 
 def repel(session: Any, data: Data) -> None:
-    """In a stream: the part of eq. 31 that moves codevectors of other classes away."""
+    """Move codevectors of other classes away from samples of a stream: the repulsion in eq. 31."""
     annealers = [run.annealer for run in session.runs if run.annealer is not None]
     if not annealers:
         return
@@ -103,7 +104,7 @@ def repel(session: Any, data: Data) -> None:
 
 
 def tune(session: Any, data: Data) -> None:
-    """In a stream: fine-tune after the annealing is done; the last samples that were measured."""
+    """Fine-tune on samples of a stream after the annealing; `session.n_measured` must include them."""
     n = len(data.weight)
     if n == 0:
         return
@@ -119,7 +120,7 @@ def tune(session: Any, data: Data) -> None:
 
 
 def _joined(session: Any) -> tuple[Array, Labels, Array]:
-    """Locations, classes, and weights in samples, of the codevectors of all classes that anneal."""
+    """Join the codebooks of all classes that anneal: locations, class numbers, weights in samples."""
     books = [(c, run.annealer.codebook) for c, run in enumerate(session.runs) if run.annealer]
     location = np.concatenate([book.location[:, : len(book)] for _, book in books], axis=1)
     label = np.repeat([c for c, _ in books], [len(book) for _, book in books]).astype(np.int64)
@@ -128,7 +129,7 @@ def _joined(session: Any) -> tuple[Array, Labels, Array]:
 
 
 def _put_back(session: Any, location: Array) -> None:
-    """Put locations that `_joined` has joined back into the codebooks of the classes."""
+    """Write locations from `_joined` back to the codebooks of the classes."""
     start = 0
     for run in session.runs:
         if run.annealer is not None:
@@ -145,7 +146,7 @@ def tuned_codevectors(
     n_passes: int,
     rng: np.random.Generator,
 ) -> Array:
-    """The codevectors after annealed LVQ and fine-tuning, as the settings of the classifier have it."""
+    """The codevectors after annealed LVQ and fine-tuning, if the classifier's settings ask for them."""
     codevectors, divergence = book.codevectors, settings.annealing.divergence
     labels, passes = book.labels, (n_passes, rng)
     if settings.mode == "lvq":

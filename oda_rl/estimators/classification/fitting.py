@@ -1,4 +1,4 @@
-"""Learning classes from samples at hand: annealing, validation, fine-tuning, and a last check."""
+"""Fitting a classifier to a data set: annealing, validation, fine-tuning, and a final check."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,19 +20,19 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
-# Turns towards temperature zero at the end.
+# Maximum number of Lloyd iterations at the end.
 LAST_TURNS = 100
-# The final cells contradict their validation with so many times its loss.
+# The final cells contradict the validation if their loss exceeds so many times that of the validation.
 CONTRADICTION = 2.0
-# Parts of the validation: of so many samples at most, and of more.
+# Number of folds for up to FEW_SAMPLES samples, and for more.
 FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 
 
 def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> None:
-    """Learn classes from samples at hand; the session, a new `ClassSession`, goes on from there.
+    """Fit a new `ClassSession` to a data set; it can learn from a stream afterwards.
 
-    The targets of `data` are numbers of classes, its weights have a mean of one. Of the `estimator`,
-    `validation` and `n_passes` are read.
+    The targets of `data` are class numbers, its weights have a mean of one. Of the `estimator`, the
+    parameters `validation`, `n_passes` and `rule` are used.
     """
     settings = session.settings
     scaled = session.begin(data, n_classes)
@@ -64,9 +64,9 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
 
 
 def _validate(session: Any, data: Data, scaled: ClassData, estimator: Any) -> LeftOut | None:
-    """Have a session know what samples left out say of it; returns that, None where nothing is.
+    """Make the choices of a session that need held-out samples; return results on these, None without.
 
-    `data` are raw samples.
+    `data` are raw samples, `scaled` the same samples in scaled features.
     """
     settings, validation = session.settings, estimator.validation
     session.choice, left_out, by_logits = Choice(factor=scaled.spare), None, None
@@ -88,10 +88,11 @@ def _validate(session: Any, data: Data, scaled: ClassData, estimator: Any) -> Le
 def confirm(
     data: ClassData, runs: Sequence[Run], choice: Choice, settings: Settings
 ) -> tuple[Choice, list[Cells]]:
-    """The cells of the last temperature, if they do as well as its validation said.
+    """The choice and the cells of the last temperature, unless their loss contradicts the validation.
 
-    A class may end with other cells than where samples were left out, and their widths then mean
-    something else. Where the loss contradicts the validation, it is the best widths and temperature.
+    A class may end with other cells than in the folds of the validation, and the chosen widths may then
+    be wrong for them. In that case all widths are tried at ever higher temperatures until the loss
+    agrees with the validation, and the best choice and its cells are returned.
     """
     cells = data.hard_cells(codebooks(runs), settings, LAST_TURNS)
     if not choice.losses:

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""How long the cells of a stream remember: no longer than what they miss goes on in one direction."""
+"""Memory of the cells in a stream: shortened while their errors persist in one direction."""
 
 from typing import Any
 
@@ -9,16 +9,17 @@ import numpy as np
 from oda_rl._jit import kernel
 from oda_rl._types import Array, Labels
 
-# What cells miss in a piece agrees with what they missed before, or the opposite: in standard errors.
+# Cells lag if their errors in successive pieces agree by at least LAGS standard errors, and overshoot if
+# the agreement is no more than OVERSHOOTS standard errors (negative: they alternate).
 LAGS, OVERSHOOTS = 4.0, -1.0
-# By what the memory then gets shorter or longer; it is no shorter than so many samples of a cell, and
-# without limit above the last.
+# Factors by which the memory is then shortened or lengthened; its minimum, in samples per cell; and the
+# memory above which there is no limit.
 SHORTER, LONGER, SHORTEST, UNLIMITED = 0.5, 1.5, 0.5, 100.0
-# With a memory of fewer samples of a cell than these, what was before a change is soon gone.
+# With a memory of fewer samples per cell than this, everything before a change is soon forgotten.
 QUICK = 5.0
-# What evidence counts after another piece.
+# Factor by which earlier evidence decays with each piece.
 KEPT = 0.9
-# What `Following.get_state` gives.
+# Schema of `Following.get_state`.
 FOLLOWING = {
     "before": "float[e, before]",
     "agreement": "float",
@@ -29,11 +30,12 @@ FOLLOWING = {
 
 @kernel
 def add_misses(samples, labels, distance, location, label, before):
-    """Compare how far off the nearest cells of samples' own classes are with what they were `before`.
+    """Compare the mean errors x - mu of cells in a piece with those `before`.
 
-    `distance` (n_samples, n_cells) are divergences from cells at `location` of classes `label`. `before`
-    (n_features, n_cells) holds means of x - mu, zeros where there were none, and takes the new ones.
-    Returns the sum over cells of the scalar products of both, and that of their squares.
+    A sample counts for the nearest cell of its class. `distance` (n_samples, n_cells) are divergences
+    from cells at `location` with classes `label`. `before` (n_features, n_cells) holds the previous mean
+    errors, initially zeros, and is updated. Returns the sum over cells of the scalar products of
+    previous and new errors, and the sum of their squares.
     """
     d, n_cells = location.shape
     count, missed = np.zeros(n_cells), np.zeros(location.shape)
@@ -59,14 +61,14 @@ def add_misses(samples, labels, distance, location, label, before):
 
 
 class Following:
-    """Evidence of the pieces so far, and the `memory`: samples of a cell that its stepsizes remember.
+    """Evidence from the pieces so far, and the `memory`: samples per cell that stepsizes average over.
 
-    A memory of 0 has no limit. `before` (n_features, n_cells) is how far off the cells were the last
-    time that there were samples of theirs, on the average of a piece. Of a cell that stands where it
-    belongs these are independent from time to time: one that lags behind misses again in the same
-    direction, and one that follows each sample too far in the opposite. (Innovations are white if the
-    gain is right: Mehra, "On the identification of variances and adaptive Kalman filtering", IEEE
-    Transactions on Automatic Control 15, 1970.)
+    A memory of 0 has no limit. `before` (n_features, n_cells) is the mean error x - mu of each cell in
+    the last piece with samples of it. Mean errors of a cell at its right place are independent from
+    piece to piece. Those of a cell that lags behind keep their direction; those of a cell that follows
+    each sample too far reverse it. (Innovations are white if the gain is right: Mehra, "On the
+    identification of variances and adaptive Kalman filtering", IEEE Transactions on Automatic Control
+    15, 1970.)
     """
 
     def __init__(self) -> None:
@@ -76,7 +78,7 @@ class Following:
     def judge(
         self, samples: Array, targets: Labels, distance: Array, location: Array, labels: Labels
     ) -> float:
-        """Take in a judged piece of scaled samples; returns how clearly cells lag, in standard errors.
+        """Add a piece of scaled samples to the evidence; return how far cells lag, in standard errors.
 
         `distance` (n_samples, n_cells) are divergences from codevectors at `location` (n_features,
         n_cells) of the classes `labels`.
@@ -89,7 +91,7 @@ class Following:
         return float(self.agreement / np.sqrt(self.squares)) if self.squares > 0.0 else 0.0
 
     def decide(self, clear: float, now: float) -> None:
-        """Change the memory if `judge` was clear; `now` is what cells remember if nothing limits it."""
+        """Change the memory if `clear`, from `judge`, is significant; `now` is that without a limit."""
         if OVERSHOOTS < clear < LAGS or (clear < 0.0 and self.memory == 0.0):
             return
         known = self.memory if self.memory > 0.0 else min(now, UNLIMITED)
@@ -99,13 +101,13 @@ class Following:
 
     @property
     def is_quick(self) -> bool:
-        """Whether the stream moves so quickly that what was before is soon forgotten."""
+        """Whether the stream changes so quickly that earlier samples are soon forgotten."""
         return 0.0 < self.memory < QUICK
 
     def get_state(self) -> dict[str, Any]:
-        """All of this, for a model file."""
+        """Return the state, for a model file."""
         return dict(vars(self))
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` gave."""
+        """Restore the state that `get_state` returned."""
         vars(self).update(state)

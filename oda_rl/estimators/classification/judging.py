@@ -1,4 +1,4 @@
-"""How samples of a stream are judged: by the codebook as it was before any of them was learned from."""
+"""Evaluation of the samples of a stream by the codebook from before any of them was learned."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,21 +18,21 @@ from oda_rl.estimators.targets import Data, make_place
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.session import ClassSession
 
-# Widths that a stream tries, as a fit does; the first hold until samples have told. The losses of so
-# many of the latest decide.
+# Candidate widths (own, factor) of a stream, as in `annealing`; the first is used initially. They are
+# compared by losses averaged over about the latest REMEMBERED samples.
 WIDTHS = ((0.0, 2.0), (0.0, 1.0), (0.0, 4.0), (0.0, 8.0), (1.0, 2.0))
 REMEMBERED = 1000
-# What an error counts there: more than in a fit, as the losses are those of cells that were fewer then.
+# Weight of the error rate in these losses: more than in a fit, since the judging cells were fewer.
 WRONG = 10.0
-# A class is known after so many of its samples.
+# A class counts as known after so many of its samples.
 KNOWN = 20
 
 
 class ClassJudge(NamedTuple):
-    """A copy of what decided about samples that had not come.
+    """A copy of the classifier from before the samples that it judges.
 
-    `counts` (n_classes,) are the samples of each class by then; `shared` and `single` (n_classes,) the
-    widths that others are mixed of.
+    `counts` (n_classes,) are the samples of each class at that time; `shared` and `single` (n_classes,)
+    are the widths of which candidates are mixed (see `kernels.mix_widths`).
     """
 
     book: ClassBook
@@ -44,7 +44,7 @@ class ClassJudge(NamedTuple):
 
     @classmethod
     def of(cls, session: "ClassSession") -> "ClassJudge":
-        """That of a session which has warmed up, as it stands."""
+        """A copy of the current state of a session that has warmed up."""
         found, live = session.live_book()
         parts: Any = (part.copy(order="A") for part in found)
         book = ClassBook(*parts)
@@ -54,22 +54,22 @@ class ClassJudge(NamedTuple):
         return cls(book, session.scaling, session.counts.copy(), *own, local)
 
     def with_classes(self, places: list[int]) -> "ClassJudge":
-        """The same, with new classes at these places among all, in rising order."""
+        """A copy with new classes, whose numbers among all classes are `places`, in ascending order."""
         book, counts, single = self.book, self.counts, self.single
         for place in places:
             labels, counts = make_place(book.labels, place), np.insert(counts, place, 0.0)
-            if len(book.votes) > 0:  # one partition has one width, whatever classes there are
+            if len(book.votes) > 0:  # a shared partition has one width for all classes
                 votes = np.insert(book.votes, place, 0.0, axis=1)
                 widths = np.append(book.widths, book.widths[0])
             else:
                 votes, widths = book.votes, np.insert(book.widths, place, 1.0)
                 single = np.insert(single, place, 1.0)
             book = book._replace(labels=labels, widths=widths, votes=votes)
-        # local logits begin anew
+        # local logits restart
         return self._replace(book=book, counts=counts, single=single, local=None)
 
     def classes(self, samples: Array, distance: Array, rule: str) -> Labels:
-        """Numbers of the classes of raw samples with these divergences, by the rule."""
+        """Predicted class numbers of raw samples, by `rule`; `distance` are their divergences."""
         if rule == "nearest":
             return np.asarray(self.book.labels[distance.argmin(axis=1)])
         joint = self.book.log_joint(distance)
@@ -78,21 +78,21 @@ class ClassJudge(NamedTuple):
         return np.asarray(mixed.argmax(axis=1))
 
     def get_state(self) -> dict[str, Any]:
-        """All of this as plain values and arrays, for a model file."""
+        """Return the state as plain values and arrays, for a model file."""
         parts = {"book": self.book._asdict(), "scaling": self.scaling._asdict()}
         local = None if self.local is None else self.local.get_state()
         return self._asdict() | parts | {"local": local}
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> "ClassJudge":
-        """A judge from what `get_state` gave."""
+        """A judge with the state that `get_state` returned."""
         parts = {"book": ClassBook(**state["book"]), "scaling": Scaling(**state["scaling"])}
         local = None if state["local"] is None else LogitView.restored(state["local"])
         return cls(**(state | parts | {"local": local}))
 
 
 def judge_schema(shared: bool) -> Schema:
-    """What `ClassJudge.get_state` gives; `shared` if classes have one partition."""
+    """Schema of `ClassJudge.get_state`; `shared` if the classes share one partition."""
     return {
         "book": book_schema(shared, "judged"),
         "scaling": SCALING,
@@ -104,7 +104,7 @@ def judge_schema(shared: bool) -> Schema:
 
 
 def class_watch_schema(around: Any, sizes: Sizes) -> Schema:
-    """What a classifier's file holds of its `Watch`, with the parameters that stand beside it."""
+    """Schema of the `Watch` in a classifier's file; `around` is the dictionary with its parameters."""
     return watch_schema("classifier", judge_schema(around["parameters"]["mode"] == "majority"))
 
 
@@ -116,9 +116,9 @@ def _logits_schema(around: Any, sizes: Sizes) -> Schema:
 
 
 def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: str) -> Array:
-    """Which samples of a piece, of classes that are known, are classified wrongly: ones and zeros.
+    """Judge a piece of a stream: 1 for each sample of a known class that is classified wrongly, else 0.
 
-    What they tell of widths, of the memory of cells, and of local logits is taken in.
+    Also adapts the widths, the memory of cells, and the local logits of the session to the piece.
     """
     known = data.take(judge.counts[data.targets] >= KNOWN)
     scaled = judge.scaling(known.samples)
@@ -130,9 +130,9 @@ def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: st
 
 
 def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, data: Data) -> None:
-    """Take the widths that would have cost least on samples that had not been learned from.
+    """Choose the widths with the least loss on judged samples, which had not been learned.
 
-    `distance` are their divergences. What a fit has chosen by samples left out stays.
+    `distance` are the divergences of the samples. Widths that a fit has chosen are kept.
     """
     alone = session.local is not None and session.mixing is None
     if session.choice.losses or session.settings.shared or alone or len(distance) == 0:
@@ -155,10 +155,10 @@ def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, d
 def follow(
     session: "ClassSession", judge: ClassJudge, scaled: Array, distance: Array, data: Data
 ) -> None:
-    """Have cells remember as long as judged samples say, in all classes.
+    """Adapt the memory of the cells of all classes to judged samples.
 
-    While all classes anneal they remember what they may, but after a change of the stream no longer than
-    before it: cells that have just split move on in one direction, too.
+    While all classes anneal, an unlimited memory stays so, since cells that have just split move in one
+    direction, too. (A limit from before a change of the stream is kept, and is adapted at once.)
     """
     annealers = [run.annealer for run in session.runs if run.annealer is not None]
     book, following = judge.book, session.following
@@ -172,9 +172,9 @@ def follow(
 
 
 def limit_memory(session: "ClassSession", memory: float) -> None:
-    """Have the cells of all classes remember so many samples of theirs; 0 is no limit."""
+    """Limit the memory of the cells of all classes to so many samples per cell; 0 is no limit."""
     session.following.memory = memory
     for run in session.runs:
         if run.annealer is not None and run.annealer.remembered != memory:
             run.annealer.remembered = memory
-            session.prepared.clear()  # their paces have it
+            session.prepared.clear()  # the tables contain the old one

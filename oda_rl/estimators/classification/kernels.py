@@ -1,9 +1,9 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernels: densities of classes from codevectors, sample by sample in a stream, too.
+"""Compiled kernels: densities of classes from codevectors, for data sets and streams.
 
 Codevectors are stored as in `oda_rl.codebook.learning`: `location` is (n_features, n_cells), in scaled
-features; `label` (n_cells,) are the numbers of their classes. `samples` are (n_samples, n_features),
+features; `label` (n_cells,) are their class numbers. `samples` are (n_samples, n_features),
 `labels` and `sample_weight` (n_samples,). `kind` is the divergence.
 
 References
@@ -31,10 +31,10 @@ NO_SHARE = 700.0
 
 @kernel
 def put_cells(kind, location, weight, spread, start, k, codevectors, weights, spreads):
-    """Copy k cells to those of all classes from the number `start` on, with weights that sum to one.
+    """Copy k cells into the arrays of all classes from index `start` on, with weights that sum to one.
 
     `spread` (n_features, capacity) are variances in the cells. Returns the mean divergence from the
-    codevectors, told from the variances, to second order.
+    codevectors, computed from the variances to second order.
     """
     total, distortion = 0.0, 0.0
     for i in range(k):
@@ -51,11 +51,11 @@ def put_cells(kind, location, weight, spread, start, k, codevectors, weights, sp
 
 @kernel
 def class_widths(k, distortion, mass, counts, features, least, single):
-    """Widths of mixtures by the sums of divergences `distortion` (n_classes,) from their `k` cells.
+    """Widths of mixtures from the sums of divergences `distortion` (n_classes,) in their `k` cells.
 
-    They are twice the distortion per degree of freedom: `single` (n_classes,), each class by itself, no
-    less than the part `least` of that of all classes, which is returned. `mass` and `counts` are the
-    weights and the numbers of samples.
+    A width is twice the distortion per degree of freedom. Fills `single` (n_classes,) with that of each
+    class by itself, at least `least` times the width of all classes together, which is returned. `mass`
+    and `counts` (n_classes,) are the weights and the numbers of samples.
     """
     total, free = 0.0, 0.0
     for c in range(len(k)):
@@ -72,9 +72,9 @@ def class_widths(k, distortion, mass, counts, features, least, single):
 
 @kernel
 def mix_widths(shared, single, own, factor, out):
-    """Fill `out` (n_classes,) with widths between those of `class_widths`, `factor` times as wide.
+    """Fill `out` (n_classes,) with `factor` times a geometric mean of the widths of `class_widths`.
 
-    `own` is the power of a class's own width in it, from 0 to 1; the rest is that of all classes.
+    `own` in [0, 1] is the exponent of the class's own width, 1 - `own` that of the width of all classes.
     """
     for c in range(len(single)):
         out[c] = factor * (shared ** (1.0 - own) * single[c] ** own)
@@ -100,7 +100,7 @@ def weigh_cells(live, labels, mass, counts, least, own, factor, weights, widths)
 
 @kernel
 def most_likely(kind, samples, shift, matrix, location, label, weight, width, out):
-    """Fill `out` (n_samples,) with the classes of the largest `log_joint`, the first of equals.
+    """Fill `out` (n_samples,) with the classes of the largest `log_joint`, the first in a tie.
 
     Samples are scaled by `shift` and `matrix`.
     """
@@ -120,9 +120,9 @@ def most_likely(kind, samples, shift, matrix, location, label, weight, width, ou
 
 @lean_kernel
 def exponential_sum(distance, log_weight, inverse, part):
-    """The least q of cells with q_i = distance_i * inverse - log_weight_i, and sum_i exp(q - q_i).
+    """The least q of all q_i = distance_i * inverse - log_weight_i, and sum_i exp(q - q_i).
 
-    All are (n_cells,), `part` for use in between. Without a finite q the sum is 0.
+    Arrays are (n_cells,); `part` is scratch. If no q_i is finite, the sum is 0.
     """
     n = len(distance)
     for i in range(n):
@@ -140,14 +140,14 @@ def exponential_sum(distance, log_weight, inverse, part):
 
 @kernel
 def log_joint(distance, label, weight, width, features, out):
-    """Fill `out` (n_samples, n_classes) with log(pi_c p(x | c)), but for a constant (eqs. 34 and 35).
+    """Fill `out` (n_samples, n_classes) with log(pi_c p(x | c)), up to a constant (eqs. 34 and 35).
 
     The density of a class is a mixture over its cells i of p(mu_i) exp(-d(x, mu_i) / width_c),
     normalised like a Gaussian of variance width_c / 2 in `features` (a float) dimensions. `distance` is
     (n_samples, n_cells), `weight` (n_cells,) holds p(mu_i), `width` is (n_classes,).
     """
     n_cells = distance.shape[1]
-    # Cells of one class stand next to each other, as a rule; each such run is a loop.
+    # Cells of one class are usually adjacent; each run of them is one loop.
     ends, n_runs = np.empty(n_cells, dtype=np.int64), 0
     for i in range(n_cells):
         if i + 1 == n_cells or label[i + 1] != label[i]:
@@ -179,9 +179,9 @@ def log_joint(distance, label, weight, width, features, out):
 
 @kernel
 def loss_and_errors(log_joint, labels, sample_weight, least):
-    """Means of -log p(c | x), with probabilities of `least` and more, and of wrong classes.
+    """The mean of -log p(c | x), with p clipped at `least`, and the error rate.
 
-    `log_joint` is (n_samples, n_classes). Where no class is possible, all are as likely.
+    `log_joint` is (n_samples, n_classes). If no class is possible, all are equally likely.
     """
     n_classes = log_joint.shape[1]
     loss, wrong, mass = 0.0, 0.0, 0.0
@@ -205,10 +205,10 @@ def loss_and_errors(log_joint, labels, sample_weight, least):
 def losses_of_widths(
     distance, label, weight, widths, features, labels, sample_weight, least, error, out
 ):
-    """Fill `out` (n_trials,) with the losses of samples for each of the `widths` (n_trials, n_classes).
+    """Fill `out` (n_trials,) with the loss of samples for each row of `widths` (n_trials, n_classes).
 
-    `distance`, `label` and `weight` are as for `log_joint`, the rest as for `loss_and_errors`, of which
-    an `error` costs so much more.
+    The loss is that of `loss_and_errors` plus `error` times the error rate. `distance`, `label` and
+    `weight` are as for `log_joint`, the rest as for `loss_and_errors`.
     """
     joint = np.empty((distance.shape[0], widths.shape[1]))
     for i in range(widths.shape[0]):

@@ -24,24 +24,24 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 
-# Cells where nothing tells how many; inverse penalties that are tried, the strongest first.
+# Default number of cells; inverse penalties that are tried, the strongest penalty first.
 USUAL, PENALTIES = 16, (1.0, 10.0, 100.0)
-# Cells that are annealed, at most.
+# Maximum number of cells that are annealed.
 ANNEALED = 100
-# Samples of a fit that logits are learned from, at most.
+# Maximum number of samples from which a fit learns logits.
 LARGEST = 20_000
-# Overlap of the cells in a stream, in mean squared distances of samples from the nearest.
+# Overlap of the cells in a stream, in mean squared distances of samples from the nearest codevector.
 STREAM_SOFTNESS = 0.5
-# Where every sample has a cell of its own, cells are as wide as this part of how far apart they are.
+# Least width of cells relative to their spacing, for when every sample has a cell of its own.
 NARROWEST = 1e-100
-# Logit of a class of which there was no sample.
+# Logit of a class without samples.
 ABSENT = -10.0
 
 
 class LogitTrial(NamedTuple):
-    """So many cells with an inverse penalty, which see the features that are `kept`, or None for all.
+    """Number of cells, inverse penalty, the features that are `kept` (None: all), and overlap of cells.
 
-    They overlap by a part `overlap` of how far apart they are.
+    The unit of `overlap` is the spacing: the median squared distance of a cell from the nearest other.
     """
 
     cells: int = USUAL
@@ -51,7 +51,7 @@ class LogitTrial(NamedTuple):
 
 
 class LogitView(NamedTuple):
-    """Ranks, cells and their logits, and what densities and logits count; see `LocalLogits`."""
+    """Ranks, cells and their logits, and the weights of densities and logits; see `LocalLogits`."""
 
     ranks: Ranks
     predictor: Predictor
@@ -59,35 +59,35 @@ class LogitView(NamedTuple):
     logits: float
 
     def log_proba(self, samples: Array) -> Array:
-        """Logarithms of the probabilities (n_samples, n_classes) that the logits give."""
+        """Log-probabilities (n_samples, n_classes) by the logits."""
         return np.asarray(log_softmax(self.predictor.standard_outputs(self.ranks(samples)), axis=1))
 
     def mixed(self, joint: Array, samples: Array) -> Array:
-        """What densities, as log(pi_c p(x | c)), and logits say of raw samples together (eq. 35)."""
+        """Weighted log-probabilities of raw samples by logits and, from `joint`, densities (eq. 35)."""
         logits = self.logits * self.log_proba(samples)
         if self.density == 0.0:
             return np.asarray(logits)
         return np.asarray(self.density * log_probabilities(joint) + logits)
 
     def frozen(self) -> "LogitView":
-        """A copy that predicts the same, whatever is learned."""
+        """A copy whose predictions further learning does not change."""
         return self._replace(predictor=self.predictor.frozen())
 
     def get_state(self) -> dict[str, Any]:
-        """All of this as plain values and arrays, for a model file."""
+        """Return the state as plain values and arrays, for a model file."""
         parts = {"knots": self.ranks.knots, "predictor": self.predictor.get_state()}
         return {**parts, "density": self.density, "logits": self.logits}
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> "LogitView":
-        """A view from what `get_state` gave."""
+        """A view with the state that `get_state` returned."""
         knots = state["knots"]
         predictor = Predictor.restored(state["predictor"], 1 + knots.shape[1], None)
         return cls(Ranks(knots), predictor, float(state["density"]), float(state["logits"]))
 
 
 class LogitAnnealer(ModelAnnealer):
-    """Trains logits: errors are those of probabilities."""
+    """Annealer whose local models are logits: their errors are those of probabilities."""
 
     link = True
 
@@ -99,11 +99,11 @@ class LogitAnnealer(ModelAnnealer):
 
 
 class LogitRun(RegressionRun):
-    """A run over features, and classes as 0 and 1, whose local models are logits."""
+    """A run over features and one-hot classes, whose local models are logits."""
 
     annealer_type: type[Annealer] = LogitAnnealer
-    kept: NDArray[np.bool_] | None = None  # features of a fit; those of a stream are all
-    # How far cells are apart, in mean squared distances of samples from the nearest.
+    kept: NDArray[np.bool_] | None = None  # features in use; None: all
+    # Spacing of the cells, in mean squared distances of samples from the nearest codevector.
     apart = STREAM_SOFTNESS
 
     def __init__(
@@ -118,9 +118,9 @@ class LogitRun(RegressionRun):
         return scaled, np.ascontiguousarray(samples[:, self.n_inputs :])
 
     def fit_cells(self, samples: Array, weight: Array, trial: LogitTrial) -> None:
-        """Anneal the cells of a trial, without models; those beyond `ANNEALED` come by splits at zero.
+        """Anneal the cells of a trial, without models; split them at temperature zero beyond `ANNEALED`.
 
-        Features that are not `kept` hardly count there, and not at all in the models of `fit_logits`.
+        Features that are not `kept` hardly count for the cells, and models do not use them at all.
         """
         d = self.n_inputs
         self.scaling = Scaling.of(samples, weight, d, 0.0)
@@ -145,12 +145,12 @@ class LogitRun(RegressionRun):
         self.overlap(trial.overlap)
 
     def overlap(self, part: float) -> None:
-        """Let cells overlap by a part of how far apart they are."""
+        """Set the overlap of the cells, in units of their spacing."""
         assert isinstance(self.annealer, ModelAnnealer)
         self.softness = self.annealer.softness = part * self.apart
 
     def basis(self, samples: Array) -> Basis:
-        """What logits are linear in: the shares of the cells, and shares times x - mu."""
+        """The basis functions of the logits: the shares of the cells, and shares times x - mu."""
         assert self.scaling is not None
         d = self.n_inputs
         kept = np.ones(d, dtype=np.bool_) if self.kept is None else self.kept
@@ -165,7 +165,7 @@ class LogitRun(RegressionRun):
         penalty: float,
         begin: Logits | None = None,
     ) -> None:
-        """All local models together, by logistic regression, from those of some samples or from zero."""
+        """Fit all local models together by logistic regression, starting at `begin` or at zero."""
         assert self.scaling is not None
         d, book = self.n_inputs, self.book
         logits = fit_logistic(self.basis(samples), labels, weight, penalty, begin)
@@ -183,14 +183,14 @@ class LogitRun(RegressionRun):
 
 
 def of_all_classes(known: Labels, logits: Array, n_classes: int) -> Array:
-    """Logits (n_samples, n_classes), of those (n_samples, n_known) of the classes that are known."""
+    """Logits (n_samples, n_classes) of all classes, from those (n_samples, n_known) of `known` ones."""
     every = np.full((len(logits), n_classes), ABSENT)
     every[:, known] = logits
     return every
 
 
 class LocalLogits:
-    """Ranks, cells and logits of an `ODAClassifier`, and what they count beside its densities.
+    """Ranks, cells and logits of an `ODAClassifier`, and their weight relative to its densities.
 
     Log-probabilities of the two are added with the weights `density` and `logits`, and normalised.
     """
@@ -213,12 +213,12 @@ class LocalLogits:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there are logits."""
+        """Whether logits have been fitted, or a stream of them has warmed up."""
         return self.run is not None and self.run.annealer is not None
 
     @property
     def view(self) -> "LogitView | None":
-        """What predicts, as it stands; None without logits."""
+        """The current state of all that predicts; None without logits."""
         if self.run is None or self.run.annealer is None:
             return None
         assert self.ranks is not None
@@ -233,7 +233,7 @@ class LocalLogits:
         run: LogitRun | None = None,
         begin: Logits | None = None,
     ) -> None:
-        """Learn cells, if no run has them, and logits, from raw samples with numbers of classes."""
+        """Learn cells, unless a `run` has them, and logits from raw samples with class numbers."""
         data = self.some(data)
         if run is None:
             self.ranks = Ranks.of(data.samples, weight=data.weight)
@@ -242,14 +242,14 @@ class LocalLogits:
         self.run.fit_logits(samples, data.targets, data.weight, trial.penalty, begin)
 
     def some(self, data: Data) -> Data:
-        """As many samples as logits are learned from."""
+        """All samples, or `LARGEST` random ones if there are more."""
         n = LARGEST
         if len(data.weight) <= n:
             return data
         return data.take(np.sort(self.rng.choice(len(data.weight), n, replace=False)))
 
     def run_over(self, data: Data, trial: LogitTrial) -> LogitRun:
-        """A run with its cells in place."""
+        """A run with the cells of a trial."""
         settings = self.settings._replace(max_codevectors=min(trial.cells, ANNEALED))
         run = LogitRun(settings, self.n_features, self.n_classes, self.rng)
         run.fit_cells(self.side_by_side(data), data.weight / data.weight.mean(), trial)
@@ -258,7 +258,7 @@ class LocalLogits:
     # -- a stream --------------------------------------------------------------------------------
 
     def observe(self, data: Data) -> None:
-        """Learn from raw samples with numbers of classes, in their order."""
+        """Learn from raw samples with class numbers, in their order."""
         if not self.is_ready:
             self.waiting = self.waiting.joined(data)
             if len(self.waiting.weight) < self.settings.n_warmup:
@@ -271,7 +271,7 @@ class LocalLogits:
         self.run.observe(self.side_by_side(data), data.weight)
 
     def insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all; logits begin anew."""
+        """Insert new classes, whose numbers among all classes are `places`; the logits restart."""
         for place in places:
             self.n_classes += 1
             self.waiting = self.waiting._replace(targets=make_place(self.waiting.targets, place))
@@ -279,14 +279,14 @@ class LocalLogits:
             self.run = None
 
     def side_by_side(self, data: Data) -> Array:
-        """Samples as a run takes them: ranks, and classes as 0 and 1."""
+        """The samples of a run: normal scores of the features, and one-hot classes."""
         assert self.ranks is not None
         return np.hstack([self.ranks(data.samples), np.eye(self.n_classes)[data.targets]])
 
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All of this as plain values and arrays, for a model file."""
+        """Return the state as plain values and arrays, for a model file."""
         return {
             "density": self.density,
             "logits": self.logits,
@@ -296,7 +296,7 @@ class LocalLogits:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put new logits in the state that `get_state` gave."""
+        """Restore the state that `get_state` returned, in a new object."""
         self.density, self.logits = float(state["density"]), float(state["logits"])
         self.ranks = None if state["knots"] is None else Ranks(state["knots"])
         self.waiting = Data(**state["waiting"])

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Logistic regression over shares of cells and shares times x - mu, of cells that have a share alone."""
+"""Logistic regression on shares of cells and shares times x - mu, stored for non-zero shares only."""
 
 from typing import NamedTuple
 
@@ -12,18 +12,19 @@ from oda_rl._jit import kernel, vector_kernel
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.regression.mixture import mixture_columns
 
-# Shares below this part count nothing.
+# Shares below this part of the largest share in a sample are dropped.
 LEAST_SHARE = 1e-3
-# Samples whose shares of all cells are at hand at a time.
+# Number of samples whose shares of all cells are computed at a time.
 BLOCK = 4096
-# Gradients per weight at which the search ends, its turns, and what part of the loss a turn must win.
+# The search ends when gradients per weight are below TOLERANCE, after ITERATIONS iterations, or when one
+# of them lowers the loss by less than this part.
 TOLERANCE, ITERATIONS, LEAST_GAIN = 1e-2, 200, 64 * np.finfo(float).eps
 
 
 class Basis(NamedTuple):
-    """Samples, cells, and the shares that cells have of samples.
+    """Samples, codevectors, and the shares of cells in samples.
 
-    The cells of sample t are `cells[begin[t] : begin[t + 1]]`, with the shares at the same places.
+    The cells of sample t are `cells[begin[t] : begin[t + 1]]`, with shares at the same indices.
     """
 
     samples: Array  # (n_samples, n_features)
@@ -36,7 +37,7 @@ class Basis(NamedTuple):
     def of(
         cls, samples: Array, codevectors: Array, temperature: float, kept: NDArray[np.bool_]
     ) -> "Basis":
-        """Shares by the distance along all features; models will see those that are `kept`."""
+        """Compute shares from distances along all features; models only use those that are `kept`."""
         counts, cells, shares = [np.zeros(1, dtype=np.int64)], [], []
         for start in range(0, len(samples), BLOCK):
             every = mixture_columns(samples[start : start + BLOCK], codevectors, temperature, False)
@@ -51,9 +52,9 @@ class Basis(NamedTuple):
 
 
 class Logits(NamedTuple):
-    """Of the classes that `of` lists: what they have in all cells, and everywhere.
+    """Logits of the classes in `of`: linear models in each cell, plus a constant for each class.
 
-    Of the last axis of `models` the first is a constant. Logits of two classes sum to zero.
+    The first entry along the last axis of `models` is a constant. Logits of two classes sum to zero.
     """
 
     of: Labels  # (n_known,)
@@ -75,12 +76,12 @@ def fit_logistic(
     begin: Logits | None = None,
     tolerance: float = TOLERANCE,
 ) -> Logits:
-    """Least weighted log loss plus the squares of all models over 2 `penalty`; constants are free.
+    """Minimise the weighted log loss plus the squares of all models over 2 `penalty`.
 
-    Of two classes the difference is penalised. The search is for parameters in units in which the
-    curvature of the loss, where all classes are as likely, is about one. It ends where no gradient per
-    weight is above the `tolerance`; it begins at the logits `begin`, if they are of the same classes and
-    cells, or else at zero.
+    Constants are not penalised. With two classes the difference of the logits is fitted and penalised.
+    Parameters are scaled so that the curvature of the loss, when all classes are equally likely, is
+    about one. The search starts at the logits `begin` if these have the same classes and cells, else at
+    zero. It ends when no gradient per weight exceeds `tolerance`.
     """
     known, numbers = np.unique(labels, return_inverse=True)
     n_logits = 1 if len(known) == 2 else len(known)
@@ -113,7 +114,7 @@ def fit_logistic(
 
 
 def _point_of(begin: Logits | None, known: Labels, shape: tuple[int, int, int]) -> Array:
-    """Where a search begins: models and constants of so many logits in a row."""
+    """Starting point of the search: models and constants, as one vector."""
     same = begin is not None and np.array_equal(begin.of, known)
     if begin is None or not same or begin.models.shape[::2] != shape[::2]:
         return np.zeros((shape[0] * shape[2] + 1) * shape[1])
@@ -126,7 +127,7 @@ def _point_of(begin: Logits | None, known: Labels, shape: tuple[int, int, int]) 
 def _units(
     basis: Basis, weight: Array, penalty: float, n_known: int, shape: tuple[int, int, int]
 ) -> Array:
-    """One over the root of the curvature along each parameter, per weight."""
+    """One over the square root of the curvature per weight, for each parameter."""
     squares = np.zeros((shape[0], shape[2]))
     add_squares(*basis, weight, squares)
     total, variance = float(weight.sum()), (1.0 - 1.0 / n_known) / n_known
@@ -140,7 +141,7 @@ def _units(
 
 @vector_kernel
 def add_logits(t, samples, codevectors, begin, cells, share, models, out):
-    """Add what the cells of sample `t` say to the logits `out` (n_logits,)."""
+    """Add the outputs of models, weighted by shares in sample `t`, to the logits `out` (n_logits,)."""
     for place in range(begin[t], begin[t + 1]):
         i = cells[place]
         for c in range(out.shape[0]):
@@ -152,7 +153,7 @@ def add_logits(t, samples, codevectors, begin, cells, share, models, out):
 
 @vector_kernel
 def add_gradients(t, samples, codevectors, begin, cells, share, error, out):
-    """Add the gradients by the models of cells, where those by the logits of sample `t` are `error`."""
+    """Add the gradients in the models to `out`, from those in the logits of sample `t`, `error`."""
     for place in range(begin[t], begin[t + 1]):
         i = cells[place]
         for c in range(error.shape[0]):
@@ -196,9 +197,9 @@ def add_log_loss(
     models_gradient,
     constant_gradient,
 ):
-    """The weighted log loss of samples with these `labels` (n_samples,); adds its gradients.
+    """Return the weighted log loss of samples with `labels` (n_samples,), and add its gradients.
 
-    A single logit is that of the class 1 against 0.
+    A single logit is that of class 1 against class 0.
     """
     n_logits, total = constant.shape[0], 0.0
     error = np.empty(n_logits)

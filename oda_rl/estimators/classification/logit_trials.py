@@ -1,4 +1,4 @@
-"""How many cells local logits have, and how strong their penalty is: trials on samples left out."""
+"""Choice of the number of cells and the penalty of local logits by trials on held-out samples."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -20,19 +20,21 @@ from oda_rl.estimators.classification.local_logits import (
 from oda_rl.estimators.classification.logistic import Logits, fit_logistic
 from oda_rl.estimators.targets import Data
 
-# Cells that are tried, the fewest first; more than usual where their second moments have no more numbers
-# in all and per sample, and cells so many samples each; they must lower the loss by such a part.
+# Numbers of cells that are tried, in this order. More than USUAL are tried only if their second moments
+# have at most NUMBERS numbers, and PER_SAMPLE for each sample, and if there are PER_CELL samples for
+# each cell. They must lower the loss by the part WORTHWHILE.
 CELLS, NUMBERS, PER_SAMPLE, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100, 250, 600), 25_000, 15, 10, 0.01
-# Parts of the distance of cells that they overlap by
+# Overlaps (see `LogitTrial`) that are tried with more than USUAL cells; others have the first.
 OVERLAPS = (1.0, 0.5)
-# Trials go on with as many folds as leave so many samples out; each learns from so many at most.
+# Trials use as many folds as are needed to hold out ENOUGH samples; each learns from at most
+# LARGEST_TRIAL samples.
 ENOUGH, LARGEST_TRIAL = 1000, 4000
 
 Split = tuple[Labels, Labels]
 
 
 class Chosen(NamedTuple):
-    """The best trial, its cells, and logits of some of the samples: what `LocalLogits.fit` takes."""
+    """The best trial, its cells, and logits fitted to some samples: arguments of `LocalLogits.fit`."""
 
     trial: LogitTrial
     run: LogitRun
@@ -40,7 +42,7 @@ class Chosen(NamedTuple):
 
 
 class _Fold:
-    """Logits of cells, of samples as a run takes them, and what they say of those that were left out."""
+    """Logits that are fitted to the `train` rows and evaluated on the `test` rows of a run's samples."""
 
     def __init__(self, run: LogitRun, data: Data, train: Labels, test: Labels) -> None:
         rows = np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
@@ -51,7 +53,7 @@ class _Fold:
         self.logits: Logits | None = None
 
     def log_proba(self, penalty: float) -> Array:
-        """Log-probabilities (n_test, n_classes) of the samples left out; begins where the last ended."""
+        """Log-probabilities (n_test, n_classes) of test rows; the fit starts at the previous logits."""
         self.logits = fit_logistic(*self._learned, penalty, self.logits)
         found = of_all_classes(self.logits.of, self.logits(self._tested), self._n_classes)
         return np.asarray(log_softmax(found, axis=1))
@@ -64,11 +66,11 @@ def choose_logits(
     kept: NDArray[np.bool_] | None,
     loss_of: Callable[[Array, Labels], float],
 ) -> tuple[Array, Chosen]:
-    """The trial that does best on samples that folds leave out.
+    """Choose the trial that does best on the held-out samples of `folds`.
 
-    More cells, and weaker penalties, are tried as long as they do better by `loss_of`, which takes
-    log-probabilities (n, n_classes) of some of the samples, and their rows. Several cells see the
-    features that are `kept`. Returns the log-probabilities (n_samples, n_classes) of all samples, too.
+    More cells and weaker penalties are tried as long as they lower `loss_of`, a function of
+    log-probabilities (n, n_classes) of some samples and of their rows. Several cells only use the
+    features that are `kept`. Also returns the log-probabilities (n_samples, n_classes) of all samples.
     """
     some = local.some(data)
     local.ranks = Ranks.of(some.samples, weight=some.weight)
@@ -108,9 +110,9 @@ def _cells_to_try(n: int, q: int, n_classes: int) -> list[int]:
 def _best_penalty(
     parts: Sequence[_Fold], trial: LogitTrial, loss_of: Callable[[Array, Labels], float]
 ) -> tuple[float, float, list[Array]]:
-    """The least loss, its penalty, from that of the trial on, and log-probabilities fold by fold.
+    """The least loss, its penalty, and its log-probabilities for each fold.
 
-    A single cell has the penalty of the trial.
+    Penalties become weaker, from that of the trial on; a single cell only has that of the trial.
     """
     rows, least, best = np.concatenate([part.test for part in parts]), np.inf, trial.penalty
     told: list[Array] = []

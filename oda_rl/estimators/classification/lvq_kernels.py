@@ -3,7 +3,7 @@
 """Compiled kernels: learning vector quantization.
 
 Codevectors are stored as in `oda_rl.codebook.learning`: `location` is (n_features, n_cells), in scaled
-features; `label` (n_cells,) are the numbers of their classes and `count` (n_cells,) the weight of the
+features; `label` (n_cells,) are their class numbers and `count` (n_cells,) the weight of the
 samples that have moved them. `samples` are (n_samples, n_features), `labels` and `sample_weight`
 (n_samples,). `kind` is the divergence, `minimum` the least coordinate in its domain. `location` and
 `count` are changed in place.
@@ -21,13 +21,13 @@ import numpy as np
 from oda_rl._jit import kernel
 from oda_rl.codebook.association import EXACT, associate, divergences, index_of_smallest
 
-# No codevector goes more than this part of the way to a sample, or away from it.
+# Largest step of a codevector towards a sample or away from it, relative to their difference.
 MAX_STEP = 0.5
-# First stepsizes of LVQ1 are 1 / OFFSET, and its stepsizes fall with the samples of a codevector.
+# The first stepsize of LVQ1 is 1 / OFFSET; stepsizes fall with the samples of the codevector.
 OFFSET = 10.0
-# How steep the cost of GLVQ is where both codevectors are equally near.
+# Steepness of the cost of GLVQ where both codevectors are equally near.
 STEEPNESS = 2.0
-# Shares in a sample below which a codevector does not move in annealed LVQ.
+# In annealed LVQ, a codevector with a smaller share in a sample does not move.
 LEAST_SHARE = 1e-3
 
 
@@ -35,8 +35,8 @@ LEAST_SHARE = 1e-3
 def lvq1(kind, minimum, samples, labels, sample_weight, location, label, count):
     """LVQ1: the nearest codevector moves to the sample if its class is right, else away from it.
 
-    The stepsize is 1 / (OFFSET + v), v the `count` of the codevector. Away from a sample it goes no
-    further than `minimum` allows.
+    The stepsize is 1 / (OFFSET + v), v being the `count` of the codevector. Coordinates that would not
+    stay above `minimum` do not move.
     """
     n_cells = location.shape[1]
     distance = np.empty(n_cells)
@@ -66,12 +66,12 @@ def soft_lvq(
     label,
     count,
 ):
-    """The distortion of eq. 31 at a temperature: attraction by the own class, repulsion by others.
+    """Steps for the distortion of eq. 31 at a temperature: attraction by the own class, else repulsion.
 
-    Codevectors take part by their association probabilities over all classes (eq. 13), with `weight`
-    (n_cells,) as their probabilities; the sign of the distortion is that of the move. (With the sign in
-    the exponent too, a codevector would be repelled the more the further away it is.) Stepsizes are as
-    for `lvq1`, times the association. With `repel_only` those of the own class stay.
+    Stepsizes are those of `lvq1` times the association probabilities over all classes (eq. 13), with
+    `weight` (n_cells,) as probabilities of the codevectors. The sign of the distortion is that of the
+    step. (With the sign in the exponent, too, the most distant codevectors would be repelled most.) With
+    `repel_only` codevectors of the sample's class do not move.
     """
     n_cells = location.shape[1]
     distance, share = np.empty(n_cells), np.empty(n_cells)
@@ -98,7 +98,7 @@ def glvq(kind, samples, labels, sample_weight, step, location, label):
 
     The cost is the sigmoid of STEEPNESS times (d+ - d-) / (d+ + d-), with the squared distances d+ from
     the nearest codevector of the own class and d- from that of the others; both move. `step` is in
-    units of the mean of d+ + d-, which is followed along.
+    units of the running mean of d+ + d-.
     """
     n_cells = location.shape[1]
     distance = np.empty(n_cells)

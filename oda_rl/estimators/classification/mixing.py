@@ -1,4 +1,4 @@
-"""What local logits count beside the densities of a stream: what did best on samples not yet learned."""
+"""Weights of densities and local logits in a stream: those that did best on samples not yet learned."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from oda_rl.estimators.classification.judging import ClassJudge
     from oda_rl.estimators.classification.session import ClassSession
 
-# Weights of the log-probabilities of densities and of logits; the first hold until samples have told.
+# Candidate weights of the log-probabilities of densities and of logits; the first are used initially.
 MIXTURES = ((1.0, 0.0), (0.5, 0.5), (0.25, 1.0), (0.0, 1.0))
-# The losses of so many of the latest samples decide, in which an error counts so much more.
+# Losses are averaged over about the latest REMEMBERED samples; WRONG is the weight of the error rate.
 REMEMBERED, WRONG = 1000, 10.0
-# Logits that do not lower them by more than this part after so many samples are learned no further.
+# Logits must lower the loss by this part; those that have not after PATIENCE samples are dropped.
 WORTHWHILE, PATIENCE = 0.02, 2000
-# What a model file holds of a `Mixing`.
+# Schema of a stored `Mixing`.
 MIXING = {"n": "count", "wait": "count", "losses": f"float[{len(MIXTURES)}] in [0, inf)"}
 
 
 class Mixing:
-    """The losses of MIXTURES, as means over samples of which there were `n`.
+    """The mean losses of MIXTURES after `n` samples.
 
-    Logits count after `wait` samples.
+    Logits are used after `wait` samples.
     """
 
     def __init__(self, wait: int = 0) -> None:
@@ -33,13 +33,13 @@ class Mixing:
 
     @property
     def best(self) -> tuple[float, float]:
-        """The weights of densities and logits that cost least, or densities alone if it is close."""
+        """The weights with the least loss, or those of densities alone unless it is clearly less."""
         least = int(self.losses.argmin())
         clear = self.n >= self.wait and self.losses[least] < (1.0 - WORTHWHILE) * self.losses[0]
         return MIXTURES[least if clear else 0]
 
     def judge(self, joint: Array, logits: Array, data: Data) -> None:
-        """Take in samples with log(pi_c p(x | c)) and log-probabilities by logits, (n, n_classes)."""
+        """Add samples with log(pi_c p(x | c)) and log-probabilities by logits, both (n, n_classes)."""
         density, n = log_probabilities(joint), len(data.weight)
         found = [log_loss(a * density + b * logits, *data[1:], WRONG) for a, b in MIXTURES]
         self.n += n
@@ -47,14 +47,14 @@ class Mixing:
 
     @classmethod
     def restored(cls, state: dict[str, Any] | None) -> "Mixing | None":
-        """What a model file holds, if it does."""
+        """A `Mixing` with a stored state; None if that is None."""
         found = cls()
         vars(found).update(state or {})
         return None if state is None else found
 
 
 def begin_mixing(session: "ClassSession", wait: int = 0) -> None:
-    """Try local logits beside the densities of a stream, if that is wanted; see `Mixing`."""
+    """Start to try local logits with the densities of a stream, if settings allow it; see `Mixing`."""
     settings = session.settings
     if (settings.local_model, settings.mode, settings.fine_tune) == ("auto", "conditional", None):
         session.local, session.mixing = session.new_local(), Mixing(wait)
@@ -64,10 +64,10 @@ def begin_mixing(session: "ClassSession", wait: int = 0) -> None:
 def mix_logits(
     session: "ClassSession", judge: "ClassJudge", distance: Array, data: Data, every: Data
 ) -> None:
-    """Take the weights that did best on judged samples, then learn logits from `every` one of the piece.
+    """Choose the weights that did best on judged samples; then learn logits from the piece, `every`.
 
-    `distance` are divergences of `data`, those of classes that are known, from the judge's codevectors.
-    Logits that have not helped go.
+    `data` are the samples of the piece whose classes are known, `distance` their divergences from the
+    judge's codevectors. Logits that have not helped are dropped.
     """
     local, mixing = session.local, session.mixing
     if local is None or mixing is None:
@@ -75,7 +75,7 @@ def mix_logits(
     if judge.local is not None and len(distance) > 0:
         mixing.judge(judge.book.log_joint(distance), judge.local.log_proba(data.samples), data)
         local.density, local.logits = mixing.best
-    # logits forget slowly
+    # logits forget too slowly for a stream that changes quickly
     if session.following.is_quick or (local.logits == 0.0 and mixing.n >= PATIENCE):
         session.local = session.mixing = None
     else:

@@ -1,4 +1,4 @@
-"""A few samples at a time, in a single call of compiled code."""
+"""Fast path for a few samples of a stream: they are learned in a single call of compiled code."""
 
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,9 @@ from oda_rl.estimators.one_sample import Prepared, is_growing, make_room
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.targets import are_plain
 
-# Kinds of classes that need no checks.
+# Dtype kinds of classes that need no checks.
 KINDS = "biuU"
-# More samples than these are learned sooner together.
+# More samples than this are learned faster on the usual path.
 FEW = 16
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PreparedClass(Prepared):
-    """The arrays that a sample of a class changes, as a table for `learn_in_order`."""
+    """The arrays that change when a sample of a class is learned, as a table for `learn_in_order`."""
 
     def __init__(self, session: "ClassSession", run: Run, n_rows: int) -> None:
         book, self.live = session.live_book()
@@ -36,7 +36,7 @@ class PreparedClass(Prepared):
         super().__init__(run, n_rows, known, self.live, decided)
 
     def serves(self, session: "ClassSession", run: Run, n_rows: int) -> bool:
-        """Whether the table may be used again, with as many rows."""
+        """Whether the table is still valid, and for `n_rows` rows."""
         return (
             session.fixed is not None
             and self.live is session.live
@@ -46,18 +46,18 @@ class PreparedClass(Prepared):
 
 
 class PreparedClasses:
-    """What samples of the classes change, by their numbers, and the tables of all of them."""
+    """A `PreparedClass` for each class number, and the tables of all of them."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Prepare all anew."""
+        """Discard all tables."""
         self._classes: dict[int, PreparedClass] = {}
         self.tables = np.empty((0, 0), dtype=np.int64)
 
     def of(self, session: "ClassSession", number: int, n_rows: int) -> PreparedClass:
-        """That of a class, with so many rows; its table is one of `tables`."""
+        """The `PreparedClass` of a class, for `n_rows` rows; its table is also a row of `tables`."""
         run, ready = session.runs[number], self._classes.get(number)
         if ready is None or not ready.serves(session, run, n_rows):
             ready = self._classes[number] = PreparedClass(session, run, n_rows)
@@ -68,10 +68,10 @@ class PreparedClasses:
 
 
 def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
-    """Have an estimator learn from a few samples that need no more checks.
+    """Let an estimator learn from a few samples, if they need no more checks.
 
-    `X` is to be plain and (n_samples, n_features), `y` an array with classes of the known ones and of
-    their kind, and parameters as they were. Returns from how many, the first, it has learned.
+    For that, `X` must be plain and (n_samples, n_features), `y` an array of known classes of the same
+    dtype kind, and parameters unchanged. Returns how many samples, the first ones, were learned.
     """
     numbers = _plain_numbers(estimator, X, y)
     if numbers is None:
@@ -81,7 +81,7 @@ def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
         if n > 1:
             left = n - done if estimator.forgetting is None else min(n - done, estimator._watch.left)
         own = (X, numbers) if left == n else (X[done : done + left], numbers[done : done + left])
-        # its session is another if it has begun anew
+        # the session is another one after a restart
         used = estimator._watched_few(*own, observe_few, estimator._session, *own)
         if used == 0:
             break
@@ -99,7 +99,7 @@ def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
 
 
 def _plain_numbers(estimator: "ODAClassifier", X: Any, y: Any) -> Labels | None:
-    """Numbers of the classes of samples that need no more checks; None if they do."""
+    """Class numbers of samples that need no more checks; None if they do."""
     told = estimator.__dict__
     session = told.get("_session")
     if session is None or estimator.verbose or estimator.class_weight is not None:
@@ -123,10 +123,10 @@ def _plain_numbers(estimator: "ODAClassifier", X: Any, y: Any) -> Labels | None:
 
 
 def observe_few(session: "ClassSession", samples: Array, numbers: Labels) -> int:
-    """Learn from the first of samples (n, n_features) of classes with these numbers; returns how many.
+    """Learn from the first of samples (n, n_features) with these class numbers; return how many.
 
-    Of classes that have warmed up, where only densities are learned and features are not scaled anew.
-    The codebook of all classes is brought up to date in place.
+    Stops before a class that has not warmed up, and before features are rescaled; learns none unless
+    only densities are to be learned. Updates the codebook of all classes in place.
     """
     known, begun = numbers.tolist(), perf_counter()
     n = _count_plain(session, known)
@@ -154,9 +154,9 @@ def observe_few(session: "ClassSession", samples: Array, numbers: Labels) -> int
 
 
 def _count_plain(session: "ClassSession", numbers: list[int]) -> int:
-    """The first samples, of classes with these numbers, of which each changes nothing but densities.
+    """How many of the first samples, with these class numbers, change nothing but densities.
 
-    A class that still gathers samples to present again takes one at a time.
+    A class that still gathers samples for rehearsal takes one at a time.
     """
     settings = session.settings
     if settings.mode != "conditional" or settings.fine_tune is not None:

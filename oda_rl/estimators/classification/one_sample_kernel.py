@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Compiled kernel: a few samples of a stream, from their moments to the book of all classes."""
+"""Compiled kernel that learns from a few samples: moments, cells, and the codebook of all classes."""
 
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ from oda_rl.estimators.one_sample import OTHERS, gather_rows, learn_rows, open_c
 
 
 class Measured(NamedTuple):
-    """What all classes have in common: `Scaling`, `Moments`, and weights and numbers of their samples.
+    """Arrays of all classes: those of `Scaling` and `Moments`, and weights and numbers of samples.
 
-    Of d features and C classes they are (d,), (d, d), (C,), (C, d), (d, d), (2, d), (C,) and (C,).
+    With d features and C classes they are (d,), (d, d), (C,), (C, d), (d, d), (2, d), (C,) and (C,).
     """
 
     shift: Float1
@@ -39,7 +39,7 @@ class Decided(NamedTuple):
     widths: Float1
 
 
-# What the table holds after `OwnCells`: these groups, one after the other
+# The groups of arrays in a table, after `OwnCells`
 GROUPS = (Measured, LiveCells, Decided)
 open_measured, open_live, open_decided = (
     make_opener(group, OTHERS + count_slots(*GROUPS[:place])) for place, group in enumerate(GROUPS)
@@ -48,14 +48,14 @@ open_measured, open_live, open_decided = (
 
 @kernel
 def learn_in_order(tables, kind, samples, numbers, own, factor):
-    """Learn from samples (n, n_features) of classes with these `numbers` (n,), one after the other.
+    """Learn from samples (n, n_features) with class `numbers` (n,), one after the other.
 
-    Those classes anneal; the `tables` (n_classes, n_slots) hold, for each of them, the arrays of
-    `OwnCells` and `GROUPS`. A sample, of weight one, adds to the moments of features, and is learned
-    from, scaled, with others as in `Run.observe`. Stops after a sample with which a temperature or a
-    check of its class has ended. Last, the book of all classes is brought up to date, with `own` and
-    `factor` for `weigh_cells`. Returns (samples learned from, whether it stopped so, the width of all
-    classes).
+    The classes must have begun to anneal; the `tables` (n_classes, n_slots) hold the arrays of
+    `OwnCells` and `GROUPS` for each of them. A sample, of weight one, is added to the moments of the
+    features, scaled, and learned with rehearsed samples as in `Run.observe`. Stops after a sample that
+    ends a temperature or a check of its class. Finally updates the codebook of all classes, with `own`
+    and `factor` as for `weigh_cells`. Returns (number of samples learned, whether the last one ended a
+    temperature or a check, the width of all classes).
     """
     known, live = open_measured(tables[numbers[0]]), open_live(tables[numbers[0]])
     book, moments = (

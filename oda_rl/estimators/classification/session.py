@@ -1,4 +1,4 @@
-"""What an `ODAClassifier` keeps between its calls: an annealer for each class, in learned features."""
+"""The state of an `ODAClassifier`: an annealer for each class, in scaled features."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 
-# A class begins to anneal after so many of its samples, as a part of `n_warmup`.
+# The annealing of a class begins after so many of its samples, as a part of `n_warmup`.
 CLASS_WARMUP = 0.2
-# Attributes that are stored as they are.
+# Attributes that are stored without conversion.
 STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts", "n_tried", "trial_losses")
 
 
 class ClassSession:
-    """Classes that are learned from a stream of samples with `n_features`, or after a fit."""
+    """Learns classes from a stream of samples with `n_features`, possibly after a fit."""
 
     def __init__(self, settings: ClassSettings, n_features: int, rng: np.random.Generator) -> None:
         self.settings, self.rng = settings, rng
@@ -39,7 +39,7 @@ class ClassSession:
         self.mass, self.counts = np.empty(0), np.empty(0)
         self.choice = Choice(factor=1.0 if settings.shared else WIDTHS[0][1])
         self.n_tried, self.trial_losses = 0, np.zeros(len(WIDTHS))
-        self.live: LiveCells | None = None  # behind `fixed`, unless a fit or a file has made that
+        self.live: LiveCells | None = None  # arrays of `fixed`; None if a fit or a file has set it
         self.prepared = PreparedClasses()  # tables of addresses
         self.shared_width = 1.0
         self.following = Following()
@@ -48,27 +48,27 @@ class ClassSession:
         self.waiting = Data(np.empty((0, n_features)), np.empty(0, dtype=np.int64), np.empty(0))
         self.fixed: ClassBook | None = None
         self.local: LocalLogits | None = None
-        self.mixing: Mixing | None = None  # where a stream finds out what logits count
+        self.mixing: Mixing | None = None  # if a stream chooses the weights of logits
         if settings.local_model == "linear":
             self.local = self.new_local()
 
     def new_local(self) -> LocalLogits:
-        """Local logits that know nothing."""
+        """Untrained local logits."""
         return LocalLogits(self.settings.annealing, self.n_features, self.n_classes, self.rng)
 
     @property
     def uses_logits(self) -> bool:
-        """Whether there are logits that count."""
+        """Whether there are trained logits with a positive weight."""
         return self.local is not None and self.local.is_ready and self.local.logits > 0.0
 
     @property
     def divergence(self) -> Divergence:
-        """In scaled features."""
+        """The divergence, in scaled features."""
         return self.settings.annealing.divergence
 
     @property
     def n_classes(self) -> int:
-        """Classes known."""
+        """Number of known classes."""
         return len(self.counts)
 
     @property
@@ -77,7 +77,7 @@ class ClassSession:
         return self.rescale_at > self.settings.annealing.n_warmup
 
     def resume(self, settings: ClassSettings) -> None:
-        """Take over parameters that have changed."""
+        """Continue with other settings, if they have changed."""
         known, self.settings = self.settings, settings
         if settings is not known:
             self.prepared.clear()
@@ -91,7 +91,7 @@ class ClassSession:
     # -- classes ---------------------------------------------------------------------------------
 
     def insert_classes(self, places: list[int]) -> None:
-        """Know new classes, which are at these places among all, in rising order."""
+        """Insert new classes, whose numbers among all classes are `places`, in ascending order."""
         shared = self.settings.shared
         for place in places:
             self.mass, self.counts = (np.insert(array, place, 0.0) for array in (self.mass, self.counts))
@@ -130,7 +130,7 @@ class ClassSession:
         return annealing._replace(max_codevectors=share, n_warmup=warm, finish=True)
 
     def _share_capacity(self) -> None:
-        """Divide K_max among the classes; those with more than their share give it back where needed."""
+        """Divide K_max among the classes; if cells exceed K_max, merge those beyond a class's share."""
         own = self._own_settings()
         over = self._n_cells > self.settings.capacity(self.n_classes)
         for run in self.runs:
@@ -146,7 +146,7 @@ class ClassSession:
     # -- a stream --------------------------------------------------------------------------------
 
     def observe(self, data: Data) -> None:
-        """Learn from samples with numbers of classes, in their order."""
+        """Learn from samples with class numbers, in their order."""
         self.n_seen += len(data.weight)
         self.fixed = None
         if self.local is not None and self.mixing is None:
@@ -194,7 +194,7 @@ class ClassSession:
         tune(self, data.take(slice(done, None)))
 
     def _vote(self, one: Data) -> None:
-        """Votes belong to cells that split and merge: they are a field of the payload."""
+        """Count a vote for a class in the nearest cell; splits and merges take the payload along."""
         annealer = self.runs[0].annealer
         if annealer is not None:
             book = annealer.codebook
@@ -202,9 +202,9 @@ class ClassSession:
             book["votes"][one.targets[0], int(distance.argmin())] += one.weight[0]
 
     def _rescale(self) -> None:
-        """Take the moments of the features anew; codevectors stay where they are in the data."""
+        """Scale features by their present moments; codevectors do not move in the units of the data."""
         if len(self.scaling.matrix) == 0 and len(self.waiting.weight) == 0:
-            return  # that was found to be best, by a fit
+            return  # features stay unscaled, as a fit has chosen
         old = self.scaling
         self.scaling = self.moments.scaling(self.settings.scale, self.divergence)
         if len(self.waiting.weight) > 0:
@@ -217,7 +217,7 @@ class ClassSession:
     # -- a fit -----------------------------------------------------------------------------------
 
     def begin(self, data: Data, n_classes: int) -> Data:
-        """Measure samples at hand, and scale them."""
+        """Begin a fit: compute the moments of the samples, and return the scaled samples."""
         self.insert_classes(list(range(n_classes)))
         samples, labels, weight = data
         self.moments.observe(samples, labels, weight)
@@ -231,19 +231,19 @@ class ClassSession:
         return data._replace(samples=self.scaling(samples))
 
     def take_over(self, runs: list[Run]) -> None:
-        """Go on from runs over samples at hand."""
+        """Continue with the runs of a fit."""
         self.runs = runs
         self.n_seen = sum(run.n_seen for run in runs)
 
     def set_book(self, book: ClassBook, votes: Array | None) -> None:
-        """Take over a final codebook; the runs' codebooks follow."""
+        """Set the final codebook of a fit, also in the codebooks of the runs."""
         for c, run in enumerate(self.runs):
             assert run.annealer is not None
             own = slice(None) if self.settings.shared else book.labels == c
             cells = run.annealer.codebook
             codevectors = book.codevectors[own]
             k = len(codevectors)
-            # They may be those of another temperature, and fine-tuning leaves some without a sample.
+            # They may come from another temperature, and fine-tuning may leave some without samples.
             while len(cells) > k:
                 cells.remove(k)
             for location in codevectors[len(cells) :]:
@@ -267,28 +267,28 @@ class ClassSession:
 
     @property
     def temperature(self) -> float:
-        """The lowest temperature of a class; infinite before any anneals."""
+        """The lowest temperature of all classes; infinite before the annealing has begun."""
         return min((r.annealer.temperature for r in self.runs if r.annealer), default=np.inf)
 
     def relevances(self) -> Array:
-        """How much a standard deviation of every feature counts in the distance; they sum to one."""
+        """How much a standard deviation of each feature counts in the distance; they sum to one."""
         _, total = self.moments.variances()
         own = total * (self.matrix**2).sum(axis=1)
         return own / own.sum() if own.sum() > 0.0 else np.full(len(own), 1.0 / len(own))
 
     @property
     def matrix(self) -> Array:
-        """That of the scaling, (n_features, n_features)."""
+        """The matrix of the scaling, (n_features, n_features)."""
         return self.scaling.matrix if len(self.scaling.matrix) > 0 else np.eye(self.n_features)
 
     def book(self) -> ClassBook:
-        """The codebook as it stands."""
+        """The current codebook."""
         if self.fixed is None:
             self.fixed = book_of_session(self)
         return self.fixed
 
     def live_book(self) -> tuple[ClassBook, LiveCells]:
-        """The same as it follows the cells behind it, and these."""
+        """The current codebook, which is updated in place, and the cells that it consists of."""
         if self.live is None:  # a fit or a file has made the book
             self.fixed = None
         book = self.book()
@@ -296,14 +296,14 @@ class ClassSession:
         return book, self.live
 
     def __getstate__(self) -> dict[str, Any]:
-        # The book of live cells has views of them, which copies have not: both are made anew.
+        # A codebook of live cells has views of their arrays, but a copy would not: both are remade.
         fixed = None if self.live is not None else self.fixed
         return vars(self) | {"live": None, "fixed": fixed, "prepared": PreparedClasses()}
 
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """All of this as plain values and arrays, for a model file."""
+        """Return the state as plain values and arrays, for a model file."""
         return {
             **{name: getattr(self, name) for name in STORED},
             "rng": self.rng.bit_generator.state,
@@ -319,7 +319,7 @@ class ClassSession:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put a new session in the state that `get_state` gave."""
+        """Restore the state that `get_state` returned, in a new session."""
         for name in STORED:
             setattr(self, name, state[name])
         vars(self.moments).update(state["moments"])
@@ -343,7 +343,7 @@ class ClassSession:
         self.rng.bit_generator.state = state["rng"]
 
     def log_joint(self, samples: Array, distance: Array) -> Array:
-        """What densities, from the divergences, and logits say of raw samples together (eq. 35)."""
+        """log(pi_c p(x | c)) (eq. 35) by densities, from `distance`, and by logits of raw `samples`."""
         joint = self.book().log_joint(distance)
         view = self.local.view if self.local and self.uses_logits else None
         return self.choice.power * joint if view is None else view.mixed(joint, samples)

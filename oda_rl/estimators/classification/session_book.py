@@ -1,4 +1,4 @@
-"""The codebook of classes as it stands in a stream."""
+"""The current codebook of all classes in a stream."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,16 +14,16 @@ from oda_rl.estimators.session import Run
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.session import ClassSession
 
-# Locations (n_features, capacity), weights (capacity,) and variances of cells, and how many they are.
+# Locations (n_features, capacity), weights (capacity,) and variances of cells, and their number.
 Cells = tuple[Array, Array, Array, int]
 
 
 class LiveCells(NamedTuple):
-    """The cells of all classes in a row, which follow those of the classes' own codebooks.
+    """The cells of all classes, one class after the other: a copy that follows the classes' codebooks.
 
     `location` and `spreads` are (n_features, n_cells), `shares` (n_cells,) sum to one in each class.
-    Class c has `k[c]` cells from number `first[c]` on, with a mean divergence of `distortion[c]` in
-    them, and would have a width of `single[c]` by itself.
+    Class c has `k[c]` cells from index `first[c]` on, with a mean divergence of `distortion[c]`; by
+    itself it would have a width of `single[c]`.
     """
 
     location: Float2
@@ -36,7 +36,7 @@ class LiveCells(NamedTuple):
 
 
 def book_of_session(session: "ClassSession") -> ClassBook:
-    """The cells of all classes, with weights and widths by what has been seen of them."""
+    """The codebook of a session, with weights and widths from the samples so far."""
     shared, choice = session.settings.shared, session.choice
     if not session.is_warm:
         session.scaling = session.moments.scaling(session.settings.scale, session.divergence)
@@ -59,7 +59,7 @@ def _book(
     own: float = 0.0,
     factor: float = 1.0,
 ) -> ClassBook:
-    """As `book_of` has them: the cells of all classes, or of one partition."""
+    """Make a codebook, as `book_of` does, from cells of all classes or of one partition."""
     k = np.array([part[-1] for part in cells])
     n, d = int(k.sum()), session.n_features
     live = LiveCells(
@@ -83,7 +83,7 @@ def _book(
 
 
 def _first_cells(session: "ClassSession") -> list[Cells]:
-    """Before a stream has warmed up there are the means of the classes."""
+    """One cell per class, its mean, for a stream that has not warmed up."""
     scaled = session.scaling(session.moments.mean)
     within, _ = session.moments.variances()
     spread = np.diag(session.matrix.T @ within @ session.matrix)[:, None].copy()
@@ -103,7 +103,7 @@ def _cells(run: Run) -> Cells:
 
 
 def move(run: Run, old: Scaling, new: Scaling) -> None:
-    """Express what a run has learned in other scaled features; it stays where it is in the data."""
+    """Convert the state of a run from one scaling of the features to another."""
     step = old.inverse @ new.matrix
     run.path = [(d, s, new(old.back(points)), *soft) for d, s, points, *soft in run.path]
     if len(run.buffer) > 0:

@@ -1,4 +1,4 @@
-"""What samples left out decide: where to stop, widths, fine-tuning, and what local logits count."""
+"""Choices by cross-validation: where to stop, widths, fine-tuning, and the weights of local logits."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,23 +21,24 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
-# Turns towards temperature zero for a trial.
+# Maximum number of Lloyd iterations in a trial.
 TRIAL_TURNS = 5
-# Levels are tried when there are so many times the codevectors of the last that was.
+# A level is tried if it has so many times the codevectors of the one tried before, or if it is the last.
 GROWTH = 1.15
-# A level that loses no more than this above the least is as good.
+# The first level with a loss within this of the least is chosen.
 TOLERANCE = 1e-3
 # Weights of the log-probabilities of densities and of local logits that are tried.
 DENSITY_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 4.0)
 LOGITS_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
-# Local logits are kept where they lower loss and errors by more than this part.
+# Local logits are kept if they lower the loss, including errors, by more than this part.
 WORTHWHILE = 0.02
 
 
 class Choice(NamedTuple):
-    """The level to stop at, and the widths, that did best on samples left out; the losses of levels.
+    """The level to stop at and the widths that do best on held-out samples, and the losses of levels.
 
-    Probabilities by densities alone are taken to a `power`: see `calibration.find_power`.
+    Widths (`own`, `factor`) are as in `annealing.WIDTHS`. Probabilities by densities alone are raised to
+    a `power`: see `calibration.find_power`.
     """
 
     level: int = 10**9
@@ -48,10 +49,10 @@ class Choice(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Folds, and log(pi_c p(x | c)) of the samples that each left out, (n_samples, n_classes).
+    """Folds, and log(pi_c p(x | c)) of the samples that each of them holds out, (n_samples, n_classes).
 
-    `codebooks` are those of each fold, part by part (see `ClassData`), in scaled features;
-    `tuning_helps` if fine-tuned codevectors make no more errors there.
+    `codebooks` are those of each fold, part by part (see `ClassData`), in scaled features.
+    `tuning_helps` if fine-tuned codevectors make no more errors on held-out samples than others.
     """
 
     folds: list[Split]
@@ -63,10 +64,10 @@ class LeftOut(NamedTuple):
 def choose(
     data: ClassData, settings: Any, n_folds: int, rng: np.random.Generator, estimator: Any
 ) -> tuple[Choice, LeftOut | None]:
-    """Find the level and the widths with the least loss on samples left out, by cross-validation.
+    """Choose the level and the widths with the least loss on held-out samples, by cross-validation.
 
-    `settings` are those of the classifier, `estimator`. Returns what the chosen ones say of the samples
-    left out, too; None where there are too few.
+    `settings` are those of the classifier, `estimator`. Also returns the results of the choice on
+    held-out samples, or None if the smallest class has fewer than two samples.
     """
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(data.n_classes))
     smallest = int(np.bincount(data.labels, minlength=data.n_classes).min())
@@ -116,7 +117,7 @@ def _errors(book: ClassBook, data: ClassData, settings: Settings, rule: str) -> 
 
 
 def _losses(runs: Sequence[Run], data: ClassData, test: ClassData, settings: Settings) -> Array:
-    """Losses of shape (n_levels, n_widths)."""
+    """Losses of the `test` samples, of shape (n_levels, n_widths)."""
     n_levels = max(len(run.path) for run in runs)
     losses = np.full((n_levels, len(data.widths)), np.inf)
     before = 0
@@ -152,11 +153,12 @@ def fit_logits(
     rng: np.random.Generator,
     kept: NDArray[np.bool_] | None,
 ) -> tuple[LocalLogits | None, Array]:
-    """Local logits of raw samples, with the cells, the penalty and the weight that do best.
+    """Fit local logits to raw samples, with cells, penalty and weights chosen on held-out samples.
 
-    None where they do not help. Returns their log-probabilities (n_samples, n_classes) of samples left
-    out, too. `settings` are those of the classifier, and several cells see the
-    features that are `kept`. Without samples left out there are as many cells as usual.
+    Returns the logits, None if they do not help, and their log-probabilities (n_samples, n_classes) of
+    held-out samples. `settings` are those of the classifier; several cells only use the features that
+    are `kept`. Without held-out samples `local_model="linear"` has the default number of cells, and
+    others have no logits.
     """
     n_classes = int(data.targets.max()) + 1
     local = LocalLogits(settings.annealing, data.samples.shape[1], n_classes, rng)
@@ -173,7 +175,7 @@ def fit_logits(
     ]
 
     def mixed(log_proba: Array, rows: Labels) -> tuple[float, tuple[float, float]]:
-        """The least loss of both together, and what densities and logits then count."""
+        """The least loss of densities and logits together, and their weights."""
         density, own = densities[rows], data.take(rows)
         return min((_loss_and_errors(a * density + b * log_proba, own), (a, b)) for a, b in weights)
 

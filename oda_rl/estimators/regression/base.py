@@ -1,4 +1,4 @@
-"""A regressor that has a codebook with local models: what it predicts and publishes."""
+"""Base class of regressors with local models in cells: predictions and fitted attributes."""
 
 from typing import Any
 
@@ -14,26 +14,26 @@ from oda_rl.estimators.regression.settings import RegressionPoint
 
 
 class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
-    """What is asked of a `RegressionRun`; outputs are `_flat` if there was one column of them."""
+    """Predictions and attributes of a `RegressionRun`; outputs are `_flat` if y was one-dimensional."""
 
     _run: RegressionRun
     _flat: bool
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
-        """The outputs of samples.
+        """Predict the outputs of samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Inputs.
         return_std : bool, default=False
-            Whether to tell, too, how far outputs may be from that: the noise about the prediction and
-            its own error together, as the cells have seen them.
+            Whether to return standard deviations, too: of the noise about the prediction and the error
+            of the prediction together, as measured in the cells.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs), or a tuple of two
-            As the outputs that were learned from; with `return_std`, these and standard deviations.
+            Predictions, of the shape of the training outputs; with `return_std`, also the deviations.
         """
         samples = self._check_again(X)
         found = self._run.predict(samples)
@@ -44,9 +44,9 @@ class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         return mean, std[:, 0] if self._flat else std
 
     def association(self, X: ArrayLike) -> Array:
-        """The share of every cell in predictions of X (n_samples, n_features).
+        """The shares of the cells in predictions of X (n_samples, n_features).
 
-        Of shape (n_samples, n_codevectors); rows sum to one.
+        The result has shape (n_samples, n_codevectors); rows sum to one.
         """
         inputs = self._check_again(X)
         if self._run.annealer is None or self._run.scaling is None:

@@ -23,7 +23,7 @@ from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, check_data
 
 Array = NDArray[np.float64]
-# What a model file has in place of a local model of the user's own.
+# Stored in place of a user-defined local model.
 OWN = "own"
 
 
@@ -31,66 +31,65 @@ OWN = "own"
 class ODARegressor(Forgetful, CodebookRegressor):
     """Regression by online deterministic annealing: a codebook whose cells have local models.
 
-    Cells split as the temperature falls, in the space of inputs and outputs together, so that they
-    follow the function and not only the inputs. Every cell has a model of its own, constant or linear
-    or one of the user's, that learns by recursive least squares as the cells move (on two timescales, as
-    printed: `oda_rl.papers.LiteralRegressor`). Predictions are those of the models, weighted by
-    association probabilities of the inputs alone.
+    Cells split as the temperature falls, in the joint space of inputs and outputs, so that they follow
+    the function and not only the inputs. Every cell has its own model: a constant or linear one, learned
+    by recursive least squares while the cells move, or a user-defined one. (For the two timescales as
+    printed see `oda_rl.papers.LiteralRegressor`.) Predictions are averages of those of the models,
+    weighted by association probabilities of the inputs alone.
 
     Parameters
     ----------
     max_codevectors : int, default=60
-        Annealing stops at so many cells (K_max); there are never more, and after `fit` no more than have
-        as many samples as parameters, nor than 1,000 parameters for an output.
+        Maximum number of cells (K_max), at which annealing stops. `fit` reduces it so that there are as
+        many samples per cell as its model has parameters, and at most 1,000 parameters per output.
     local_model : {"linear", "constant"} or LocalModel, default="linear"
-        The model of a cell; for one of your own see `oda_rl.local_models.LocalModel`.
+        The model of a cell; for a user-defined one see `oda_rl.local_models.LocalModel`.
     output_weight : float, default=1.0
-        What the outputs count in the distance while cells are learned, both in standard deviations; with
-        0 cells follow the inputs alone.
+        How much outputs count in the distance while cells are learned, relative to inputs, both in
+        standard deviations; with 0 cells follow the inputs alone.
     softness : float or "auto", default="auto"
         How far cells overlap in predictions: the temperature of the association probabilities, in mean
         squared distances of inputs from their codevectors. With 0 a prediction is that of the nearest
-        cell. With 1 a cell's model is what the function does there. More is more accurate where the
-        function is smooth, but the models of single cells then mean little. `"auto"` is chosen by
-        `fit` by generalised cross-validation, and is 1 in a stream.
+        cell. With 1 a cell's model approximates the function there. Larger values are more accurate for
+        smooth functions, but then the models of single cells mean little. `"auto"` is chosen by `fit`
+        by leave-one-out cross-validation, and is 1 in a stream.
     ridge : float or "auto", default="auto"
-        With which `fit` draws the local models towards that of a single cell. `"auto"` is chosen by
-        generalised cross-validation.
+        Strength with which `fit` draws the local models towards that of a single cell. `"auto"` is
+        chosen by leave-one-out cross-validation.
     pilot_rounds : int, default=2
-        Partitions that `fit` learns first. They scale the inputs by the slopes of the function along
-        them, and give the cells outputs without noise to follow. A stream has one at most, of its first
-        `n_warmup` samples, and cells that follow the outputs as they are. With 0 all inputs count the
-        same, in standard deviations, as they do where `fit` finds that cells then err clearly less, of
-        few samples with many features on samples left out.
+        Number of pilots: partitions that `fit` learns first. They scale each input by the slopes of the
+        function along it, and provide outputs without noise for the cells to follow. A stream has at
+        most one, from its first `n_warmup` samples, and its cells follow the outputs themselves. With 0
+        all inputs count the same, in standard deviations. `fit` also does without pilots if this clearly
+        lowers cross-validated errors or, with few samples per parameter, errors on held-out samples.
     kernel : {"auto", None}, default="auto"
-        Whether `fit` ends by trying a kernel machine beside linear cells of two features or more, over
-        800 of the samples at most: it keeps it where outputs left out say that both together err
-        clearly less. These samples are then stored, and cells tell but a part of why. With None, and
-        where `softness` or `ridge` is given, cells tell all. Trees have none.
+        Whether `fit` finally tries a kernel machine in addition to linear cells, with two or more
+        features, over at most 800 of the samples. It is used if that clearly lowers leave-one-out
+        errors. These samples are then stored, and cells explain only a part of the predictions. With
+        None, or if `softness` or `ridge` is given, there are only cells. Trees have no kernel.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, in units of the scaled inputs and outputs; as for `ODAPartition`.
     cooling : float, default=0.7
-        What the temperature is multiplied by at each step (gamma), in (0, 1).
+        Factor of the temperature at each step (gamma), in (0, 1).
     finish : bool, default=True
         Whether `fit` ends by taking the cells to temperature zero and fitting all models together by
-        ridge regression; without, both are as the samples left them one after the other.
+        ridge regression. Otherwise both stay as learned from one sample after the other.
     stepsize : tuple of two floats, default=(1.0, 1.0)
-        (a, b) of the stepsizes 1 / (a + b n) of the cells, n the samples at this temperature.
+        (a, b) of the stepsizes 1 / (a + b n) of the cells, n being the samples at this temperature.
     samples_per_cell : int, default=20
-        Samples presented at one temperature, at most, times the cells.
+        Maximum number of samples presented at one temperature, per cell.
     schedule, max_samples, tol_converge, tol_merge, min_weight, perturbation
         As for `ODAPartition`.
     n_warmup : int, default=200
-        Samples of a stream that are gathered first: they tell the scales of inputs and outputs, and how
-        much the inputs matter. Until then predictions are those of one ridge plane over them, or with
-        other than linear models the mean of their outputs.
+        Samples of a stream that are buffered first, to estimate the scales of inputs and outputs and
+        the relevance of inputs. Until then predictions are those of a linear ridge regression on them,
+        or for other than linear models the mean of their outputs.
     forgetting : {"adwin", None}, default="adwin"
-        Whether a stream is watched: samples are judged by what was known before them, and where
-        ADWIN finds that they err more than before, learning begins anew from the
-        latest samples. `drifts_` tells when. None never forgets: for streams that are ordered, such as
-        by class.
+        Whether a stream is monitored for changes: outputs are predicted before they are learned, and if
+        ADWIN detects larger errors than before, learning restarts from the latest samples (see
+        `drifts_`). None never forgets: for ordered streams.
     random_state : int, RandomState instance or None, default=None
-        Orders the samples of `fit`, and draws perturbations.
+        Shuffles the samples of `fit`, and draws perturbations.
     verbose : int, default=0
         As for `ODAPartition`.
 
@@ -101,19 +100,19 @@ class ODARegressor(Forgetful, CodebookRegressor):
     weights_ : ndarray of shape (n_codevectors,)
         Probabilities of the cells; they sum to one.
     values_ : ndarray of shape (n_codevectors,) or (n_codevectors, n_outputs)
-        What the model of a cell, and a kernel if there is one, predict at its codevector, in the units
-        of y.
+        Prediction of the model of each cell, plus the kernel if there is one, at its codevector, in the
+        units of y.
     coef_ : ndarray of shape (n_codevectors, n_features) or (n_codevectors, n_outputs, n_features)
-        Slopes of the same in the units of y per X, at the codevectors; zeros for constant models.
-        Not there with a model of your own.
+        Slopes of these predictions at the codevectors, in the units of y per X; zeros for constant
+        models. Missing with a user-defined model.
     relevance_ : ndarray of shape (n_features,)
-        What a standard deviation of each input counts in the distance; the largest is 1.
+        How much a standard deviation of each input counts in the distance; the largest is 1.
     softness_ : float
-        The overlap that is used.
+        The overlap in use.
     n_codevectors_ : int
         K.
     temperature_ : float
-        The temperature reached; infinite before a stream has warmed up.
+        The current temperature; infinite before a stream has warmed up.
     converged_ : bool
         Whether the annealing is done.
     n_samples_seen_ : int
@@ -121,7 +120,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     history_ : list of RegressionPoint
         One record per temperature.
     drifts_ : list of DriftPoint
-        Changes of the stream at which learning began anew.
+        Changes of the stream at which learning restarted.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -134,24 +133,25 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     Notes
     -----
-    The models follow recursive least squares driven by the error of the mixture: where cells do not
-    overlap, that is eq. 27 with the inverse second moments of the cell as the stepsize, and for constant
-    models eq. 28 (with f(x) p, not x p). What a model has learned before counts as a few samples when a
-    temperature begins, as cells then move; once the annealing is done nothing is forgotten. The
-    association probabilities of predictions are those of eq. 6, without the weights of the cells.
+    The models are learned by recursive least squares, driven by the error of the mixture. If cells do
+    not overlap, this is eq. 27 with the inverse second moments of the cell as the stepsize, and for
+    constant models eq. 28 (with f(x) p, not x p). When a temperature begins, what a model has learned
+    counts as only a few samples, since cells then move. Once the annealing is done nothing is forgotten.
+    Predictions use the association probabilities of eq. 6, without the weights of the cells.
 
-    Where inputs have long tails, `fit` also tries them mapped to a normal by their ranks, and keeps that
-    if cross-validation finds that it errs clearly less. Models are then linear in what inputs become.
-    Of several features it tries their effects, too, functions of one each, linear between its levels
-    or quantiles, whose sum is near the outputs: so can features be followed that number kinds, jump or
-    bend alike everywhere. `coef_` and `codevectors_` are of the features themselves.
+    If inputs have long tails, `fit` also tries to map them to a normal distribution by their ranks, and
+    does so if this clearly lowers cross-validated errors. Models are then linear in the mapped inputs.
+    With several features it also tries their effects as further inputs: functions of one feature each,
+    linear between its levels or quantiles, whose sum approximates the outputs. They suit features that
+    are codes of categories, or whose effect jumps or bends in the same way everywhere. `coef_` and
+    `codevectors_` are those of the features themselves.
 
-    Predictions go no further beyond the outputs seen than a tenth of their range. Inputs further out
-    than a quarter of the range of all but the outermost hundredth of the samples of `fit` count as
-    there; or, where there are long tails and cross-validation finds that `fit` then errs clearly less,
-    those further out than any of its samples.
+    Predictions are clipped at a tenth of the range of the outputs seen beyond that range. `fit` clips
+    inputs at a quarter of their range beyond it, where the range is that of all samples but the
+    outermost hundredth; or, with long tails and if this clearly lowers cross-validated errors, at the
+    range of all samples.
 
-    A local model of your own is a Python object, and called for every sample: some 80 times slower.
+    A user-defined local model is called in Python for every sample: some 80 times slower.
 
     References
     ----------
@@ -224,7 +224,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     def _take_in(
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, begin: bool
     ) -> tuple[RegressionRun, Array, Array]:
-        """The run, a new one to `begin`; inputs and outputs side by side; weights."""
+        """The run, a new one if `begin`; checked inputs and outputs side by side; weights."""
         settings, models = self._settings(begin)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, targets="outputs")
         outputs = data.targets.reshape(len(data.weight), -1).astype(np.float64)
@@ -261,7 +261,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         return None if self._run.annealer is None else self._run.predictor.frozen()
 
     def _losses(self, judge: Predictor, data: Data) -> Array:
-        """Squared errors e in variances of the outputs, as e / (1 + e)."""
+        """Losses e / (1 + e), with squared errors e in variances of the outputs."""
         deviation = judge.scaling.deviation[-data.targets.shape[1] :]
         error = (judge.outputs(data.samples) - data.targets) / deviation
         squared = (error**2).mean(axis=1)
@@ -281,14 +281,14 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     @classmethod
     def load(cls, path: storage.PathOrFile, local_model: LocalModel | None = None) -> Self:  # type: ignore[override]
-        """Read an estimator from a model file; `partial_fit` goes on exactly where it was.
+        """Read an estimator from a model file; `partial_fit` continues exactly where it stopped.
 
         Parameters
         ----------
         path : str, path or binary file
             The file.
         local_model : LocalModel, optional
-            Needed if the estimator was saved with a local model of the user's own.
+            Needed if the estimator was saved with a user-defined local model.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         Raises
         ------
         ValueError
-            If the file is damaged or holds something else, or needs a local model that was not given.
+            If the file is damaged or holds something else, or if `local_model` is missing or not needed.
         """
         state = storage.load(path, cls.__name__, cls._schema())
         saved = state["parameters"]["local_model"]

@@ -1,4 +1,4 @@
-"""What a regressor predicts while the first samples of a stream wait for it to begin."""
+"""Predictions of a regressor while it buffers the first samples of a stream."""
 
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,18 +14,18 @@ from oda_rl.estimators.regression.predictor import Predictor
 if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
 
-# From so many samples on, the outermost at either end, which may be wild, does not tell how far out
-# inputs usually lie; one and a half are left out, as quantiles are taken between two samples.
+# With at least ENOUGH samples, the outermost at either end, which may be an outlier, does not count for
+# the usual range of inputs. LEFT_OUT is one and a half, as quantiles are taken between two samples.
 ENOUGH, LEFT_OUT = 10, 1.5
-# A plane is fitted anew where the number of samples has only zeros after so many binary digits: it knows
-# all of them but one in eight at most. With every sample that would take too long.
+# A plane is fitted again when the number of samples has only zeros after so many binary digits: it then
+# lacks at most one in eight of them. To fit it with every sample would take too long.
 DIGITS = 4
-# Of two samples the one that is not left out tells no slopes.
+# Minimum number of samples for slopes: if one of two is left out, the other determines none.
 LEAST = 3
 
 
 class FirstMean(NamedTuple):
-    """The mean of the outputs of samples that wait, for models that are not linear."""
+    """The mean of the outputs of the buffered samples, for models that are not linear."""
 
     samples: Array  # (n_samples, n_inputs + n_outputs)
     weight: Array
@@ -33,35 +33,35 @@ class FirstMean(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Of each output, (n_outputs,)."""
+        """The mean of each output, (n_outputs,)."""
         return np.average(self.samples, axis=0, weights=self.weight)[self.n_inputs :]
 
     @property
     def deviation(self) -> Array:
-        """Standard deviations (n_outputs,) of outputs about it."""
+        """Standard deviations (n_outputs,) of the outputs."""
         squares = (self.samples[:, self.n_inputs :] - self.mean) ** 2
         return np.asarray(np.sqrt(np.average(squares, axis=0, weights=self.weight)))
 
     def outputs(self, inputs: Array) -> Array:
-        """The same for all inputs."""
+        """The mean for each of the inputs, (n_samples, n_outputs)."""
         return np.tile(self.mean, (len(inputs), 1))
 
     @property
     def slopes(self) -> Array:
-        """None in any direction, (n_outputs, n_inputs)."""
+        """Zero slopes, (n_outputs, n_inputs)."""
         return np.zeros((self.samples.shape[1] - self.n_inputs, self.n_inputs))
 
 
 class FirstPlane(NamedTuple):
-    """A ridge plane over the first `of_samples` of those that wait."""
+    """A linear ridge regression on the first of the buffered samples."""
 
     predictor: Predictor
-    deviation: Array  # (n_outputs,), of outputs about predictions of samples left out
-    of_samples: tuple[int, int]  # dropped before them, and their number
+    deviation: Array  # (n_outputs,), of leave-one-out errors
+    of_samples: tuple[int, int]  # number of samples dropped before these, and of these
 
     @classmethod
     def of(cls, samples: Array, weight: Array, n_inputs: int, n_dropped: int) -> "FirstPlane":
-        """That over samples (n_samples, n_inputs + n_outputs) in the data's units."""
+        """Fit samples (n_samples, n_inputs + n_outputs) in the data's units."""
         d, (n, width) = n_inputs, samples.shape
         outermost = max(OUTERMOST, LEFT_OUT / n) if n >= ENOUGH else OUTERMOST
         scaling = Scaling.of(samples, weight, d, 1.0, partial(usual_range, outermost=outermost))
@@ -75,21 +75,21 @@ class FirstPlane(NamedTuple):
         return cls(Predictor(scaling, *cell, 1.0, 1 + d, None), deviation, (n_dropped, n))
 
     def outputs(self, inputs: Array) -> Array:
-        """Predictions (n_samples, n_outputs) of raw inputs, bounded as those that follow."""
+        """Predictions (n_samples, n_outputs) of raw inputs, with the same bounds as later ones."""
         return self.predictor.outputs(inputs)
 
     @property
     def slopes(self) -> Array:
-        """Those of the plane (n_outputs, n_inputs), in the data's units."""
+        """Slopes of the plane (n_outputs, n_inputs), in the data's units."""
         q, deviation = self.predictor.q, self.predictor.scaling.deviation
         theta = self.predictor.theta.reshape(-1, q)
         return theta[:, 1:] * deviation[q - 1 :, None] / deviation[: q - 1]
 
 
 def first_guess(run: "RegressionRun") -> FirstMean | FirstPlane:
-    """What the samples tell that wait in a run: however they came, the same of as many.
+    """The model of the samples that a run has buffered: it does not depend on how these were chunked.
 
-    A plane is kept in the run, to be asked again.
+    A plane is kept in the run for further calls.
     """
     n, d, weight = len(run.buffer), run.n_inputs, run.buffer_weight
     if not run.linear:

@@ -1,4 +1,4 @@
-"""The part of outputs that a kernel machine tells: what cells are too few for."""
+"""A kernel machine for the part of the outputs that the cells are too few to represent."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,24 +17,24 @@ from oda_rl.estimators.regression.refit import measure_noise
 if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
 
-# Landmarks at most, those that widths are compared with, and the least samples of a fit with a kernel.
+# Maximum number of landmarks; those with which widths are compared; least samples for a kernel.
 LANDMARKS, FEW_LANDMARKS, FEWEST = 800, 400, 60
-# Numbers of all landmarks together, at most.
+# Maximum number of coordinates of all landmarks together.
 NUMBERS = 20_000
-# Lengths tried, in median distances of landmarks.
+# Length scales that are tried, in median distances of landmarks.
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-# What is added to a kernel of a landmark with itself, that samples may be alike.
+# Added to the diagonal of the kernel matrix of the landmarks, as some of them may be equal.
 JITTER = 1e-6
-# Errors of samples left out must be so much less than those of cells alone.
+# Squared leave-one-out errors must be less than this part of those of cells alone.
 CLEARLY = 0.97
 
 
 class KernelPart(NamedTuple):
-    """A sum of kernels about `landmarks` (n_landmarks, n_inputs), of which the length is 1.
+    """A sum of Matern kernels with length scale 1 about `landmarks` (n_landmarks, n_inputs).
 
-    They are Matern's of the order 3/2 if it is `smooth`, else 1/2 (an exponential); `coefficients` are
-    (n_landmarks, n_outputs), of standardised outputs. Inputs in the units of the distance, times `scale`
-    (n_inputs,), are in those of the landmarks.
+    Their order is 3/2 if they are `smooth`, else 1/2 (exponentials). `coefficients` (n_landmarks,
+    n_outputs) are for standardised outputs. Inputs in the units of the distance are multiplied by
+    `scale` (n_inputs,), which gives the units of the landmarks.
     """
 
     landmarks: Array
@@ -43,7 +43,7 @@ class KernelPart(NamedTuple):
     smooth: bool
 
     def __call__(self, inputs: Array) -> Array:
-        """What it adds to standardised outputs (n_samples, n_outputs)."""
+        """The sum, which is added to standardised outputs (n_samples, n_outputs)."""
         out = np.empty((len(inputs), self.coefficients.shape[1]))
         for start in range(0, len(inputs), BLOCK):
             part = slice(start, start + BLOCK)
@@ -52,7 +52,7 @@ class KernelPart(NamedTuple):
         return out
 
     def slopes(self, inputs: Array) -> Array:
-        """How fast that changes with inputs, (n_samples, n_outputs, n_inputs)."""
+        """Derivatives of the sum with respect to inputs, (n_samples, n_outputs, n_inputs)."""
         inputs = inputs * self.scale
         distance = cdist(inputs, self.landmarks)
         if self.smooth:
@@ -65,7 +65,7 @@ class KernelPart(NamedTuple):
 
 
 class _Tried(NamedTuple):
-    """A kernel that was fitted, and what it errs by on samples left out one by one."""
+    """A fitted kernel and its leave-one-out errors."""
 
     part: KernelPart
     left_out: Array  # (n_tried, n_outputs)
@@ -76,9 +76,9 @@ class _Tried(NamedTuple):
 
 
 class _Data(NamedTuple):
-    """What kernels are fitted to: the `rest` of outputs that a linear model leaves.
+    """The data that kernels are fitted to: `rest` are the residuals of a linear model.
 
-    `before` (n_tried,) are its leverages of the samples that ridges are tried on.
+    `before` (n_tried,) are the leverages of that model, for the samples of the ridge trials.
     """
 
     inputs: Array
@@ -87,24 +87,24 @@ class _Data(NamedTuple):
     before: Array
 
     def few(self) -> "_Data":
-        """The samples that ridges are tried on alone."""
+        """Only the samples of the ridge trials."""
         rows = tried(len(self.inputs))
         return _Data(self.inputs[rows], self.rest[rows], self.weight[rows], self.before)
 
 
 def add_kernel(run: "RegressionRun", samples: Array, weight: Array) -> None:
-    """Have a kernel tell a part of the outputs, if samples left out say that this errs clearly less.
+    """Add a kernel machine to the predictions of a run, if that clearly lowers leave-one-out errors.
 
-    A kernel machine is fitted to what a linear model leaves. Outputs are then a weighted mean of what
-    the cells give and of what both of these give together, with the least squared error of samples left
-    out one by one. (Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, sections
-    4.2 and 8.3.4; Breiman, "Stacked regressions", 1996.)
+    The kernel machine is fitted to the residuals of a linear model. Predictions are then a weighted mean
+    of those of the cells and of those of linear model and kernel together, with the least squared
+    leave-one-out error. (Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006,
+    sections 4.2 and 8.3.4; Breiman, "Stacked regressions", 1996.)
 
     Parameters
     ----------
     run : RegressionRun
-        Whose linear models are fitted, with what is to be chosen left to cross-validation; they change
-        where a kernel is added.
+        A fitted run. It is left unchanged unless its models are linear and its settings leave kernel,
+        softness and ridge to cross-validation. Its models change if a kernel is added.
     samples : ndarray of shape (n_samples, n_features + n_outputs)
         In the units of the data.
     weight : ndarray of shape (n_samples,)
@@ -121,7 +121,7 @@ def add_kernel(run: "RegressionRun", samples: Array, weight: Array) -> None:
     base = global_model(inputs, outputs, weight, linear=True)
     before = base.leverage if run.told is None else np.maximum(base.leverage, run.told)
     told = (np.average(one, weights=weight[rows]) for one in (before, run.leverage))
-    if max(told) >= 1.0 - LEAST_LEFT:  # samples left out tell nothing
+    if max(told) >= 1.0 - LEAST_LEFT:  # leave-one-out errors are meaningless
         return
     residuals = (outputs - run.predictor.of_scaled(inputs, standard[:, :d]))[rows]
     alone = errors_left_out(np.sqrt(weight[rows])[:, None] * residuals, run.leverage)
@@ -138,21 +138,21 @@ def add_kernel(run: "RegressionRun", samples: Array, weight: Array) -> None:
 
 
 def _wanted(run: "RegressionRun", n_samples: int) -> bool:
-    """Whether a kernel may come: beside linear models, with nothing chosen by the user."""
+    """Whether a kernel may be added: if models are linear, and softness and ridge are not given."""
     models = run.models
     chosen = models.kernel == models.softness == models.ridge == "auto"
     return chosen and run.settings.finish and run.linear and run.n_features > 1 and n_samples >= FEWEST
 
 
 def _best_part(one: Array, other: Array) -> tuple[float, float]:
-    """The part of the other's errors with which the sum of squares of both is least, and that sum."""
+    """The part of `other` in the mix of both errors with the least sum of squares, and that sum."""
     apart = one - other
     part = float(np.clip((one * apart).sum() / max(float((apart**2).sum()), 1e-300), 0.0, 1.0))
     return part, float(((one - part * apart) ** 2).sum())
 
 
 def _kernels(distance: Array, smooth: bool) -> Array:
-    """Matern's kernels of distances in lengths, of the order 3/2 or 1/2."""
+    """Matern kernels of distances in length scales, of order 3/2 or 1/2."""
     if not smooth:
         return np.asarray(np.exp(-distance))
     far = np.sqrt(3.0) * distance
@@ -160,9 +160,9 @@ def _kernels(distance: Array, smooth: bool) -> Array:
 
 
 def _fit_best(data: _Data, scales: tuple[Array, ...], rng: np.random.Generator) -> _Tried:
-    """The kernel that errs least on samples left out, of all orders, widths and `scales` of inputs.
+    """The kernel with the least leave-one-out error among all orders, widths and `scales` of inputs.
 
-    Those are compared by some of the landmarks, and by the samples that ridges are tried on.
+    They are compared with some of the landmarks and the samples of the ridge trials only.
     """
     n, d = data.inputs.shape
     landmarks = data.inputs[rng.choice(n, min(n, LANDMARKS, max(NUMBERS // d, 1)), replace=False)]
@@ -180,7 +180,7 @@ def _fit_best(data: _Data, scales: tuple[Array, ...], rng: np.random.Generator) 
 
 
 def _best_width(data: _Data, landmarks: Array, lengths: Array, smooth: bool) -> tuple[float, float]:
-    """The least error along `WIDTHS`, from the middle downhill, and where it is."""
+    """The least error found by descent along `WIDTHS`, from the middle, and its width."""
     scores: dict[int, float] = {}
 
     def at(i: int) -> float:
@@ -195,7 +195,7 @@ def _best_width(data: _Data, landmarks: Array, lengths: Array, smooth: bool) -> 
 
 
 def _fit(data: _Data, landmarks: Array, scale: Array, smooth: bool) -> _Tried:
-    """Ridge regression on a kernel's features over landmarks, its ridge by samples left out."""
+    """Kernel ridge regression over landmarks, with a ridge chosen by leave-one-out errors."""
     landmarks = landmarks * scale
     among = _kernels(cdist(landmarks, landmarks), smooth)
     lower = cholesky(among + JITTER * np.eye(len(landmarks)), lower=True)
@@ -213,16 +213,16 @@ def _fit(data: _Data, landmarks: Array, scale: Array, smooth: bool) -> _Tried:
     return _Tried(KernelPart(landmarks, coefficients, scale, smooth), left_out)
 
 
-# -- storing: a kernel is an entry of what it belongs to, which has none where there is none ------------
+# -- storing: a kernel is an optional entry of what it belongs to ---------------------------------------
 
 
 def stored(kernel: KernelPart | None) -> dict[str, Any]:
-    """The entries of a model file."""
+    """The entries in a model file, none without a kernel."""
     return {} if kernel is None else {"kernel": kernel._asdict()}
 
 
 def restored(state: dict[str, Any]) -> KernelPart | None:
-    """A kernel from what it is stored in."""
+    """The kernel in a stored state, or None."""
     if "kernel" not in state:
         return None
     kept = state["kernel"]
@@ -230,7 +230,7 @@ def restored(state: dict[str, Any]) -> KernelPart | None:
 
 
 def kernel_schema(n_landmarks: str, n_inputs: str) -> Schema:
-    """What is stored of a kernel of m outputs."""
+    """Schema of a stored kernel for m outputs."""
     return {
         "landmarks": f"float[{n_landmarks}, {n_inputs}] in {OF_DATA}",
         "coefficients": f"float[{n_landmarks}, m]",

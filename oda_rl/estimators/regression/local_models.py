@@ -1,4 +1,4 @@
-"""Local models in cells: the interface of a user's own, an example, the annealer that trains them."""
+"""Local models of cells: the interface of user-defined ones, an example, and the annealer."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,23 +19,23 @@ from oda_rl.codebook.model_learning import (
 from oda_rl.estimators.regression.mixture import associate_inputs
 
 KNOWN = ("constant", "linear")
-# Ridge of recursive least squares at the first sample.
+# Initial ridge of recursive least squares.
 RIDGE = 0.1
-# What a cell's model has learned counts as so many samples, at most, when a temperature begins.
+# When a temperature begins, what a cell's model has learned counts as at most so many samples.
 MEMORY = 5.0
-# Forgetting stops where inverse second moments have grown to so many times those of the ridge: inputs
-# that do not vary would let them grow without bound.
+# Forgetting stops when inverse second moments have grown to so many times those of the initial ridge:
+# for inputs that do not vary they would grow without bound.
 GROWTH = 100.0
-# A user's own model learns from a sample in the cells with more than this share.
+# A user-defined model learns from a sample in the cells with more than this share.
 LEAST_SHARE = 0.05
 
 
 @runtime_checkable
 class LocalModel(Protocol):
-    """What `ODARegressor(local_model=...)` asks of an object.
+    """The interface of user-defined models for `ODARegressor(local_model=...)`.
 
     The object itself keeps no state of the cells: the parameters of a cell are one array of numbers,
-    which the codebook stores, hands to both halves of a cell that splits, and averages where cells
+    which the codebook stores, copies to both children of a cell that splits, and averages when cells
     merge. Inputs and outputs are standardised (each has mean 0 and variance 1 over the samples).
     """
 
@@ -48,9 +48,9 @@ class LocalModel(Protocol):
         ...
 
     def update(self, parameters: Array, x: Array, y: Array, weight: float) -> Array:
-        """The parameters after one sample x (n_features,), y (n_outputs,), of a weight in (0, 1].
+        """The parameters after one sample x (n_features,), y (n_outputs,), with a weight in (0, 1].
 
-        Stochastic gradient descent for instance (eq. 27). The given array may be changed and returned.
+        For instance by stochastic gradient descent (eq. 27). The array may be changed and returned.
         """
         ...
 
@@ -61,7 +61,7 @@ class Quadratic:
     Parameters
     ----------
     stepsize : float, default=0.3
-        In (0, 2); 1 makes a sample's error vanish.
+        In (0, 2); with 1 the error of the sample vanishes.
 
     Examples
     --------
@@ -77,11 +77,11 @@ class Quadratic:
         self.stepsize = stepsize
 
     def init(self, n_features: int, n_outputs: int, rng: np.random.Generator) -> Array:
-        """Zeros: the mean of the outputs."""
+        """Zeros, which predict the mean of the outputs."""
         return np.zeros(self.features(np.zeros((1, n_features))).shape[1] * n_outputs)
 
     def predict(self, parameters: Array, X: Array) -> Array:
-        """Products times coefficients."""
+        """Basis functions times coefficients."""
         basis = self.features(X)
         return basis @ parameters.reshape(basis.shape[1], -1)
 
@@ -94,18 +94,18 @@ class Quadratic:
 
     @staticmethod
     def features(X: Array) -> Array:
-        """1, the inputs, and their products."""
+        """The basis functions: 1, the inputs, and their products."""
         i, j = np.triu_indices(X.shape[1])
         return np.column_stack([np.ones(len(X)), X, X[:, i] * X[:, j]])
 
 
 class ModelAnnealer(Annealer):
-    """Moves cells and trains their models, sample by sample.
+    """An annealer that also trains the local models of the cells, sample by sample.
 
-    The codebook's payload has `"theta"`, the parameters in standardised units, and for the models of the
-    package `"gain"`, the inverse second moments; `"seen"` are the samples behind them, and `"noise"`,
-    where it is there, the mean squared errors of predictions. `attach` must be called before the first
-    sample; the targets given to `observe` are the standardised outputs.
+    The codebook's payload has `"theta"`, the parameters in standardised units, and for built-in models
+    `"gain"`, the inverse second moments; `"seen"` is the weight of the samples learned, and `"noise"`,
+    if present, the mean squared errors of predictions. `attach` must be called before the first sample;
+    the targets given to `observe` are the standardised outputs.
     """
 
     n_inputs: int
@@ -119,7 +119,10 @@ class ModelAnnealer(Annealer):
     def attach(
         self, n_inputs: int, unscale: Array, softness: float, model: LocalModel | None, width: float
     ) -> None:
-        """Tell which columns of the samples are inputs, and how cells overlap."""
+        """Set the number of input columns and their units, the overlap of cells, and the local model.
+
+        `width` is the initial mean squared distance of inputs from the nearest cell.
+        """
         self.n_inputs = n_inputs
         self.unscale, self.softness, self.model = unscale, softness, model
         self.figures = np.zeros(N_FIGURES)
@@ -134,7 +137,7 @@ class ModelAnnealer(Annealer):
         measuring: bool,
         models: Models | None = None,
     ) -> tuple[int, bool]:
-        if targets is None:  # cells alone
+        if targets is None:  # only cells are learned
             return super()._advance(samples, None, labels, sample_weight, measuring)
         if self.model is not None:
             return self._advance_own(samples, targets, labels, sample_weight, measuring)
@@ -154,13 +157,13 @@ class ModelAnnealer(Annealer):
         return super()._advance(samples, targets, labels, sample_weight, measuring, models)
 
     def end_level(self) -> None:
-        """As for the annealer; then models forget, as their cells are about to move."""
+        """End a temperature as `Annealer` does; then models forget, as their cells are about to move."""
         was_done = self.done
         super().end_level()
         if was_done:
             return
         seen = self.codebook["seen"][0]
-        if self.model is not None:  # only the errors of its predictions are counted
+        if self.model is not None:  # only used to average the errors of predictions
             np.minimum(seen, MEMORY, out=seen)
             return
         gain = self.codebook["gain"]
@@ -173,7 +176,7 @@ class ModelAnnealer(Annealer):
     def _advance_own(
         self, samples: Array, targets: Array, labels: Any, sample_weight: Array, measuring: bool
     ) -> tuple[int, bool]:
-        """The same for a model of the user's own: one sample at a time, in Python."""
+        """`_advance` for user-defined models: one sample at a time, in Python."""
         for t in range(len(samples)):
             count = self.n - self.level_begun + 1
             squared = self._learn_own(samples[t, : self.n_inputs], targets[t], float(sample_weight[t]))

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The mixture of local models: its predictions, and a refit when the samples are at hand.
+"""The mixture of local models: its predictions, and its fit to all samples.
 
 Arrays of cells and local models in kernels are laid out as in `codebook.learning`; `inputs` are
 (n_samples, n_inputs), in the units of the distance.
@@ -18,13 +18,13 @@ from oda_rl.codebook.association import EXACT, add_distances, associate
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.codebook.model_learning import predict_output
 
-# With less than this part of the degrees of freedom left, nothing more is fitted.
+# If less than this part of the degrees of freedom is left, local models are not fitted.
 LEAST_LEFT = 0.1
-# Columns of models that a fit makes, of which many more tell little and take the cube of the time.
+# Maximum number of columns in a fit: many more would add little, and the time grows with their cube.
 MOST_COLUMNS = 1000
-# Samples whose columns are made at a time.
+# Number of samples whose columns are computed at a time.
 BLOCK = 1024
-# Overlaps tried when it is chosen by cross-validation.
+# Overlaps that are tried by cross-validation.
 SOFTNESSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
@@ -40,7 +40,7 @@ def associate_inputs(inputs, location, n_cells, temperature, out):
 
 @kernel
 def predict_all(inputs, unscale, location, n_cells, temperature, theta, q, out):
-    """Fill `out` (samples, outputs) with the predictions of the mixture; see `learning.Models`."""
+    """Fill `out` (samples, outputs) with the predictions of the mixture; see `model_learning.Models`."""
     distance, share = np.empty(n_cells), np.empty(n_cells)
     basis = np.ones(q)
     for t in range(inputs.shape[0]):
@@ -69,10 +69,10 @@ def predict_outputs(
     q,
     out,
 ):
-    """As `predict_all`, of inputs in the data's units and with outputs in these.
+    """As `predict_all`, with inputs and outputs in the data's units.
 
-    Units (n_inputs + n_outputs,) are those of `pilot.Scaling`; outputs lie no more than a part `margin`
-    of their range beyond it.
+    The arrays from `mean` to `high` (n_inputs + n_outputs,) are those of `pilot.Scaling`. Outputs are
+    clipped at `margin` times their range beyond it.
     """
     d = inputs.shape[1]
     scaled, unscale = np.empty(inputs.shape), np.empty(d)
@@ -99,7 +99,7 @@ def nearest_distances(inputs: Array, codevectors: Array) -> Array:
 
 
 class Mixture(NamedTuple):
-    """A fitted mixture of local models, its leverages of the samples tried, and its cross-validation."""
+    """A fitted mixture, its leverages for samples of ridge trials, and its error by cross-validation."""
 
     theta: Array  # (n_outputs * q, n_cells)
     leverage: Array  # (n_tried,)
@@ -107,7 +107,7 @@ class Mixture(NamedTuple):
 
 
 class GlobalModel(NamedTuple):
-    """The model of a single cell, its leverages of the samples tried, and its cross-validation."""
+    """The model of a single cell, its leverages for samples of ridge trials, and its error as above."""
 
     theta: Array  # (1 + n_inputs, n_outputs)
     leverage: Array  # (n_tried,)
@@ -115,7 +115,7 @@ class GlobalModel(NamedTuple):
 
 
 def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> GlobalModel:
-    """Weighted least squares, with a ridge on the slopes that cross-validation chooses."""
+    """Weighted least squares, with a ridge on the slopes chosen by cross-validation."""
     total, (n, d), rows = weight.sum(), inputs.shape, tried(len(inputs))
     mean, level = weight @ inputs / total, weight @ outputs / total
     root = np.sqrt(weight)[:, None]
@@ -136,7 +136,7 @@ def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> 
 
 
 def most_cells(n_basis: int) -> int:
-    """Cells with models of so many numbers that are fitted together to all samples, one at least."""
+    """Maximum number of cells, at least one, whose models of `n_basis` numbers are fitted together."""
     return max(1, MOST_COLUMNS // n_basis)
 
 
@@ -154,8 +154,9 @@ def fit_mixture(
 
     `inputs` (n_samples, n_inputs) and `outputs` (n_samples, n_outputs) are scaled, `weight` has a mean
     of about 1. The cells at `codevectors` (n_cells, n_inputs) overlap at `temperature`, 0 for nearest
-    cells; their models are `linear` or constant. A ridge of None is chosen by cross-validation, for
-    which inputs that were made of the outputs have `told` (n_tried,) of each sample: its leverage.
+    cells; their models are `linear` or constant. A ridge of None is chosen by cross-validation. If some
+    inputs were computed from the outputs, `told` (n_tried,) is the leverage that these have already used
+    up, for each sample of the ridge trials.
     """
     k, d = codevectors.shape
     base, before, base_score = global_model(inputs, outputs, weight, linear)
@@ -168,7 +169,7 @@ def fit_mixture(
         return root[part] * mixture_columns(inputs[part], codevectors, temperature, linear)
 
     known = np.average(before, weights=weight[rows])
-    if known >= 1.0 - LEAST_LEFT:  # no more can be told of single cells
+    if known >= 1.0 - LEAST_LEFT:  # too few degrees of freedom for local models
         found = Ridge(np.zeros((p, outputs.shape[1])), before, base_score)
     elif p <= min(n, LARGEST):
         found, _ = solve_in_blocks(columns_of, p, target, BLOCK, ridge, before)
@@ -180,7 +181,7 @@ def fit_mixture(
 
 
 def _models_of(parts: Array, base: Array, codevectors: Array, width: float) -> Array:
-    """Local models (n_outputs * q, n_cells) about the origin, of those about cells and beside a base.
+    """Local models (n_outputs * q, n_cells) about the origin, from those about cells relative to a base.
 
     `parts` are (n_cells, q, n_outputs), with slopes per `width`; `base` is (1 + n_inputs, n_outputs).
     """
@@ -195,7 +196,7 @@ def _models_of(parts: Array, base: Array, codevectors: Array, width: float) -> A
 
 
 def choose_softness(fit: Callable[[float], Mixture]) -> tuple[float, Mixture]:
-    """The overlap with the least score, and its mixture: from the middle downhill on `SOFTNESSES`."""
+    """The overlap with the least score, and its mixture, by descent on `SOFTNESSES` from the middle."""
     middle = len(SOFTNESSES) // 2
     found = {i: fit(SOFTNESSES[i]) for i in (middle, middle + 1)}
     step = 1 if found[middle + 1].score < found[middle].score else -1
@@ -231,9 +232,10 @@ def second_moments(
     linear: bool,
     ridge: float,
 ) -> Array:
-    """Inverse second moments of the basis in every cell, of shape (q * q, n_cells): where to go on.
+    """Inverse second moments of the basis in every cell, of shape (q * q, n_cells).
 
-    Inputs are standardised; times `metric` they are in the units of the codevectors.
+    Recursive least squares continues from them. Inputs are standardised; times `metric` they are in the
+    units of the codevectors.
     """
     k, d = codevectors.shape
     share = np.empty((len(inputs), k))
@@ -248,5 +250,5 @@ def second_moments(
 
 
 def width_of(temperature: float) -> float:
-    """By what `mixture_columns` divides differences from codevectors."""
+    """The divisor of differences from codevectors in `mixture_columns`."""
     return float(np.sqrt(temperature)) if temperature > 0.0 else 1.0

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""One sample of a stream with its outputs, in a single call of compiled code."""
+"""Fast path for one sample of a stream with its outputs: a single call of compiled code."""
 
 from typing import Any, NamedTuple
 
@@ -19,9 +19,9 @@ from oda_rl.estimators.session import Run
 
 
 class OwnModels(NamedTuple):
-    """The `Scaling` of a run, and the models of its cells as `Models` has them.
+    """The arrays of a run's `Scaling`, and those of the models of its cells as in `Models`.
 
-    Of d inputs and m outputs the first five are (d + m,); `targets` (n_rows, m) are standardised.
+    With d inputs and m outputs the first five are (d + m,); `targets` (n_rows, m) are standardised.
     """
 
     mean: Float1
@@ -78,7 +78,7 @@ def learn_one_output(table, kind, sample, softness):
 
 
 class PreparedOutputs(Prepared):
-    """The arrays that a sample of a regressor's run changes, as a table for `learn_one_output`."""
+    """The arrays that change when a run learns a sample, as a table for `learn_one_output`."""
 
     annealer_type: type[Annealer] = ModelAnnealer
 
@@ -94,14 +94,14 @@ class PreparedOutputs(Prepared):
         super().__init__(run, n_rows, models)
 
     def learn(self, run: Run, sample: Array) -> bool:
-        """As of the base, with the outputs beside the inputs."""
+        """As in the base class, for a `sample` with inputs and outputs."""
         annealer: Any = run.annealer
         kind, softness = annealer.codebook.divergence.kind, float(annealer.softness)
         return bool(learn_one_output(self.table, kind, sample, softness))
 
 
 def row_of(run: Any, flat: bool, X: Array, y: Any) -> Array | None:
-    """Inputs (1, n_inputs) and outputs side by side, if those are plain and need no more checks."""
+    """Inputs (1, n_inputs) and outputs side by side; None if the fast path does not suit y or run."""
     if (
         type(y) is not np.ndarray
         or y.dtype != X.dtype

@@ -1,4 +1,4 @@
-"""What a fit learns before the cells: scales, which inputs matter, and outputs without noise."""
+"""What a fit learns before the cells: scales, the relevance of inputs, and outputs without noise."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -22,33 +22,34 @@ from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, within_reach
 
-# Cells, samples and overlap of a pilot, and samples at which its slopes are measured.
+# Cells and samples of a pilot, at most; its overlap; and samples at which its slopes are measured.
 CELLS, SAMPLES, SOFTNESS, SLOPES = 60, 4000, 4.0, 1000
-# Slopes are differences over so many standard deviations of an input, on both sides.
+# Slopes are differences between so many standard deviations of an input above and below.
 STEP = 0.2
-# Rounds of pilots where nothing says how many.
+# Number of pilots for `relevance_of`.
 ROUNDS = 2
-# An input never counts less than this.
+# Least relevance of an input.
 LEAST_RELEVANCE = 0.02
-# Inputs count as no further out than this part of the range of all but the outermost samples, of which
-# a part of so much is left out at either end: a single far sample would tell the slope of its cell.
+# Inputs are clipped at this part of their range beyond it. The range leaves out the part OUTERMOST of
+# the samples at either end, as a single outlier would determine the slope of its cell.
 BEYOND, OUTERMOST = 0.25, 0.005
-# Inputs are wild so many times the range of the inner half beyond it, if there are no more than a few.
+# Inputs are outliers if they lie more than so many interquartile ranges beyond the quartiles, and if at
+# most a part FEW_WILD of the samples do.
 WILD, FEW_WILD = 20.0, 0.02
 NO_KNOTS: Array = np.empty((0, 0))
 
-# The least and the largest inputs (n_inputs,) that count, of inputs (n_samples, n_inputs) and weights.
+# From inputs (n_samples, n_inputs) and weights to the bounds (n_inputs,) at which inputs are clipped.
 RangeOf = Callable[[Array, Array], tuple[Array, Array]]
 
 
 class Scaling(NamedTuple):
-    """From the data's units to standardised ones, and on to those of the distance (`metric`).
+    """The map from the data's units to standardised ones, and with `metric` to those of the distance.
 
-    Inputs beyond `low` and `high` count as there; for outputs these are the least and largest seen.
-    With `knots` (n_knots, n_inputs) inputs are mapped to a normal by `Ranks` before all else.
+    Inputs are clipped at `low` and `high`; for outputs these are the least and largest seen. With
+    `knots` (n_knots, n_inputs) inputs are first mapped to a normal distribution by `Ranks`.
     """
 
-    mean: Array  # inputs and outputs
+    mean: Array  # of inputs and outputs, like the next four
     deviation: Array
     metric: Array
     low: Array
@@ -65,7 +66,7 @@ class Scaling(NamedTuple):
         range_of: RangeOf | None = None,
         ranked: bool = False,
     ) -> "Scaling":
-        """All inputs alike at first; `range_of` them and their weights is how far out they may lie."""
+        """The scaling of samples, with equal weights for all inputs; `range_of` gives their bounds."""
         knots = NO_KNOTS
         if ranked:
             inputs = np.ascontiguousarray(samples[:, :n_inputs])
@@ -81,31 +82,31 @@ class Scaling(NamedTuple):
         size = np.abs(samples).max(axis=0)
         constant = deviation <= np.maximum(SMALLEST_DEVIATION, CONSTANT * size)
         metric = np.ones(samples.shape[1])
-        # Several outputs count as much as one.
+        # Several outputs together count as much as one.
         n_outputs = samples.shape[1] - n_inputs
         metric[n_inputs:] = output_weight / np.sqrt(n_outputs)
         deviation = np.where(constant, np.maximum(1.0, size), deviation)
         return cls(mean, deviation, metric, low, high, knots)
 
     def standardise(self, inputs: Array) -> Array:
-        """Inputs in standardised units, no further out than the bounds."""
+        """Inputs in standardised units, clipped at the bounds."""
         d = inputs.shape[1]
         if len(self.knots) > 0:
             inputs = Ranks(self.knots)(np.ascontiguousarray(inputs))
         return (np.clip(inputs, self.low[:d], self.high[:d]) - self.mean[:d]) / self.deviation[:d]
 
     def back(self, standard: Array) -> Array:
-        """Inputs in the data's units, of standardised ones."""
+        """Standardised inputs in the data's units."""
         found = self._unstandardised(standard)
         return found if len(self.knots) == 0 else Ranks(self.knots).back(found)
 
     def _unstandardised(self, standard: Array) -> Array:
-        """Inputs of which the bounds are, in the data's units or as ranks tell them."""
+        """Standardised inputs in the units of the bounds: the data's, or with knots normal scores."""
         d = standard.shape[1]
         return np.asarray(standard * self.deviation[:d] + self.mean[:d])
 
     def slopes(self, standard: Array) -> Array:
-        """How fast standardised inputs change with the data's, (n_samples, n_inputs)."""
+        """Derivatives of standardised inputs with respect to those of the data (n_samples, n_inputs)."""
         d = standard.shape[1]
         found = np.tile(1.0 / self.deviation[:d], (len(standard), 1))
         if len(self.knots) > 0:
@@ -118,24 +119,24 @@ class Scaling(NamedTuple):
         return np.column_stack([self.standardise(samples[:, :n_inputs]), outputs])
 
     def see(self, outputs: Array) -> None:
-        """Widen the bounds to the outputs of a stream."""
+        """Widen the bounds of the outputs to include those of a stream."""
         d = outputs.shape[1]
         self.low[-d:] = np.minimum(self.low[-d:], outputs.min(axis=0))
         self.high[-d:] = np.maximum(self.high[-d:], outputs.max(axis=0))
 
     def get_state(self) -> dict[str, Any]:
-        """All of this for a model file, knots only where there are any."""
+        """Return the state for a model file, with knots only if there are any."""
         return {name: part for name, part in self._asdict().items() if name != "knots" or len(part) > 0}
 
     def outputs(self, standard: Array) -> Array:
-        """Standardised predictions in the data's units, little beyond the outputs that were seen."""
+        """Standardised predictions in the data's units, at most a `MARGIN` beyond the outputs seen."""
         d = standard.shape[1]
         found = standard * self.deviation[-d:] + self.mean[-d:]
         return within_reach(found, self.low[-d:], self.high[-d:])
 
 
 def usual_range(inputs: Array, weight: Array, outermost: float = OUTERMOST) -> tuple[Array, Array]:
-    """How far out inputs may lie; those that hardly ever differ, as they do."""
+    """Bounds of inputs: their range without the outermost, extended, or if it is zero the full range."""
     low, high = quantiles(inputs, [outermost, 1.0 - outermost], weight)
     beyond = BEYOND * (high - low)
     rare = high <= low
@@ -144,20 +145,21 @@ def usual_range(inputs: Array, weight: Array, outermost: float = OUTERMOST) -> t
 
 
 def range_seen(inputs: Array, weight: Array) -> tuple[Array, Array]:
-    """How far out the inputs of a fit are, the outermost too."""
+    """Bounds at the range of the inputs of a fit, including the outermost."""
     return inputs.min(axis=0), inputs.max(axis=0)
 
 
 def are_cut(inputs: Array, weight: Array) -> bool:
-    """Whether some inputs lie further out than `usual_range` has them."""
+    """Whether some inputs lie outside the bounds of `usual_range`."""
     low, high = usual_range(inputs, weight)
     return bool(((inputs < low) | (inputs > high)).any())
 
 
 def range_without_wild(inputs: Array, weight: Array) -> tuple[Array, Array]:
-    """How far out the inputs of a stream may lie: anywhere, unless wild ones are among these.
+    """Bounds of the inputs of a stream: none, unless there are outliers among these first samples.
 
-    Those would set the scale for good; where all that comes later lies is not for the first to tell.
+    Outliers would distort the scale for good. Otherwise the first samples cannot determine the range of
+    later ones.
     """
     left, right = quantiles(inputs, [0.25, 0.75], weight)
     low, high = left - WILD * (right - left), right + WILD * (right - left)
@@ -167,13 +169,13 @@ def range_without_wild(inputs: Array, weight: Array) -> tuple[Array, Array]:
 
 
 class Pilot:
-    """A mixture of linear models over a first partition, which `settings` are for.
+    """A mixture of linear models over a first partition, which is annealed with `settings`.
 
-    Its slopes tell how much each input matters for the outputs. Its predictions are what the cells of
-    the next partition follow: cells that followed the outputs themselves would follow their noise.
+    Its slopes show how much each input matters for the outputs. The cells of the next partition follow
+    its predictions: cells that followed the outputs themselves would follow their noise.
 
     `standard` (n_samples, n_inputs + n_outputs) are standardised inputs and outputs, with their
-    `weight`; `metric` (n_inputs + n_outputs,) is what standard deviations count in the distance.
+    `weight`; `metric` (n_inputs + n_outputs,) is how much standard deviations count in the distance.
     """
 
     def __init__(
@@ -185,7 +187,7 @@ class Pilot:
         n_inputs: int,
         rng: np.random.Generator,
     ) -> None:
-        # It is not kept, so that it may have more cells than the model that follows.
+        # The pilot is temporary, so that it may have more cells than the final model.
         self._settings = settings._replace(
             max_codevectors=min(CELLS, most_cells(1 + n_inputs)), finish=False, max_samples=None
         )
@@ -193,10 +195,10 @@ class Pilot:
         self._n_inputs, self._rng = n_inputs, rng
 
     def __call__(self, followed: Array | None) -> tuple[Array, Array]:
-        """Learn, with cells that follow `followed` (n_samples, n_outputs) or None besides the inputs.
+        """Learn, with cells that follow the inputs and, unless None, `followed` (n_samples, n_outputs).
 
-        Returns predictions of the standardised outputs (n_samples, n_outputs), and what a standard
-        deviation of each input should count (n_inputs,), the largest 1.
+        Returns predictions of the standardised outputs (n_samples, n_outputs), and how much a standard
+        deviation of each input should count in the distance (n_inputs,), the largest 1.
         """
         n, d = len(self._standard), self._n_inputs
         chosen = np.arange(n) if n <= SAMPLES else self._rng.choice(n, SAMPLES, replace=False)
@@ -216,7 +218,7 @@ class Pilot:
         return predicted, self._relevance(cells, inputs[chosen[:SLOPES]], weight[:SLOPES])
 
     def _relevance(self, cells: "_Cells", points: Array, weight: Array) -> Array:
-        """Root mean squares of slopes per standard deviation, over the largest."""
+        """Root mean squares of slopes per standard deviation, relative to the largest."""
         d = self._n_inputs
         slopes = np.empty(d)
         for j, change in enumerate(cells.changes(points, STEP * self._metric[:d])):
@@ -234,9 +236,10 @@ class _Cells(NamedTuple):
     theta: Array
 
     def changes(self, points: Array, steps: Array) -> Iterator[Array]:
-        """What predictions differ by (n_points, n_outputs) from a step down to one up, input by input.
+        """Yield, for each input, the change (n_points, n_outputs) from a step below points to one above.
 
-        Distances and outputs of the cells are known at the points: a step costs as much as one input.
+        Distances and outputs of the cells at the points are computed once, so that a step in one input
+        costs only as much as that input.
         """
         near = cdist(points, self.codevectors, "sqeuclidean")
         values = (self.theta[:, :1] + points @ self.theta[:, 1:]).transpose(1, 0, 2)
@@ -251,9 +254,9 @@ class _Cells(NamedTuple):
 
 
 def relevance_of(settings: Settings, data: Data, rng: np.random.Generator) -> Array:
-    """What a standard deviation of each feature should count for the outputs, the largest 1.
+    """How much a standard deviation of each feature should count for the outputs, the largest 1.
 
-    As two pilots tell, of which the second sees what the first has found; `data` has outputs as targets.
+    Found by two pilots, the second with the results of the first; `data` has outputs as targets.
     """
     d = data.samples.shape[1]
     samples = np.column_stack([data.samples, data.targets])

@@ -1,4 +1,4 @@
-"""What a mixture of local models predicts: all that it takes, apart from what learns."""
+"""Predictions of a mixture of local models, with all the arrays they need."""
 
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from oda_rl.estimators.targets import MARGIN
 
 
 def _is_of_data(scaling: Any, sizes: Sizes) -> None:
-    """Bounds and deviations are such as samples have."""
+    """A rule for a stored scaling: its bounds and deviations must be possible for samples."""
     expect(np.all(scaling["low"] <= scaling["high"]), "low", "is above high", "bounds in order")
     least = np.maximum(SMALLEST_DEVIATION, 0.5 * CONSTANT * np.abs(scaling["mean"]))
     right = np.all(scaling["deviation"] >= least)
@@ -26,7 +26,7 @@ def _is_of_data(scaling: Any, sizes: Sizes) -> None:
 
 
 def units_schema(d: str) -> Schema:
-    """What a file may hold of a `Scaling` of d inputs and m outputs."""
+    """Schema of a stored `Scaling` of d inputs and m outputs."""
     entries = {
         "mean": f"float[{d}+m] in {OF_DATA}",
         "deviation": f"float[{d}+m]",
@@ -39,11 +39,12 @@ def units_schema(d: str) -> Schema:
 
 
 class Predictor(NamedTuple):
-    """Cells at `location` (n_inputs + n_outputs, n_cells), scaled, that overlap at a temperature `gate`.
+    """Local models in cells at `location` (n_inputs + n_outputs, n_cells), in scaled units.
 
-    `theta` (n_parameters, n_cells) are their models, linear ones in q basis functions, or a user's own.
-    Both may have columns for more than the `n_cells` that there are. Of `effects` are further inputs,
-    and a `kernel` tells a part of the outputs.
+    Cells overlap with the association probabilities at temperature `gate`. `theta` (n_parameters,
+    n_cells) are the parameters of their models, linear ones in q basis functions or user-defined ones
+    (`own`). Both arrays may have more columns than the `n_cells` in use. `effects` are further inputs,
+    and a `kernel` is added to the outputs.
     """
 
     scaling: Scaling
@@ -57,14 +58,14 @@ class Predictor(NamedTuple):
     kernel: KernelPart | None = None
 
     def standard_outputs(self, inputs: Array) -> Array:
-        """What the mixture gives for raw inputs (n_samples, n_features), as it is."""
+        """Standardised predictions for raw inputs (n_samples, n_features)."""
         inputs = inputs if self.effects is None else self.effects(inputs)
         standard = self.scaling.standardise(inputs)
         scaled = np.ascontiguousarray(standard * self.scaling.metric[: inputs.shape[1]])
         return self.of_scaled(scaled, standard)
 
     def of_scaled(self, scaled: Array, standard: Array) -> Array:
-        """The same for inputs in the units of the distance and standardised, effects among them."""
+        """Standardised predictions for inputs and effects, in units of the distance and standardised."""
         d, k = scaled.shape[1], self.n_cells
         out = np.zeros((len(scaled), len(self.location) - d))
         if self.own is None:
@@ -79,7 +80,7 @@ class Predictor(NamedTuple):
         return out
 
     def outputs(self, inputs: Array) -> Array:
-        """The same in the units of the data."""
+        """Predictions for raw inputs (n_samples, n_features), in the units of the data."""
         known = self.scaling
         if self.own is not None or self.kernel is not None or len(known.knots) > 0:
             return known.outputs(self.standard_outputs(inputs))
@@ -91,7 +92,7 @@ class Predictor(NamedTuple):
         return out
 
     def frozen(self) -> "Predictor":
-        """A copy that predicts the same, whatever is learned."""
+        """A copy whose predictions further learning does not change."""
         low, high, k = self.scaling.low.copy(), self.scaling.high.copy(), self.n_cells
         return self._replace(
             scaling=self.scaling._replace(low=low, high=high),
@@ -100,7 +101,7 @@ class Predictor(NamedTuple):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """All of this but the kind of the models, for a model file."""
+        """Return the state without the kind of the models, for a model file."""
         k = self.n_cells
         cells = {"location": self.location[:, :k], "theta": self.theta[:, :k]}
         units = {"scaling": self.scaling.get_state()}
@@ -109,7 +110,7 @@ class Predictor(NamedTuple):
 
     @classmethod
     def restored(cls, state: dict[str, Any], q: int, own: LocalModel | None) -> "Predictor":
-        """A predictor from what `get_state` gave; effects come on top of q basis functions."""
+        """A predictor with the state that `get_state` returned; `q` does not count effects."""
         location, gate = state["location"], float(state["gate"])
         k = location.shape[1]
         effects, kernel = _effects.restored(state), kernel_part.restored(state)
@@ -119,7 +120,7 @@ class Predictor(NamedTuple):
 
 
 def judge_schema(around: Any, sizes: Sizes) -> Schema:
-    """What a watch holds of the predictor that judges samples of a regressor, of d features."""
+    """Schema of the predictor that judges samples in the `Watch` of a regressor, with d features."""
     kind = sizes["linear"]
     sizes["i"] = sizes["d"] + count_stored(around["judge"])
     sizes["q"] = sizes["i"] + 1 if kind == 1 else 1
@@ -127,7 +128,7 @@ def judge_schema(around: Any, sizes: Sizes) -> Schema:
 
 
 def predictor_schema(known: bool, d: str = "d") -> Schema:
-    """What `Predictor.get_state` gives, with d inputs, m outputs and q basis functions, if `known`."""
+    """Schema of `Predictor.get_state` with d inputs, m outputs, and, if `known`, q basis functions."""
     entries = {
         "scaling": units_schema(d),
         "effects?": effects_schema("judging"),

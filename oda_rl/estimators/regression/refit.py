@@ -1,4 +1,4 @@
-"""The local models of a fit, learned once more when the cells stand, and the errors that they leave."""
+"""The final fit of local models to cells that no longer move, and the errors that remain."""
 
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,19 @@ from oda_rl.estimators.regression.local_models import LEAST_SHARE, MEMORY, RIDGE
 if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
 
-# Passes of models of the user's own over the samples.
+# Passes over the samples for user-defined models.
 OWN_EPOCHS = 10
-# The errors of all samples count in each cell as those of so many.
+# The mean squared error of all samples counts in each cell like this many samples.
 BORROWED = 5.0
 
 
 def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
-    """All local models together by least squares, with the overlap that promises most.
+    """Fit all local models together by least squares, with the overlap that cross-validation favours.
 
     Parameters
     ----------
     run : RegressionRun
-        Whose cells stand; its models are changed.
+        With its final cells; its models are changed.
     standard : ndarray of shape (n_samples, n_inputs + n_outputs)
         Standardised samples.
     weight : ndarray of shape (n_samples,)
@@ -33,7 +33,7 @@ def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
     Returns
     -------
     float
-        The cross-validation of the models: the mean squared error, summed over outputs.
+        The mean squared error of the models by cross-validation, summed over outputs.
     """
     assert run.scaling is not None
     d, book = run.n_inputs, run.book
@@ -66,7 +66,7 @@ def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
 
 
 def refit_own(run: "RegressionRun", standard: Array, weight: Array) -> None:
-    """A few epochs of the user's own models; arguments as for `refit`."""
+    """Train user-defined models for a few more epochs; arguments as for `refit`."""
     assert run.own is not None
     assert run.scaling is not None
     d, book = run.n_inputs, run.book
@@ -81,7 +81,7 @@ def refit_own(run: "RegressionRun", standard: Array, weight: Array) -> None:
 
 
 def measure_noise(run: "RegressionRun", standard: Array, weight: Array, expected: float) -> None:
-    """Note the errors in the cells of a run, of standardised samples; arguments as for `noise_of`."""
+    """Set the expected errors in the cells of a run, from standardised samples; see `noise_of`."""
     d, scaled = run.n_inputs, run.to_distance(standard)
     residuals = standard[:, d:] - run.predictor.of_scaled(scaled, standard[:, :d])
     share = run.associations(scaled, run.own_share)
@@ -94,11 +94,11 @@ def noise_of(residuals: Array, weight: Array, share: Array, expected: float) -> 
     Parameters
     ----------
     residuals : ndarray of shape (n_samples, n_outputs)
-        What a fit leaves of its own samples: too little, as these have told the fit.
+        Residuals of a fit on its own samples, which are smaller than those of new samples.
     weight : ndarray of shape (n_samples,)
         Of the samples.
     share : ndarray of shape (n_samples, n_cells)
-        Of the cells in the samples.
+        Shares of the cells in the samples.
     expected : float
         The mean squared error of new samples, summed over outputs, by cross-validation; infinite if it
         is not known.

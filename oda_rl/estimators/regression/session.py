@@ -1,4 +1,4 @@
-"""What `ODARegressor` keeps between its calls: a run over inputs and outputs, with local models."""
+"""The state of an `ODARegressor`: a run over inputs and outputs, with local models."""
 
 import time
 from typing import Any
@@ -25,13 +25,13 @@ from oda_rl.estimators.regression.trials import fit_best
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
-# Cells overlap by this where no cross-validation can tell.
+# Overlap of the cells if it is not chosen by cross-validation.
 STREAM_SOFTNESS = 1.0
-# No input counts less than this in a stream, whose first samples cannot tell for sure.
+# Least relevance of an input in a stream, whose first samples cannot determine it precisely.
 EARLY_RELEVANCE = 0.15
-# No more cells than one for so many samples of a fit, or than parameters that the samples tell.
+# A fit has at least so many samples per cell, and as many as the parameters of its model.
 SAMPLES_PER_CELL = 3
-# Models with more numbers are not trained while the cells of a fit move: a step costs the square.
+# Models with more parameters are not trained while the cells of a fit move: a step costs their square.
 TRAINED = 64
 
 
@@ -51,14 +51,14 @@ class RegressionRun(Run):
     ) -> None:
         super().__init__(settings, n_inputs + n_outputs, rng)
         self.models = models
-        # Of inputs there are more than features where effects of these are offered.
+        # There are more inputs than features if effects of these are offered.
         self.n_features = self.n_inputs = n_inputs
         self.n_outputs = n_outputs
         self.effects: Effects | None = None
-        self.told: Array | None = None  # while a fit goes on
-        self.leverage: Array | None = None  # the same
+        self.told: Array | None = None  # during a fit
+        self.leverage: Array | None = None  # during a fit
         self.kernel: KernelPart | None = None
-        self.plane: FirstPlane | None = None  # of samples that wait
+        self.plane: FirstPlane | None = None  # of the buffered samples
         self.scaling: Scaling | None = None
         self.softness = STREAM_SOFTNESS if models.softness == "auto" else float(models.softness)
         self.unexplained: list[float] = []
@@ -72,17 +72,17 @@ class RegressionRun(Run):
 
     @property
     def linear(self) -> bool:
-        """Whether the local models are the package's linear ones."""
+        """Whether the local models are the built-in linear ones."""
         return isinstance(self.models.local_model, str) and self.models.local_model == "linear"
 
     @property
     def own(self) -> LocalModel | None:
-        """The user's own local model."""
+        """The user-defined local model, or None."""
         return None if isinstance(self.models.local_model, str) else self.models.local_model
 
     @property
     def n_basis(self) -> int:
-        """Numbers per cell and output of the package's local models."""
+        """Parameters per cell and output of the built-in local models."""
         return 1 + self.n_inputs if self.linear else 1
 
     @property
@@ -93,19 +93,19 @@ class RegressionRun(Run):
 
     @property
     def figures(self) -> Array:
-        """The running figures of the annealer."""
+        """The running averages of the annealer: `INPUT_DISTORTION` and `ERROR`."""
         assert isinstance(self.annealer, ModelAnnealer)
         return self.annealer.figures
 
     @property
     def gating_temperature(self) -> float:
-        """How far cells overlap for predictions, in the units of the distance."""
+        """The temperature at which cells overlap in predictions, in the units of the distance."""
         return self.softness * float(self.figures[INPUT_DISTORTION])
 
     # -- learning --------------------------------------------------------------------------------
 
     def begin(self, samples: Array, weight: Array) -> Annealer:
-        """As for the partition, with models that know nothing."""
+        """Start the annealer as `Run.begin` does, with untrained local models."""
         annealer = super().begin(samples, weight)
         assert isinstance(annealer, ModelAnnealer)
         assert self.scaling is not None
@@ -125,7 +125,7 @@ class RegressionRun(Run):
         self.figures[ERROR] = 0.0
 
     def fit(self, samples: Array, weight: Array) -> Array:
-        """Learn from all samples at hand, raw inputs and outputs; returns the final codevectors."""
+        """Fit the run to samples, raw inputs and outputs; return the final codevectors."""
         self._clock = time.perf_counter()
         most = max(1, len(samples) // max(self.n_basis, SAMPLES_PER_CELL))
         most = min(most, mixture.most_cells(self.n_basis))
@@ -139,15 +139,15 @@ class RegressionRun(Run):
         return codevectors
 
     def another(self, models: ModelSettings) -> "RegressionRun":
-        """A run that knows nothing."""
+        """An untrained run with other models."""
         other = RegressionRun(self.settings, models, self.n_features, self.n_outputs, self.rng)
         other._clock = self._clock
         return other
 
     def offer(self, effects: Effects | None, told: Array | None) -> None:
-        """Have a run that knows nothing learn from `effects` of features, too.
+        """Let an untrained run use `effects` of features as further inputs.
 
-        Of each sample that ridges are tried on they have `told` a part: its leverage.
+        `told` is the leverage that the effects already used up, for each sample of the ridge trials.
         """
         self.effects, self.told = effects, told
         self.n_inputs = self.n_features + (0 if effects is None else len(effects))
@@ -157,7 +157,7 @@ class RegressionRun(Run):
             self.payload |= {"theta": (q * self.n_outputs, "mean"), "gain": (q * q, "mean")}
 
     def with_effects(self, samples: Array) -> Array:
-        """Inputs as they come, with what may follow them, and with the effects in between."""
+        """Raw inputs, with or without outputs behind them, with the effects inserted after inputs."""
         if self.effects is None:
             return samples
         d = self.n_features
@@ -165,7 +165,7 @@ class RegressionRun(Run):
         return np.ascontiguousarray(np.hstack([inputs, samples[:, d:]]))
 
     def observe(self, samples: Array, weight: Array) -> None:
-        """As for the partition, of raw inputs and outputs."""
+        """Learn from the next samples of a stream, raw inputs and outputs."""
         super().observe(self.with_effects(samples), weight)
 
     def fit_once(
@@ -176,9 +176,9 @@ class RegressionRun(Run):
         range_of: RangeOf = usual_range,
         least: float = 0.0,
     ) -> tuple[Array, float]:
-        """The final codevectors, and the cross-validation of the models, infinite without any.
+        """Fit once; return the final codevectors and the cross-validated error, infinite without one.
 
-        `range_of` tells how far out inputs count, `least` is the least error expected of new samples.
+        Inputs are `ranked` or not, bounded by `range_of`; new samples have an error of at least `least`.
         """
         d, score, samples = self.n_inputs, np.inf, self.with_effects(samples)
         self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, range_of, ranked)
@@ -210,7 +210,7 @@ class RegressionRun(Run):
         return codevectors, score
 
     def to_distance(self, standard: Array) -> Array:
-        """Standardised inputs, with outputs behind them or not, in the units of the distance."""
+        """Convert standardised inputs to units of the distance; outputs behind them are dropped."""
         assert self.scaling is not None
         d = self.n_inputs
         return np.ascontiguousarray(standard[:, :d] * self.scaling.metric[:d])
@@ -229,7 +229,7 @@ class RegressionRun(Run):
         self.scaling.see(samples[:, self.n_inputs :])
         standard = self.scaling.with_outputs(samples, self.n_inputs)
         outputs = standard[:, self.n_inputs :]
-        if self.kernel is not None:  # cells go on with what it leaves
+        if self.kernel is not None:  # cells learn the rest
             outputs = outputs - self.kernel(self.to_distance(standard))
         return standard * self.scaling.metric, outputs
 
@@ -237,11 +237,11 @@ class RegressionRun(Run):
 
     @property
     def own_share(self) -> float:
-        """The overlap of cells whose errors are told apart: no more than that of a stream."""
+        """The overlap by which errors are assigned to cells: at most that of a stream."""
         return min(self.softness, STREAM_SOFTNESS)
 
     def associations(self, inputs: Array, softness: float | None = None) -> Array:
-        """Shares of the cells in samples in the units of the distance; by default as in predictions."""
+        """Shares of the cells for inputs in the units of the distance; by default as in predictions."""
         out = np.empty((len(inputs), len(self.book)))
         width = float(self.figures[INPUT_DISTORTION])
         overlap = self.gating_temperature if softness is None else softness * width
@@ -258,7 +258,7 @@ class RegressionRun(Run):
 
     @property
     def predictor(self) -> Predictor:
-        """What predicts, as it stands: its arrays go on learning."""
+        """The current state of all that predicts; further learning changes its arrays."""
         assert self.scaling is not None
         book = self.book
         cells = book.location, book.payload[book.rows("theta")], len(book)
@@ -272,13 +272,13 @@ class RegressionRun(Run):
         return self.predictor.outputs(inputs)
 
     def in_distance(self, inputs: Array) -> Array:
-        """Raw inputs in the units of the distance, with the effects that there are."""
+        """Raw inputs in the units of the distance, with effects if there are any."""
         assert self.scaling is not None
         return self.to_distance(self.scaling.standardise(self.with_effects(inputs)))
 
     @property
     def relevance(self) -> Array:
-        """What a standard deviation of each feature, or of its effect, counts in the distance."""
+        """How much a standard deviation of each feature, or of its effect, counts in the distance."""
         if self.scaling is None:
             return np.ones(self.n_features)
         relevance = self.scaling.metric[: self.n_features].copy()
@@ -288,7 +288,7 @@ class RegressionRun(Run):
         return relevance
 
     def in_data_units(self, codevectors: Array) -> Array:
-        """The features of codevectors."""
+        """The features of codevectors, in the data's units."""
         assert self.scaling is not None
         d = self.n_inputs
         return self.scaling.back(codevectors[:, :d] / self.scaling.metric[:d])[:, : self.n_features]
@@ -328,7 +328,7 @@ class RegressionRun(Run):
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """As for the partition, with the scaling and what the models need besides their cells."""
+        """Return the state as `Run` does, with the scaling and that of the models."""
         return super().get_state() | {
             "scaling": None if self.scaling is None else self.scaling.get_state(),
             "softness": self.softness,
@@ -339,7 +339,7 @@ class RegressionRun(Run):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put a new run in the state that `get_state` gave."""
+        """Restore the state that `get_state` returned, in a new run."""
         self.offer(_effects.restored(state), None)
         self.kernel = kernel_part.restored(state)
         if state["scaling"] is not None:

@@ -1,4 +1,4 @@
-"""What a regressor adds to the settings of a partition, and what it tells of a temperature."""
+"""Settings of a regressor beyond those of a partition, and its record of a temperature."""
 
 from typing import Any, NamedTuple
 
@@ -9,9 +9,9 @@ from oda_rl.estimators.regression.local_models import LocalModel
 class RegressionPoint(NamedTuple):
     """What was learned at one temperature: a record of `ODARegressor.history_`.
 
-    `unexplained` is the mean squared error of predictions made before the samples were learned from,
-    over the variance of the outputs, infinite where a fit learns models of very many numbers at its end
-    alone; `seconds` have been spent since the fit began.
+    `unexplained` is the mean squared error of predictions made before samples were learned, over the
+    variance of the outputs. It is infinite if `fit` trains the models only at its end, because they have
+    many parameters. `seconds` have been spent since the fit began.
     """
 
     temperature: float
@@ -23,7 +23,7 @@ class RegressionPoint(NamedTuple):
 
 
 class ModelSettings(NamedTuple):
-    """What the regressor adds to the settings of the partition."""
+    """Settings of a regressor beyond those of a partition."""
 
     local_model: str | LocalModel
     output_weight: float
@@ -34,5 +34,5 @@ class ModelSettings(NamedTuple):
 
     @classmethod
     def of(cls, estimator: Any) -> "ModelSettings":
-        """Those of an estimator."""
+        """The settings of an estimator."""
         return cls(*(getattr(estimator, name) for name in cls._fields))

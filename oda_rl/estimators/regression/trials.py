@@ -1,4 +1,4 @@
-"""How a fit finds what its cells shall see: relevances of the pilot or none, ranks, effects."""
+"""Choice of the inputs of a fit by cross-validation: with relevances of the pilot, ranks, effects."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
     from oda_rl.estimators.regression.settings import ModelSettings
 
-# Effects, and the leverages of the samples that they were found with.
+# Effects, and the leverages of the samples in their fit.
 Offer = tuple[Effects, Array] | None
-# The relevances of the pilot go where cells without them have so much less error; ranks, effects come.
+# A fit without relevances of the pilot, or with ranks or effects, must lower the error to this part.
 CLEARLY = 0.9
-# Of fewer samples than ENOUGH, effects come only where cells with them have so much less error on
-# samples left out, too: formulas know too little of how outputs have told of the effects.
+# With fewer samples than ENOUGH, effects must also lower the error on held-out samples to this part:
+# the leave-one-out formula accounts too little for effects that were learned from the same outputs.
 LESS, ENOUGH = 0.97, 500
-# With more samples than this the relevances of the pilot are not doubted: the trial costs most there.
+# With more samples than this, no fit without relevances of the pilot is tried: it would take too long.
 MANY = 1000
-# With fewer samples than this for a parameter of a cell, samples left out tell whether the pilot helps.
+# With fewer samples than this per parameter of a cell, held-out samples decide on the pilot.
 FEW_SAMPLES = 3
-# Parts of the samples that are left out, one at a time, where few samples are to tell of a pilot.
+# Number of folds of `errors_left_out`.
 FOLDS = 3
 
 
 def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
-    """Fit a run to raw inputs and outputs; returns the final codevectors.
+    """Fit a run to raw inputs and outputs; return the final codevectors.
 
-    Where cross-validation says that cells do better without the relevances of the pilot, these go; where
-    it says so, effects of features are offered, and inputs with long tails are mapped to a normal by
-    their ranks, or count as far out as they are: the few that lie there may tell most of a plane.
+    If cross-validation favours it, relevances of the pilot are not used, effects of features become
+    further inputs, and inputs with long tails are mapped to a normal distribution by their ranks, or are
+    not clipped: the few that lie far out may determine most of a plane.
     """
     inputs, left_out, offered = samples[:, : run.n_features], 0.0, None
     judged = run.settings.finish and run.own is None
@@ -64,7 +64,7 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
     effects = effects_for(run, samples, weight, best) if piloted else None
     if effects is not None and wins(best, CLEARLY, effects):
         offered = effects
-        wins(models, 1.0, effects)  # more inputs leave more to the chance of the pilots
+        wins(models, 1.0, effects)  # with more inputs, pilots vary more
     if have_tails(inputs, weight):
         wins(models, CLEARLY, offered, ranked=True)
         if are_cut(inputs, weight):
@@ -75,9 +75,9 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
 
 
 def effects_for(run: "RegressionRun", samples: Array, weight: Array, models: "ModelSettings") -> Offer:
-    """Effects that cells with these models may be better with, or None."""
+    """Effects that may improve cells with these models, or None."""
     d = run.n_features
-    if d == 1:  # along a single feature cells are all that there is
+    if d == 1:  # effects of a single feature add nothing to cells
         return None
     effects = Effects.of(samples[:, :d], samples[:, d:], weight)
     if effects is None or len(samples) >= ENOUGH:
@@ -87,10 +87,10 @@ def effects_for(run: "RegressionRun", samples: Array, weight: Array, models: "Mo
 
 
 def pilot_or_not(run: "RegressionRun", samples: Array, weight: Array) -> tuple["ModelSettings", float]:
-    """The models that err less on samples left out, with relevances of the pilot or without.
+    """The models with the smaller error on held-out samples, with relevances of the pilot or without.
 
-    Cross-validation by formula knows nothing of relevances that were learned from the same samples.
-    Returns the mean squared error, in variances and summed over outputs, too.
+    The leave-one-out formula does not account for relevances that were learned from the same samples.
+    Also returns the mean squared error, in variances and summed over outputs.
     """
     trials = [(run.models, False), (run.models._replace(pilot_rounds=0), False)]
     errors = errors_left_out(run, samples, weight, trials)
@@ -101,7 +101,7 @@ def pilot_or_not(run: "RegressionRun", samples: Array, weight: Array) -> tuple["
 def errors_left_out(
     run: "RegressionRun", samples: Array, weight: Array, trials: "list[tuple[ModelSettings, bool]]"
 ) -> Array:
-    """Mean squared errors of models, with effects or without, on parts of the samples left out."""
+    """Mean squared errors of `trials`, models and whether to use effects, on held-out samples."""
     d, errors = run.n_features, np.zeros(len(trials))
     part = run.rng.permutation(len(samples)) % FOLDS
     for i in range(FOLDS):
