@@ -1,23 +1,23 @@
-"""Measure the package. Each command prints tables of what it measured.
+"""Benchmarks of the package. Each command prints tables of its results.
 
-python scripts/benchmark.py agent                          # all tasks: returns, costs, what is reached
-python scripts/benchmark.py agent --algorithm UniformGridQ # the same of a baseline
-python scripts/benchmark.py agent --plot                   # return against numbers stored, of all
+python scripts/benchmark.py agent                          # all tasks: returns, costs, targets reached
+python scripts/benchmark.py agent --algorithm UniformGridQ # the same tables for a baseline
+python scripts/benchmark.py agent --plot                   # return against size, of all stored runs
 python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by seed
-python scripts/benchmark.py suite                          # the defaults on 29 tasks, beside SB3's
-python scripts/benchmark.py speed                          # steps per second, time of a decision, import
-python scripts/benchmark.py cold                           # from nothing compiled to CartPole solved
-python scripts/benchmark.py outliers                       # what a single outlier does to an agent
+python scripts/benchmark.py suite                          # default agent and SB3's agents on 29 tasks
+python scripts/benchmark.py speed                          # steps per second, time per decision, import
+python scripts/benchmark.py cold                           # time to solve CartPole, nothing compiled yet
+python scripts/benchmark.py outliers                       # effect of a single outlier on an agent
 python scripts/benchmark.py envs                           # steps per second of the environments
 python scripts/benchmark.py encodings                      # SB3's agents on states of a partition
 python scripts/benchmark.py partition                      # the partitioner against k-means
-python scripts/benchmark.py clusters                       # how many clusters, against other rules
+python scripts/benchmark.py clusters                       # number of clusters, against other methods
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
-python scripts/benchmark.py streams                        # streams that change, beside river's learners
+python scripts/benchmark.py streams                        # changing streams, against river's models
 python scripts/benchmark.py trees                          # trees against flat codebooks
 python scripts/benchmark.py layers                         # values as sums over the layers of a tree
-python scripts/benchmark.py programs                       # return against numbers of small policies
-python scripts/benchmark.py kernels                        # kernel machines that find their bandwidth
+python scripts/benchmark.py programs                       # return against the size of small policies
+python scripts/benchmark.py kernels                        # kernel machines with adaptive bandwidth
 python scripts/benchmark.py scale                          # speed-up with workers, load of a scheduler
 """
 
@@ -80,7 +80,7 @@ def main(args: Any) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> Any:
-    """The options of the command that was typed."""
+    """Parse the command line; returns the options of the chosen benchmark."""
     typed = sys.argv[1:] if arguments is None else arguments
     kinds: Any = {name: kind for name, (kind, _) in COMMANDS.items()}
     if find_algorithm(typed, COMPILED) == "TwoTimescaleQ":

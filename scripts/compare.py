@@ -5,7 +5,7 @@ python scripts/compare.py --algorithms TwoTimescaleAC TileCodingSarsa PPO A2C DQ
 python scripts/compare.py --env-ids CartPole-v1 MountainCar-v0 Acrobot-v1 --total-timesteps 300000
 python scripts/compare.py --dask tcp://scheduler:8786        # on the workers of a Dask cluster
 
-Every run is kept when it ends; interrupted, the same command makes only the runs that are missing.
+Each run is stored when it ends. After an interruption, the same command makes only the missing runs.
 """
 
 from common.ending import run_and_exit
@@ -39,7 +39,7 @@ from common.showing import evaluate_command
 from common.tables import make_console, show_close_table, to_markdown
 from common.workers import Where
 
-# By default
+# Compared with our agent by default
 BESIDE_OURS: tuple[Algorithm, ...] = ("UniformGridQ", "PPO")
 
 
@@ -47,17 +47,18 @@ BESIDE_OURS: tuple[Algorithm, ...] = ("UniformGridQ", "PPO")
 class Args(Where):
     """Compare agents on the same environments, seeds and evaluation; draw learning curves.
 
-    Ours has its defaults, the baselines their presets for the environment, SB3's agents what RL Zoo
-    publishes for it.
+    Our agents have their defaults, the baselines their presets for the environment, and SB3's agents the
+    hyperparameters that RL Zoo publishes for it.
 
-    Every run is kept when it ends: interrupted, the same command makes only those that are missing.
+    Each run is stored when it ends. After an interruption, the same command makes only the missing ones.
     """
 
     algorithms: tuple[Algorithm, ...] | None = None
-    """Which to compare; by default ours for the environment's kind of actions, UniformGridQ and PPO.
-    QRDQN needs sb3-contrib."""
+    """Agents to compare; by default our default agent for the environment, UniformGridQ and PPO. QRDQN
+    needs sb3-contrib."""
     env_ids: tuple[str, ...] = ("CartPole-v1",)
-    """Environments. Ours are far faster on oda_rl/..., with compiled dynamics, than on Gymnasium's."""
+    """Environments. Our agents are far faster on oda_rl/..., with compiled dynamics, than on
+    Gymnasium's."""
     seeds: tuple[Count, ...] = (0, 1, 2)
     """Seeds of each algorithm on each environment; ten are better than three."""
     total_timesteps: Positive = 100_000
@@ -65,11 +66,11 @@ class Args(Where):
     eval_freq: Positive = 5_000
     """Steps between evaluations of 20 greedy episodes."""
     eval_episodes: Positive = 100
-    """Greedy episodes at the end."""
+    """Greedy episodes of the evaluation at the end."""
     output: Path = Path("logs/compare")
-    """Where the table, the picture and every run are written."""
+    """Folder of the table, the picture and the runs."""
     fresh: bool = False
-    """Make the runs again, whatever is kept."""
+    """Make all runs again, even those that are stored."""
 
 
 def complain(args: Args) -> str | None:
@@ -89,7 +90,7 @@ def complain(args: Args) -> str | None:
 
 
 def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
-    """The environments, with what cannot be run there, and what is to be run."""
+    """Return the environments, with the agents that cannot run there, and the plans to run."""
     fields, plans = [], []
     for env_id in args.env_ids:
         left_out: dict[str, str] = {}
@@ -110,7 +111,7 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
 
 
 def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Console) -> None:
-    """What will be run, what is kept from before, and what cannot be run."""
+    """Print what will run, what is stored from before, and what cannot run."""
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False)
@@ -130,7 +131,7 @@ def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Cons
 
 
 def write_results(fields: list[Field], output: Path) -> None:
-    """The table as Markdown, one line per run as CSV, and the picture."""
+    """Write the table as Markdown, one line per run as CSV, and the picture."""
     shown = [field for field in fields if field.entries]
     parts = ["# Comparison\n", "![Learning curves and performance profiles](comparison.png)\n"]
     for field in fields:
@@ -145,7 +146,7 @@ def write_results(fields: list[Field], output: Path) -> None:
 
 
 def show_results(fields: list[Field], console: Console) -> None:
-    """The tables on the terminal."""
+    """Print the tables."""
     shown = [field for field in fields if field.entries]
     for field in fields:
         show_close_table(console, field_title(field), *field_rows(field), bold=OURS)
@@ -156,7 +157,7 @@ def show_results(fields: list[Field], console: Console) -> None:
 
 
 def tell_where(fields: list[Field], args: Args, made: Made, console: Console) -> None:
-    """Where the results are, and what to type next."""
+    """Print where the results are, and commands to type next."""
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -190,7 +191,7 @@ def tell_where(fields: list[Field], args: Args, made: Made, console: Console) ->
 
 
 def main(args: Args) -> int:
-    """Run, tell, write, draw."""
+    """Run the comparison; write and print its results."""
     console = make_console()
     trouble = complain(args)
     if trouble is not None:

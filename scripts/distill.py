@@ -1,4 +1,4 @@
-"""Distill a policy into a table of a few cells that does what it does.
+"""Distill a policy into a table of a few cells that imitates it.
 
 python scripts/distill.py ppo_lunarlander.zip --env-id LunarLander-v3 --max-cells 10
 python scripts/distill.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz --max-cells 1
@@ -22,7 +22,7 @@ class Args(StudentOptions):
     """Distill a model of this package or of SB3 into a table: DAgger with the weights of VIPER."""
 
     log_dir: Path | None = None
-    """Folder for TensorBoard."""
+    """Folder for TensorBoard logs."""
 
 
 def main(args: Args) -> int:

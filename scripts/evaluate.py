@@ -28,7 +28,7 @@ from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 
-# At once
+# Largest number of environments at once
 MOST_ENVS = 100
 
 
@@ -39,11 +39,11 @@ class Args:
     model: Annotated[Path, tyro.conf.Positional]
     """The model file."""
     env_id: str | None = None
-    """Environment; the one that the model was trained on if not given."""
+    """Environment; by default the one that the model was trained on."""
     episodes: Positive = 100
-    """Episodes to run; with --render 5 are enough."""
+    """Episodes to run; 5 are enough with --render."""
     seed: Count = 0
-    """Seeds the environment."""
+    """Seed of the environment."""
     render: bool = False
     """Show the episodes in a window."""
     video_dir: Path | None = None
@@ -51,13 +51,13 @@ class Args:
 
 
 class UnseenError(ValueError):
-    """Of an environment there is nothing to be seen."""
+    """An environment does not have the requested render mode."""
 
 
 def make_environments(args: Args, env_id: str) -> VecEnv:
     """Many environments at once, or a single one that is shown or recorded.
 
-    Raises as `gymnasium.make` does, and an `UnseenError`.
+    Raises an `UnseenError`, or the errors of `gymnasium.make`.
     """
     mode = find_mode(args)
     if mode is not None:
@@ -71,12 +71,12 @@ def make_environments(args: Args, env_id: str) -> VecEnv:
 
 
 def find_mode(args: Args) -> str | None:
-    """The render mode that is asked for."""
+    """The render mode that the options require; None for none."""
     return "human" if args.render else "rgb_array" if args.video_dir else None
 
 
 def make_visible(args: Args, env_id: str) -> gym.Env:
-    """The environment, rendered as wanted."""
+    """Make an environment that is rendered, and recorded if there is a folder for videos."""
     environment = gym.make(env_id, render_mode=find_mode(args))
     if args.video_dir:
         environment = RecordVideo(
@@ -90,7 +90,7 @@ def make_visible(args: Args, env_id: str) -> gym.Env:
 
 
 def check_spaces(model: OnlineAlgorithm, environments: VecEnv) -> None:
-    """Raise a ValueError unless the model knows what there is to be seen, and does what can be done."""
+    """Raise a ValueError unless the model accepts the observations and its actions are valid."""
     shown, done = deepcopy(environments.observation_space), environments.action_space
     action, _ = model.predict(shown.sample(), deterministic=True)
     codec = model.actions
@@ -100,7 +100,7 @@ def check_spaces(model: OnlineAlgorithm, environments: VecEnv) -> None:
 
 
 def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
-    """The table; `results` has a row of returns and one of lengths."""
+    """Print the table of results; `results` has a row of returns and one of lengths."""
     returns, lengths = results
     rows = [
         ("episodes", f"{len(returns)}"),
@@ -115,7 +115,7 @@ def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndar
 
 
 def main(args: Args) -> int:
-    """Load, evaluate, tell."""
+    """Load, evaluate, print."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
     try:
         model = load_model(args.model)

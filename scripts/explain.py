@@ -3,7 +3,7 @@
 python scripts/explain.py logs/CartPole-v1/TwoTimescaleQ_0_1/model.npz
 python scripts/explain.py MODEL --observation 0 0 0.05 0
 python scripts/explain.py MODEL --cells 50 --dimensions 0 1 --picture cells.png
-python scripts/explain.py MODEL --html report.html   # one page to click on; of estimators and trees, too
+python scripts/explain.py MODEL --html report.html   # an interactive page; also for estimators and trees
 """
 
 from common.ending import run_and_exit
@@ -51,27 +51,27 @@ class Args:
     model: Annotated[Path, tyro.conf.Positional]
     """The model file."""
     observation: tuple[float, ...] | None = None
-    """A state, in the environment's own units: why does the policy do there what it does?"""
+    """A state, in the environment's own units, in which to explain the decision."""
     cells: Positive = 20
-    """Cells to list here, those visited most; the Markdown file has all."""
+    """Number of cells to print, the most visited ones; the Markdown file has all."""
     dimensions: tuple[int, int] | None = None
-    """Coordinates to draw, from 0; the last two if not given."""
+    """Coordinates to draw, counted from 0; by default the last two."""
     markdown: Path | None = None
-    """Where the Markdown file goes; by default explained.md next to the model."""
+    """The Markdown file to write; by default explained.md next to the model."""
     picture: Path | None = None
-    """Where the picture goes; by default explained.png next to the model."""
+    """The picture to write; by default explained.png next to the model."""
     html: Path | None = None
-    """Write this page instead, which needs no server and no network: table, map, episode."""
+    """Write this HTML page instead, with table, map and an episode; it needs no server or network."""
     env_id: str | None = None
     """Environment of the page's episode; by default the one that the model was trained on."""
     grown: bool = False
-    """Train the agent again for the page, as it was trained, to show how its codebook grew."""
+    """Repeat the training of the agent, to show on the page how its codebook grew."""
     data: Path | None = None
-    """Samples for the page of an estimator or a tree, as for plot.py."""
+    """CSV file of samples for the page of an estimator or a tree, in the format of plot.py."""
 
 
 def write(args: Args, table: PolicyTable, explanation: PolicyExplanation | None) -> tuple[Path, Path]:
-    """The picture and the Markdown file; returns where they are."""
+    """Write the picture and the Markdown file; returns their paths."""
     picture = args.picture or args.model.with_name("explained.png")
     markdown = args.markdown or args.model.with_name("explained.md")
     figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
@@ -85,7 +85,7 @@ def write(args: Args, table: PolicyTable, explanation: PolicyExplanation | None)
 
 
 def example_of(model: OnlineAlgorithm, table: PolicyTable) -> NDArray[Any]:
-    """A state to ask about: that of the first cell, or, where cells have angles, any."""
+    """An example state: that of the first cell or, if cells have angles, a random observation."""
     if len(table.feature_names) == model.observations.n_features:
         return table.cells[0].codevector
     space = model.observation_space
@@ -94,7 +94,7 @@ def example_of(model: OnlineAlgorithm, table: PolicyTable) -> NDArray[Any]:
 
 
 def print_next(args: Args, model: OnlineAlgorithm, example: NDArray[Any]) -> None:
-    """What to type next."""
+    """Print commands to type next."""
     if args.observation is not None:
         print(f"To watch it:\n  {evaluate_command(quote(str(args.model)), model.env_id)}")
         return
@@ -104,7 +104,7 @@ def print_next(args: Args, model: OnlineAlgorithm, example: NDArray[Any]) -> Non
 
 
 def write_html(args: Args, path: Path) -> None:
-    """The page of an agent, or of an estimator with samples to follow."""
+    """Write the page of an agent, or of an estimator with its samples, if there are any."""
     model = load(args.model)
     if isinstance(model, OnlineAlgorithm):
         levels = train_again(model).views() if args.grown else []
@@ -115,7 +115,7 @@ def write_html(args: Args, path: Path) -> None:
 
 
 def check(args: Args) -> None:
-    """Raise a ValueError if an option was typed that would do nothing, or a picture of no known kind."""
+    """Raise a ValueError if a typed option has no effect, or the picture's format is unknown."""
     alone, with_page = ("observation", "dimensions", "markdown", "picture"), ("env_id", "grown", "data")
     unused, why = (with_page, "goes with") if args.html is None else (alone, "does not go with")
     for name in unused:

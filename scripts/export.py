@@ -1,4 +1,4 @@
-"""Write a trained policy as a source file that needs no package: Python, C or ONNX.
+"""Export a trained policy as a file that does not need this package: Python, C or ONNX.
 
 python scripts/export.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
 python scripts/export.py MODEL --to policy.c --digits 5
@@ -23,7 +23,7 @@ from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 STATES = 10_000
-# What to type next
+# How to use an exported file, by its suffix
 NEXT = {
     ".py": "cd {folder} && python -i {name}   # then decide([...])",
     ".c": "cc -std=c99 -O2 -c {path}   # int policy_decide(const double *observation)",
@@ -33,24 +33,24 @@ NEXT = {
 
 @dataclass
 class Args:
-    """Write the greedy policy of an agent that is a table of cells as a source."""
+    """Export the greedy policy of an agent with a table of cells."""
 
     model: Annotated[Path, tyro.conf.Positional]
     """The model file."""
     to: Path | None = None
-    """The file to write: .py (standard library), .c (C99) or .onnx; by default policy.py beside it."""
+    """File to write: .py (standard library), .c (C99) or .onnx; by default policy.py next to it."""
     digits: int | None = None
     """Significant digits of the numbers, 1 to 17; by default all of them."""
 
 
 def draw_states(model: OnlineAlgorithm, program: PolicyProgram) -> Array:
-    """States about the cells, as the environment's dtype holds them; of states with numbers any."""
+    """Draw states in the environment's dtype: near the cells for a Box, otherwise from the space."""
     rng, codec = np.random.default_rng(0), model.observations
     if not isinstance(codec.space, spaces.Box):
         codec.space.seed(0)
         drawn = (codec.encode(codec.space.sample()) for _ in range(STATES))
         return np.array(list(drawn), dtype=np.float64)
-    if isinstance(model, DistilledPolicy):  # whose cells may have no part in some coordinates
+    if isinstance(model, DistilledPolicy):  # its cells may ignore some coordinates
         states = rng.uniform(*model.learner.ranges, (STATES, len(program.scale)))
     else:
         about = program.codevectors[rng.integers(len(program.codevectors), size=STATES)]
@@ -59,7 +59,7 @@ def draw_states(model: OnlineAlgorithm, program: PolicyProgram) -> Array:
 
 
 def agreement(model: OnlineAlgorithm, states: Array, found: Any) -> float:
-    """The share of states in which what was found is what the agent decides."""
+    """The share of states in which the actions `found` equal those of the agent."""
     decided = model.actions.decode_many(model.learner.act(states, deterministic=True))
     same = np.isclose(found.reshape(STATES, -1), decided.reshape(STATES, -1), rtol=1e-5, atol=1e-6)
     return float(same.all(axis=1).mean())

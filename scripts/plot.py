@@ -1,4 +1,4 @@
-"""Draw a model file: codebook, partition, values, policy, annealing, or the codebook growing.
+"""Draw a model file: codebook, partition, values, policy, annealing, or the growth of the codebook.
 
 python scripts/plot.py logs/CartPole-v1/TwoTimescaleQ_0_1/model.npz
 python scripts/plot.py MODEL --kind value --dimensions 2 3 --at 0 0 0 0
@@ -29,29 +29,29 @@ matplotlib.use("Agg")
 
 @dataclass
 class Args:
-    """Draw what is in a model file, an agent's or an estimator's, without a line of Python."""
+    """Draw the agent or estimator in a model file."""
 
     model: Annotated[Path, tyro.conf.Positional]
     """The model file."""
     kind: Literal["all", "codebook", "partition", "value", "policy", "annealing", "animation"] = "all"
-    """What to draw; "all" is all that there is but the animation. An agent's animation trains it again
-    from its environment, hyperparameters and seed, for as many steps."""
+    """What to draw; "all" is everything but the animation. To animate an agent, its training is repeated
+    with the same environment, hyperparameters, seed and number of steps."""
     dimensions: tuple[int, int] | None = None
-    """The two dimensions to draw, counted from 0; by default those that tell most."""
+    """The two dimensions to draw, counted from 0; by default the most informative ones."""
     at: tuple[float, ...] | None = None
-    """The other coordinates, one number for each dimension (those drawn mean nothing); by default the
+    """The other coordinates: one number for each dimension (ignored for those drawn); by default the
     mean of the codevectors."""
     data: Path | None = None
     """Samples to draw over an estimator's partition: a CSV file with a header and a column for each
-    feature; one column more, the last, holds classes or outputs."""
+    feature. One more column, the last, holds classes or outputs."""
     out: Path | None = None
-    """Folder for the pictures; that of the model by default."""
+    """Folder for the pictures; by default that of the model."""
     dpi: Positive = 110
     """Pixels per inch."""
 
 
 def draw_codebook(model: Any, args: Args) -> Any:
-    """All codevectors, over two dimensions."""
+    """Draw all codevectors over two dimensions."""
     view = plotting.view_of(model)
     if not len(view.codevectors):
         raise ValueError("it has no codevectors.")
@@ -82,7 +82,7 @@ KINDS: dict[str, Callable[[Any, Args], Any]] = {
 
 
 def animate(model: Any, args: Args, path: Path) -> None:
-    """Write the GIF."""
+    """Write the animation as a GIF."""
     X, _ = read_samples(args.data, model)
     frames = train_again(model) if isinstance(model, OnlineAlgorithm) else model
     axes = plotting.animate_codebook(frames, path, X, args.dimensions, args.at)
@@ -90,7 +90,7 @@ def animate(model: Any, args: Args, path: Path) -> None:
 
 
 def draw(model: Any, args: Args, folder: Path) -> list[Path]:
-    """Write what is wanted, of "all" what the model has; returns the files."""
+    """Write the chosen picture, or for "all" those that the model has; returns their paths."""
     written = []
     for kind in KINDS if args.kind == "all" else (args.kind,):
         path = folder / f"{args.model.stem}_{kind}.{'gif' if kind == 'animation' else 'png'}"
@@ -112,7 +112,7 @@ def draw(model: Any, args: Args, folder: Path) -> list[Path]:
 
 
 def main(args: Args) -> int:
-    """Read, draw, print where."""
+    """Load the model, draw it, and print where the pictures are."""
     try:
         model = load(args.model)
         folder = args.out or args.model.parent

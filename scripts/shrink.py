@@ -1,4 +1,4 @@
-"""Leave out of a trained policy all numbers that it can do without.
+"""Shrink a trained policy to as few numbers as possible while its return holds.
 
 python scripts/shrink.py logs/CartPole-v1/TwoTimescaleAC_0_1/model.npz
 python scripts/shrink.py ppo_lunarlander.zip --env-id LunarLander-v3 --tolerance 0.05
@@ -21,14 +21,14 @@ from oda_rl.storage import written_whole
 
 @dataclass
 class Args(StudentOptions):
-    """Shrink a policy to ever smaller tables while its return holds, by playing."""
+    """Distill a policy into ever smaller tables while their return holds."""
 
     tolerance: float = 0.02
-    """Part of the return that may be lost."""
+    """Fraction of the return that may be lost."""
 
 
 def write(path: Path, front: Front, student: DistilledPolicy) -> list[Path]:
-    """Front and page; returns the files of table and pictures."""
+    """Write the tables and pictures of the front and the student; returns their paths."""
     table, picture, page = (path.with_suffix(end) for end in (".md", ".png", ".page.png"))
     with written_whole(table) as temporary:
         parts = front.table(), formula_table(student)

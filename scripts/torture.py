@@ -1,8 +1,8 @@
-"""Attack the package as a hostile user would, and print what came of it.
+"""Attack the package as a hostile user would, and print the outcomes.
 
 python scripts/torture.py --minutes 60 --seed 0
 python scripts/torture.py --only "edited files" --trials 20000
-python scripts/torture.py --only "edited files" --number 1234     # one trial again, in full
+python scripts/torture.py --only "edited files" --number 1234     # repeat a single trial
 python scripts/torture.py --soak 100000000
 """
 
@@ -23,38 +23,38 @@ from attacks import commands, environments, files, kills, numbers, resumes, soak
 from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
 from common.tables import make_console, show_table
 
-# New attacks are entered in one of these, or as another: `ATTACKS` by name, and `prepare`.
+# Each module has `ATTACKS` by name, and `prepare`. New attacks go into one of these, or into a new one.
 MODULES = (files, numbers, environments, states, threads, resumes, commands, kills)
 ATTACKS: dict[str, Attack] = {name: attack for one in MODULES for name, attack in one.ATTACKS.items()}
-# Trials for which a child is forked.
+# Trials per forked child process.
 BATCH = 500
-# Bad outcomes of one kind that are printed in full.
+# Bad outcomes of one kind, for each target, that are printed in full.
 SHOWN = 5
 
 
 @dataclass
 class Args:
-    """Attack files and more, each trial reproducible by the seed and its number."""
+    """Attack files and more. Each trial can be reproduced from the seed and its number."""
 
     minutes: float = 60.0
     """Minutes in all, divided among the attacks."""
     trials: int | None = None
-    """Trials of each attack, in place of minutes."""
+    """Trials of each attack, instead of a time limit."""
     seed: int = 0
-    """Seeds every trial, together with its number."""
+    """Seed of every trial, together with its number."""
     only: tuple[str, ...] = ()
-    """Names of attacks; all if not given."""
+    """Names of attacks; by default all."""
     number: int | None = None
-    """This trial alone."""
+    """Only run the trial with this number."""
     soak: int = 0
-    """In place of attacks, let so many samples and steps go by; memory and speed are to stay."""
+    """Instead of attacks, learn this many samples and steps, and check that memory and speed hold."""
     models: tuple[str, ...] = ()
-    """Beginnings of the names of the models to attack; all if not given."""
+    """Beginnings of the names of the models to attack; by default all."""
 
 
 def run_attack(name: str, args: Args, seconds: float, console: Console) -> list[Outcome]:
-    """Trials of one attack until the time, or their number, is over, with a line of how far it is."""
-    # Without a thread of its own: children are forked meanwhile.
+    """Run one attack until the time is over or all trials are done, with a progress bar."""
+    # Without a refresh thread, because children are forked meanwhile.
     with Progress(console=console, transient=True, auto_refresh=False) as progress:
         task = progress.add_task(name, total=args.trials)
         return list(_trials(name, args, seconds, lambda: progress.update(task, advance=1, refresh=True)))
@@ -77,7 +77,7 @@ def _trials(name: str, args: Args, seconds: float, tell: Callable[[], None]) -> 
 
 
 def show(console: Console, name: str, found: list[Outcome]) -> int:
-    """The table of one attack; returns how many trials ended badly."""
+    """Print the table of one attack; returns how many trials ended badly."""
     by_target: dict[str, Counter[str]] = defaultdict(Counter)
     memory: dict[str, float] = defaultdict(float)
     for one in found:

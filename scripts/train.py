@@ -1,9 +1,9 @@
-"""Train a two-timescale agent, and say how good it is.
+"""Train a two-timescale agent, and evaluate it.
 
 python scripts/train.py
 python scripts/train.py --env-id MountainCar-v0 --total-timesteps 300000 --seed 1
 python scripts/train.py --algorithm TwoTimescaleQ --env-id Acrobot-v1
-python scripts/train.py --resume                  # after a kill, with the options of before
+python scripts/train.py --resume                  # continue the last run, for example after a kill
 python scripts/train.py --help
 """
 
@@ -42,25 +42,25 @@ from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs import find_twin
 
-# What chooses the policy that is kept, and what tells how good it is, begin in different states.
+# Seeds of the evaluations that choose the policy to keep, and of the final one: other initial states.
 CHOICE_SEED, RESULT_SEED = 1_000_000, 2_000_000
 CHOICE_EPISODES, MOST_ENVS = 20, 100
 
 
 def find_training_id(args: Args) -> str:
-    """The environment to train in: one with compiled dynamics that equals the one asked for, if any."""
+    """The environment to train in: the equivalent one with compiled dynamics, if there is one."""
     return find_twin(args.env_id) or args.env_id
 
 
 def shown_dimensions(n: int) -> tuple[int, int] | None:
-    """The two coordinates of observations that pictures show: the last ones."""
+    """The two coordinates of observations to draw: the last ones. None if there is only one."""
     return (n - 2, n - 1) if n > 1 else None
 
 
 def make_callbacks(
     args: Args, folder: Path, n_features: int
 ) -> tuple[list[Any], KeepBestCallback | None]:
-    """What watches the training, and the one among them that keeps the best policy."""
+    """Make the callbacks; returns them, and the one of them that keeps the best policy, if any."""
     logger = CodebookCallback(args.log_freq, dimensions=shown_dimensions(n_features))
     callbacks: list[Any] = [logger, LogEveryNTimesteps(args.log_freq)]
     if not args.eval_freq:
@@ -70,7 +70,7 @@ def make_callbacks(
         CHOICE_EPISODES,
         eval_freq=max(args.eval_freq // args.n_envs, 1),
         log_path=str(folder),
-        restore=False,  # not before the last checkpoint is written
+        restore=False,  # only after the last checkpoint has been written
     )
     return [keeper, *callbacks], keeper
 
@@ -78,7 +78,7 @@ def make_callbacks(
 def train(
     model: OnlineAlgorithm, args: Args, callbacks: list[Any], checkpoints: Checkpoints, console: Console
 ) -> str | None:
-    """Learn what is left; returns why it ended early, if it did. Everything is as it was at the end."""
+    """Train for the steps that are left, and write a checkpoint; returns why it ended early, if so."""
     with stopped_by_signals(model.stop) as signals:
         try:
             model.learn(
@@ -90,10 +90,10 @@ def train(
                 planned_timesteps=args.total_timesteps,
             )
         except KeyboardInterrupt:
-            return "interrupted"  # anywhere, so that there is nothing whole to go on from
+            return "interrupted"  # without a checkpoint: the state may be inconsistent
         except (BadTransitionError, ArithmeticError) as error:
             trouble = str(error)
-        except Exception as error:  # of the environment, say: what was learned is worth more
+        except Exception as error:  # of the environment, for example: keep what was learned
             traceback.print_exc()
             trouble = f"{type(error).__name__}: {error}"
         else:
@@ -104,7 +104,7 @@ def train(
 
 
 def evaluate(model: OnlineAlgorithm, env_id: str, episodes: int, seed: int) -> list[float]:
-    """The returns of greedy episodes on fresh environments."""
+    """The returns of greedy episodes on new environments."""
     environments = make_evaluation_envs(env_id, min(episodes, MOST_ENVS), seed)
     returns, _ = evaluate_policy(model, environments, episodes, return_episode_rewards=True)
     environments.close()
@@ -112,7 +112,7 @@ def evaluate(model: OnlineAlgorithm, env_id: str, episodes: int, seed: int) -> l
 
 
 def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
-    """The table at the end, and what to type next."""
+    """Print the table of results, and commands to type next."""
     rows = [
         (f"return over {result['episodes']} greedy episodes, mean", f"{result['mean']:.1f}"),
         ("  standard deviation", f"{result['sd']:.1f}"),
@@ -137,7 +137,7 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
 
 
 def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str, Any] | None]:
-    """The model, new or as the last checkpoint has it, and what the callbacks go on from."""
+    """Make a model, or load the last checkpoint; returns it, and the stored state of callbacks."""
     env_id = find_training_id(args)
     environment = make_vec_env(env_id, args.n_envs, seed=args.seed)
     kind = getattr(oda_rl.agents, args.algorithm)
@@ -151,14 +151,14 @@ def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str
         steps = f"step {model.num_timesteps:,} of {args.total_timesteps:,}"
         say(f"Going on with {folder} from {steps}{twin}.")
     if env_id.endswith(f":{model.env_id}"):
-        model.env_id = env_id  # the environment itself does not know the module that registers it
+        model.env_id = env_id  # the environment's own id lacks the module that registers it
     board = SteadyTensorBoard(folder, model.num_timesteps + 1 if run else None, say)
     model.set_logger(Logger(str(folder), [board]))
     return model, run
 
 
 def main(args: Args) -> int:
-    """Train, save, evaluate, tell."""
+    """Train, save, evaluate, print."""
     console = Console()
 
     def say(line: str) -> None:
@@ -208,7 +208,7 @@ def main(args: Args) -> int:
 
 @interrupts_wait
 def find_draw() -> Any:
-    """What draws, imported when there is something to draw; Ctrl-C would leave it half imported."""
+    """Import `draw` when it is needed; Ctrl-C waits, as it would leave the module half imported."""
     from common.training_picture import draw
 
     return draw
@@ -223,7 +223,7 @@ def finish(
     trouble: str | None,
     console: Console,
 ) -> None:
-    """Evaluate the model that was saved, draw it, and say how good it is."""
+    """Evaluate and draw the saved model, and write and print the results."""
     returns = evaluate(model, args.env_id, args.eval_episodes, RESULT_SEED + args.seed)
     result = {
         "algorithm": args.algorithm,

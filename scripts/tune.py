@@ -1,13 +1,13 @@
-"""Look for hyperparameters of our agents with Optuna.
+"""Search for hyperparameters of our agents with Optuna.
 
 python scripts/tune.py                                        # CartPole-v1, 30 trials
 python scripts/tune.py --env-id Acrobot-v1 --n-trials 100 --n-jobs 2
 python scripts/tune.py --dask tcp://scheduler:8786 --n-trials 1000
-optuna-dashboard sqlite:///logs/tune.db                       # to look on
+optuna-dashboard sqlite:///logs/tune.db                       # to watch it
 
-The study is kept in a database. The same command goes on with it until it has so many trials; several
-may run at once on one study. What is found is compared with the defaults on other seeds than it was
-chosen by.
+The study is stored in a database. The same command continues it until it has `--n-trials` trials;
+several commands may run at once on one study. At the end the best hyperparameters are compared with the
+defaults, on seeds that the search did not use.
 """
 
 from common.ending import run_and_exit
@@ -39,49 +39,49 @@ from common.tables import make_console, show_table
 from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
 
-# How lines are printed that hold names and paths
+# How to print lines that contain names and paths
 PLAIN: Any = {"highlight": False, "markup": False, "soft_wrap": True}
 
 
 @dataclass
 class Args(Where):
-    """Look for hyperparameters with Optuna: TPE, and Hyperband that ends what is not promising.
+    """Search for hyperparameters with Optuna: TPE, and Hyperband to prune unpromising trials.
 
-    A trial is a training with several seeds, evaluated on the way; its value is the mean return of the
+    A trial is a training with several seeds, evaluated at intervals; its value is the mean return of the
     last greedy policies. The first trial has the defaults.
     """
 
     env_id: str = "CartPole-v1"
-    """Environment; ours are far faster on oda_rl/..., with compiled dynamics."""
+    """Environment; our agents are far faster on oda_rl/..., with compiled dynamics."""
     algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] | None = None
-    """The agent; by default the one that `train.py` takes."""
+    """The agent; by default that of `train.py`."""
     n_trials: Positive = 30
-    """Trials that the study has in the end, pruned ones included."""
+    """Number of trials in the study at the end, including pruned ones."""
     total_timesteps: Positive = 50_000
     """Environment steps of each training."""
     seeds: tuple[Count, ...] = (100, 101, 102)
     """Seeds of the trainings of a trial."""
     report_seeds: tuple[Count, ...] = tuple(range(10))
-    """Other seeds, on which what was found is compared with the defaults in the end; none for no
-    comparison."""
+    """Other seeds, on which the best hyperparameters are compared with the defaults at the end; none for
+    no comparison."""
     rungs: Positive = 9
-    """Evaluations of a trial; after each it may be pruned."""
+    """Number of evaluations of a trial; it may be pruned after each."""
     eval_episodes: Positive = 20
-    """Greedy episodes of each."""
+    """Greedy episodes of each evaluation, for each seed."""
     sampler: Literal["tpe", "random"] = "tpe"
-    """Who chooses what is tried next."""
+    """How the next hyperparameters are chosen."""
     seed: Count = 0
-    """Of the sampler."""
+    """Seed of the sampler."""
     storage: str = "sqlite:///logs/tune.db"
-    """Where the study is kept, as Optuna knows it."""
+    """Storage of the study, as a URL for Optuna."""
     study_name: str | None = None
-    """Name of the study; by default it tells agent, environment, steps and seeds."""
+    """Name of the study; by default made of the agent, environment, steps and seeds."""
     log_dir: Path = Path("logs/tune")
-    """Where the runs of the comparison and what was found are written."""
+    """Folder of the best hyperparameters, and of the runs of the comparison."""
 
 
 def make_study(args: Args, task: Task) -> optuna.Study:
-    """The study of the arguments, with the defaults in line if it is new."""
+    """Load or create the study; a new one tries the default hyperparameters first."""
     name = args.study_name or "-".join(
         [task.agent, task.env_id, str(task.total_timesteps), "seeds", *map(str, task.seeds)]
     )
@@ -92,7 +92,7 @@ def make_study(args: Args, task: Task) -> optuna.Study:
         load_if_exists=True,
         pruner=HyperbandPruner(min_resource=1, max_resource=task.rungs),
     )
-    # Begun anew with the same seed it would try the same again.
+    # With the same seed, a continued study would suggest the same again.
     seed = args.seed + len(study.get_trials(deepcopy=False))
     study.sampler = RandomSampler(seed) if args.sampler == "random" else TPESampler(seed=seed)
     if not study.get_trials(deepcopy=False):
@@ -119,7 +119,7 @@ def complain(args: Args) -> str | None:
 
 
 def run_trials(study: optuna.Study, task: Task, args: Args, console: Console) -> str | None:
-    """Make the trials; returns why it ended early, if it did."""
+    """Run the trials; returns why the search ended early, if it did."""
     try:
         if args.dask is None:  # compiled once, not by every process
             warm_up(Plan(task.agent, task.env_id, task.total_timesteps))
@@ -133,13 +133,13 @@ def run_trials(study: optuna.Study, task: Task, args: Args, console: Console) ->
         return "Interrupted"
     except WorkersLostError as error:
         return f"Ended early: {error}"
-    except Exception as error:  # a process was killed, say
+    except Exception as error:  # for example, a process was killed
         return f"Ended early ({type(error).__name__}: {str(error).strip().partition(chr(10))[0]})"
     return None
 
 
 def compare(options: dict[str, Any], task: Task, args: Args, console: Console) -> None:
-    """The defaults and what was found, on the seeds by which nothing was chosen."""
+    """Compare the best hyperparameters with the defaults, on seeds that the search did not use."""
     every = max(1, task.total_timesteps // 10)
     plans = [
         Plan(task.agent, task.env_id, task.total_timesteps, every, options=one) for one in ({}, options)
@@ -158,7 +158,7 @@ def compare(options: dict[str, Any], task: Task, args: Args, console: Console) -
 
 
 def show(study: optuna.Study, task: Task, args: Args, console: Console) -> dict[str, Any]:
-    """The best trial, and what mattered; returns its hyperparameters, which are written down as well."""
+    """Print the best trial and the importance of each hyperparameter; writes and returns the values."""
     best = study.best_trial
     options = to_hyperparameters(best.params)
     matters = importances(study)
@@ -178,7 +178,7 @@ def show(study: optuna.Study, task: Task, args: Args, console: Console) -> dict[
 
 
 def tell_next(options: dict[str, Any], task: Task, args: Args, console: Console) -> None:
-    """What to type next."""
+    """Print commands to type next."""
     typed = " ".join(f"--{name.replace('_', '-')} {value:.6g}" for name, value in options.items())
     console.print("To go on, for example:")
     for command in (
@@ -190,7 +190,7 @@ def tell_next(options: dict[str, Any], task: Task, args: Args, console: Console)
 
 
 def main(args: Args) -> int:
-    """Search, compare, tell."""
+    """Search, compare, print."""
     console = make_console()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     trouble = complain(args)

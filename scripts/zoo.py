@@ -1,4 +1,4 @@
-"""RL Zoo with our agents: its own commands, in which `--algo` may be `ttac` or `ttq`, too.
+"""RL Zoo with our agents: its own commands, with `ttac` and `ttq` as further values of `--algo`.
 
 python scripts/zoo.py train --algo ttac --env CartPole-v1 --eval-freq 10000
 python scripts/zoo.py enjoy --algo ttac --env CartPole-v1 --folder logs --no-render
@@ -7,9 +7,9 @@ python scripts/zoo.py record_video --algo ttac --env CartPole-v1 --folder logs
 python scripts/zoo.py plots.plot_train --algo ttac --env CartPole-v1 --exp-folder logs
 python scripts/zoo.py train --help
 
-Environments with compiled dynamics are known as well: `--env oda_rl/CartPole-v1`. RL Zoo comes with
-`pip install 'oda_rl[zoo]'`. Hyperparameters are those of zoo_hyperparameters/ beside this file, unless
-`--conf-file` names others; models are `.zip` files for RL Zoo's sake, and can be given to our scripts.
+Environments with compiled dynamics can be used as well: `--env oda_rl/CartPole-v1`. To install RL Zoo:
+`pip install 'oda_rl[zoo]'`. Hyperparameters are those of zoo_hyperparameters/, next to this file, unless
+`--conf-file` is given. Models are `.zip` files, as RL Zoo expects, and can be used with our scripts.
 """
 
 from common.ending import run_and_exit
@@ -30,12 +30,12 @@ assert oda_rl.envs  # registers the compiled environments
 
 AGENTS = {"ttac": oda_rl.agents.TwoTimescaleAC, "ttq": oda_rl.agents.TwoTimescaleQ}
 HYPERPARAMETERS = Path(__file__).parent / "zoo_hyperparameters"
-# Its commands are its modules
+# The commands of RL Zoo, which are names of its modules
 COMMANDS = ("train", "enjoy", "record_video", "record_training", "benchmark", "plots.*")
 
 
 def adapt(kind: Any) -> Any:
-    """An agent as RL Zoo calls it: numbers come as schedules, and models are found by `.zip`.
+    """Adapt an agent to RL Zoo, which passes numbers as schedules and looks for models in `.zip` files.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def adapt(kind: Any) -> Any:
     Returns
     -------
     type
-        The same class but for this; model files are the same.
+        A subclass that differs only in this; the content of model files is the same.
     """
 
     class Adapted(kind):  # type: ignore[misc]
@@ -71,10 +71,10 @@ def adapt(kind: Any) -> Any:
 
 
 def import_rl_zoo() -> Any:
-    """RL Zoo, with Gymnasium left as it was.
+    """Import RL Zoo, and undo its change to Gymnasium.
 
-    It puts a TimeLimit of its own in the place of Gymnasium's, for versions of before: environments with
-    compiled dynamics would no longer be known as such.
+    RL Zoo replaces Gymnasium's TimeLimit by its own, for compatibility with older versions: environments
+    with compiled dynamics would then not be recognised.
     """
     from gymnasium import wrappers
     from gymnasium.envs import registration
@@ -88,7 +88,7 @@ def import_rl_zoo() -> Any:
 
 
 def register() -> None:
-    """Let RL Zoo know our agents, and where Optuna looks for their hyperparameters."""
+    """Register our agents, and their search spaces for Optuna, with RL Zoo."""
     from rl_zoo3 import hyperparams_opt, utils
 
     for name, kind in AGENTS.items():
@@ -104,7 +104,7 @@ def register() -> None:
 
 
 def parse(typed: list[str]) -> list[str]:
-    """What was typed, with the file of our agents' hyperparameters if none is named."""
+    """Return the typed words, with our file of the agent's hyperparameters if none is given."""
     named = any(one.partition("=")[0] in ("-conf", "--conf-file") for one in typed)
     for name in AGENTS:
         ours = f"--algo={name}" in typed or ("--algo", name) in pairwise(typed)
@@ -130,7 +130,7 @@ def main(typed: list[str]) -> int:
         print(f"RL Zoo has no command {command}; it has {', '.join(COMMANDS)}.")
         return 2
     sys.argv = [str(module), *typed[1:]]
-    # by its path: the package of the plots imports all that any of them needs
+    # by path: the package of the plots would import what any of them needs
     runpy.run_path(str(module), run_name="__main__")
     return 0
 

@@ -1,4 +1,4 @@
-"""Numbers that a command line accepts: others are refused by name, and `--help` has the ranges."""
+"""Command lines: whole numbers with ranges, error messages, and the command to type again."""
 
 import shlex
 import sys
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def whole(low: int, *others: int) -> Any:
-    """How tyro reads a whole number from `low` on, or one of the others."""
+    """Specify for tyro a whole number of at least `low`, or one of `others`; --help shows the range."""
     accepted = " or ".join([f"{low} or more", *map(str, others)])
 
     def read(typed: list[str]) -> int:
@@ -34,11 +34,11 @@ Count = Annotated[int, whole(0)]
 Positive = Annotated[int, whole(1)]
 """1, 2, 3, ..."""
 Jobs = Annotated[int, whole(1, -1)]
-"""Processes: 1, 2, 3, ..., or -1 for one on each core."""
+"""Number of processes: 1, 2, 3, ..., or -1 for one per core."""
 
 
 def read_options(read: Callable[[], T]) -> T:
-    """What `read` makes of a command line; what hyperparameters refuse themselves ends with a line."""
+    """Return the options that `read` parses; exit with the message if a hyperparameter is invalid."""
     try:
         return read()
     except ValueError as error:
@@ -46,7 +46,7 @@ def read_options(read: Callable[[], T]) -> T:
 
 
 def typed_again(script: str, **changed: Sequence[object] | None) -> str:
-    """The command that was typed, with other values of some options; None leaves one out."""
+    """Return the command that was typed, with some options changed; None removes an option."""
     kept, is_changed = [], False
     for word in sys.argv[1:]:
         if word.startswith("--"):

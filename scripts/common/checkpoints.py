@@ -1,4 +1,4 @@
-"""Checkpoints of a training: model, callbacks and curves, whole or not at all, the last two of them."""
+"""Checkpoints of a training: model, callbacks, curves. Written atomically; the last two are kept."""
 
 import signal
 import threading
@@ -21,7 +21,7 @@ from oda_rl.agents.sb3.saving import write_model
 from oda_rl.envs.wrapper_chain import EPISODES, find_monitor
 
 KEPT = 2
-# What the callbacks must know to go on as if nothing had been
+# Attributes that callbacks need to continue as if the training had not stopped
 ATTRIBUTES: dict[type[BaseCallback], tuple[str, ...]] = {
     KeepBestCallback: (
         *("best_mean_reward", "last_mean_reward", "best_timesteps", "best"),
@@ -33,18 +33,18 @@ ATTRIBUTES: dict[type[BaseCallback], tuple[str, ...]] = {
 
 
 class Checkpoints(BaseCallback):
-    """Writes a checkpoint every so often, and lets a training go on from the last one.
+    """Writes checkpoints at regular intervals, and restores callbacks when a training continues.
 
     Parameters
     ----------
     folder : Path
-        Of the run.
+        Folder of the run.
     save_freq : int
-        Environment steps between two; 0 for none but the one at the end.
+        Environment steps between two checkpoints; 0 for only one, at the end.
     others : list of BaseCallback
-        The callbacks whose state belongs to the training.
+        The callbacks whose state is stored.
     say : callable
-        Told in a line what could not be written; the training goes on.
+        Called with a message if a checkpoint cannot be written; the training continues.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class Checkpoints(BaseCallback):
         return found
 
     def go_on(self, model: OnlineAlgorithm, run: dict[str, Any]) -> None:
-        """Have the callbacks, and the curves of a model's environments, as they were.
+        """Restore the callbacks, and the episodes recorded by a model's environments.
 
-        Raises a ValueError if the checkpoint does not tell how they were.
+        Raises a ValueError if `run`, from a checkpoint, lacks any of their state.
         """
         with storage.restoring(self.folder):
             self.n_calls = run["calls"]
@@ -116,12 +116,12 @@ def find_monitors(model: OnlineAlgorithm) -> list[Any]:
 
 
 def checkpoint_path(folder: Path, steps: int) -> Path:
-    """Where the checkpoint after so many steps is."""
+    """Path of the checkpoint after `steps` environment steps."""
     return folder / "checkpoints" / f"steps-{steps}.npz"
 
 
 def find_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run, the last one first; copies of other names are none."""
+    """The checkpoints of a run, the latest first; files with other names are ignored."""
     found = (folder / "checkpoints").glob("steps-*.npz")
     return sorted((path for path in found if _steps(path) >= 0), key=_steps, reverse=True)
 
@@ -139,7 +139,7 @@ def _steps(path: Path) -> int:
 def load_last(
     folder: Path, kind: type[OnlineAlgorithm], env: Any
 ) -> tuple[OnlineAlgorithm, dict[str, Any]]:
-    """The model of the last checkpoint that can be read, and what `Checkpoints.go_on` is given.
+    """Load the last readable checkpoint: the model, and the state for `Checkpoints.go_on`.
 
     Raises a FileNotFoundError if there is none.
     """
@@ -154,20 +154,20 @@ def load_last(
 
 
 class SteadyTensorBoard(TensorBoardOutputFormat):
-    """SB3's writer to TensorBoard, which falls silent when nothing can be written.
+    """SB3's TensorBoard writer, which stops writing after an OSError instead of raising it.
 
     Parameters
     ----------
     folder : Path
-        Where to.
+        Folder of the event files.
     begin : int or None
-        What an earlier process has written from this step on is not shown.
+        TensorBoard hides what an earlier process has written from this step on.
     say : callable
-        Told so in a line.
+        Called with a message when writing stops.
     """
 
     def __init__(self, folder: Path, begin: int | None, say: Callable[[str], None]) -> None:
-        threading.excepthook = _tell_others  # for good: the thread ends after its error is known
+        threading.excepthook = _tell_others  # never reset: the thread may end after its error is known
         self.writer = SummaryWriter(log_dir=str(folder), purge_step=begin)
         self._is_closed = False
         self._say = say
@@ -177,7 +177,7 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
         self._unless_full(super().write, *arguments)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest, and close the file."""
         self._unless_full(super().close)
 
     def _unless_full(self, write: Callable[..., None], *arguments: Any) -> None:
@@ -190,16 +190,16 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
 
 
 def _tell_others(error: threading.ExceptHookArgs, hook: Any = threading.excepthook) -> None:
-    """Print the error of a thread, but for TensorBoard's: the next figure raises that again."""
+    """Print the error of a thread, unless it is TensorBoard's: the next `write` raises that again."""
     if not type(error.thread).__module__.startswith("tensorboard."):
         hook(error)
 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Generator[list[int], None, None]:
-    """Let Ctrl-C and SIGTERM call `stop`, wherever Python may be; a second Ctrl-C breaks off.
+    """Call `stop` on Ctrl-C and SIGTERM; a second Ctrl-C also raises a KeyboardInterrupt.
 
-    Yields the signals that came.
+    Yields the list to which the received signals are appended.
     """
     came: list[int] = []
 

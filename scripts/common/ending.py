@@ -1,7 +1,7 @@
-"""How a script ends: with a line, also where it is interrupted or cannot read or write a file.
+"""End of a script: with one line if it is interrupted, or cannot read or write a file.
 
-Scripts import it before anything else: what they need takes seconds, in which Ctrl-C may come, too. Some
-modules take it for an error of what they try to import, and go on.
+Scripts import this module first: the other imports take seconds, and Ctrl-C may come meanwhile. Some
+modules would take a KeyboardInterrupt for a failed optional import, and continue.
 """
 
 import os
@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-# What a shell tells of a command that Ctrl-C has ended
+# Exit code by which shells report a command that was ended by Ctrl-C
 INTERRUPTED = 130
 
 
 def run_and_exit(main: Callable[[], Any]) -> NoReturn:
-    """Call `main`, and end with the code that it returns."""
+    """Call `main`, and exit with the code that it returns."""
     if signal.getsignal(signal.SIGINT) is _end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -23,19 +23,19 @@ def run_and_exit(main: Callable[[], Any]) -> NoReturn:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    except OSError as error:  # a full disk, a file in place of a folder, one that may not be written
+    except OSError as error:  # a full disk, a file in place of a folder, no permission
         sys.exit(f"It cannot go on: {error}. What was written before is still there.")
     sys.exit(code)
 
 
 def _end_at_once(*_: object) -> NoReturn:
-    """End before `main`: half imported modules have nothing to close."""
+    """Exit at once on Ctrl-C before `main`: half-imported modules have nothing to close."""
     print("Interrupted.", file=sys.stderr, flush=True)
     os._exit(INTERRUPTED)
 
 
 def _is_started() -> bool:
-    """Whether a script is being imported to be run, and not a worker or a test."""
+    """Whether the main program is one of these scripts, and not a worker or a test."""
     started = getattr(sys.modules["__main__"], "__file__", None) or ""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return os.path.abspath(started).startswith(folder + os.sep)

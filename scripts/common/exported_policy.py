@@ -1,4 +1,4 @@
-"""An exported file, tried out: what it decides, and, in C, how long a decision takes."""
+"""Run exported policies: the actions that they choose and, in C, the time per decision."""
 
 import runpy
 import shutil
@@ -12,9 +12,9 @@ from oda_rl._types import Array
 from oda_rl.agents.policy_program import PolicyProgram
 
 FLAGS = ("-std=gnu99", "-O2", "-Wall", "-Wextra", "-Werror")
-# The states are gone through so often when a decision is timed.
+# Passes over the states when decisions are timed
 PASSES = 20
-# Reads states, writes what is decided, and prints the nanoseconds of a decision
+# C program that reads states, writes the decisions, and prints the nanoseconds per decision
 HARNESS = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,14 +46,14 @@ NUMBERED = """{{
 
 
 def run_exported(path: Path, program: PolicyProgram, states: Array) -> tuple[Array | None, str]:
-    """Let an exported file decide at states (n, d).
+    """Run an exported file on states of shape (n, d).
 
     Returns
     -------
     decided : ndarray of shape (n,) or (n, size), or None
-        What the environment takes; None if there is nothing here that runs the file.
+        Actions of the environment; None if nothing is installed that can run the file.
     how : str
-        What ran it, or what is missing, and how long a decision took.
+        What ran it, with the time per decision in C; or what is missing.
     """
     if path.suffix == ".py":
         decide = runpy.run_path(str(path))["decide"]
@@ -74,30 +74,30 @@ def run_exported(path: Path, program: PolicyProgram, states: Array) -> tuple[Arr
 def run_compiled(
     source: Path, program: PolicyProgram, states: Array, real: str = "double"
 ) -> tuple[Array, float]:
-    """Compile an exported C file with cc, and let it decide.
+    """Compile an exported C file with cc, and run it.
 
     Parameters
     ----------
     source : Path
         The file.
     program : PolicyProgram
-        What is in it.
+        The policy that was exported.
     states : ndarray of shape (n, d)
-        What it is asked.
+        States in which to choose an action.
     real : {"double", "float"}
-        Its precision.
+        Precision of the compiled code.
 
     Returns
     -------
     decided : ndarray of shape (n, size)
-        What the environment takes.
+        Actions of the environment.
     nanoseconds : float
-        Of the processor, for a decision.
+        Processor time per decision.
 
     Raises
     ------
     FileNotFoundError
-        Without cc.
+        If there is no cc.
     """
     points = program.actions is None
     size = (

@@ -1,9 +1,9 @@
-"""How long a call takes, and what runs of several seeds and tasks come to.
+"""Timing of calls, and statistics of runs over seeds and tasks.
 
 The interquartile mean with stratified bootstrap intervals and performance profiles follow R. Agarwal,
 M. Schwarzer, P. S. Castro, A. Courville and M. G. Bellemare: *Deep Reinforcement Learning at the Edge of
-the Statistical Precipice*, NeurIPS 2021, Section 4. A stratum holds the runs of one task: runs are drawn
-anew within each task, never across tasks.
+the Statistical Precipice*, NeurIPS 2021, Section 4. A stratum holds the runs of one task: the bootstrap
+resamples runs within each task, never across tasks.
 """
 
 import time
@@ -23,7 +23,7 @@ Clock = Callable[[], float]
 def timed(
     function: Callable[..., Result], *arguments: Any, clock: Clock = time.perf_counter
 ) -> tuple[Result, float]:
-    """What a call returns, and its seconds."""
+    """Call a function; returns its result and the seconds that it took."""
     begun = clock()
     result = function(*arguments)
     return result, clock() - begun
@@ -32,12 +32,12 @@ def timed(
 def repeated_seconds(
     function: Callable[..., object], *arguments: Any, repeats: int = 5, clock: Clock = time.perf_counter
 ) -> list[float]:
-    """The seconds of several calls. Their least is what a call costs when nothing else runs."""
+    """The seconds of several calls. Their minimum estimates the cost when nothing else runs."""
     return [timed(function, *arguments, clock=clock)[1] for _ in range(repeats)]
 
 
 def passes_over(model: Any, passes: int, seed: int, *parts: Array) -> Iterator[float]:
-    """A stream: all samples in random order, so many times; yields the seconds of each pass."""
+    """Stream all samples to a model in random order, `passes` times; yields the seconds of each pass."""
     rng = np.random.default_rng(seed)
     for _ in range(passes):
         rows = rng.permutation(len(parts[0]))
@@ -55,12 +55,12 @@ def interval(
     level: float = 0.95,
     resamples: int = 2000,
 ) -> tuple[Any, Any]:
-    """The percentile bootstrap interval of a statistic of the runs of all tasks together.
+    """Percentile bootstrap interval of a statistic over the runs of all tasks together.
 
-    For each task, a stratum of one value, or one row of values, per run; tasks may have different
-    numbers of runs. `statistic(values, axis=...)`. The same resamples in every call. What a task with
-    one run alone would do is not known: it is the same in all resamples. If all are such tasks, both
-    ends are the statistic itself.
+    A stratum has one value, or one row of values, for each run of a task; tasks may have different
+    numbers of runs. The statistic is called as `statistic(values, axis=...)`. Every call draws the same
+    resamples. The spread of a task with a single run is unknown: its value is the same in all
+    resamples. If all tasks have a single run, both ends are the statistic itself.
     """
     samples = [np.asarray(stratum, dtype=np.float64) for stratum in strata]
     drawn = [sample for sample in samples if len(sample) > 1]
@@ -100,7 +100,7 @@ def performance_profile(
 
 
 def first_pass_and_hold(curve: Sequence[float], threshold: float) -> tuple[int | None, float]:
-    """Index of the first evaluation at the threshold, and the share from there on that stay there."""
+    """Index of the first evaluation that reaches the threshold, and the share from there on that do."""
     passed = np.asarray(curve) >= threshold
     if not passed.any():
         return None, 0.0

@@ -18,14 +18,14 @@ from oda_rl._types import Array, Labels
 from oda_rl.storage import written_whole
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555"
-# Of samples and of codevectors, by class; and where there are no classes
+# Colours of samples and of codevectors by class, and of codevectors without classes
 CLASS_COLOURS = np.array(["#9ecae1", "#fdae6b", "#a1d99b", "#bcbddc", "#fa9fb5"])
 CODE_COLOURS = np.array(["#08519c", "#a63603", "#006d2c", "#54278f", "#ae017e"])
 CODE = "#d62728"
 
 
 def light_frame(*panels: Axes) -> None:
-    """Light grids, and no frames above and on the right."""
+    """Draw light grids, and no frame at the top and on the right."""
     for axes in panels:
         axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
@@ -34,7 +34,7 @@ def light_frame(*panels: Axes) -> None:
 
 
 def no_ticks(*panels: Axes) -> None:
-    """A map: both coordinates on the same scale, without numbers."""
+    """Make maps: the same scale for both coordinates, and no ticks."""
     for axes in panels:
         axes.set_xticks([])
         axes.set_yticks([])
@@ -42,7 +42,7 @@ def no_ticks(*panels: Axes) -> None:
 
 
 def plain_log_axis(axes: Axes, digits: str = ",.0f") -> None:
-    """A logarithmic x axis with plain numbers on it."""
+    """Make the x axis logarithmic, with plain numbers on it."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:{digits}}"))
@@ -50,14 +50,14 @@ def plain_log_axis(axes: Axes, digits: str = ",.0f") -> None:
 
 
 def number_axis(axes: Axes) -> None:
-    """A logarithmic x axis with plain numbers on it, and a light frame with small numbers."""
+    """Make the x axis logarithmic, with plain, small numbers on it, and the frame light."""
     plain_log_axis(axes)
     light_frame(axes)
     axes.tick_params(labelsize=8)
 
 
 def make_panels(n: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """A figure with n panels of a size, row by row, and room for a legend below."""
+    """A figure with n panels of `width` x `height` inches, row by row, and space for a legend below."""
     columns = min(n, columns)
     rows = -(-n // columns)
     size = (width * columns, height * rows + 0.5)
@@ -68,7 +68,7 @@ def make_panels(n: int, columns: int, width: float, height: float) -> tuple[Figu
 
 
 def plane(samples: Array, margin: float, n: int) -> tuple[Array, Array, Array]:
-    """A grid over samples of two coordinates: x and y of shape (n, n), and its points."""
+    """A grid over samples in the plane: x and y of shape (n, n), and its points of shape (n * n, 2)."""
     low, high = samples.min(axis=0) - margin, samples.max(axis=0) + margin
     x, y = np.meshgrid(np.linspace(low[0], high[0], n), np.linspace(low[1], high[1], n))
     return x, y, np.column_stack([x.ravel(), y.ravel()])
@@ -77,7 +77,7 @@ def plane(samples: Array, margin: float, n: int) -> tuple[Array, Array, Array]:
 def draw_cells(
     axes: Axes, samples: Array, labels: Labels, codevectors: Array, codevector_labels: Labels
 ) -> None:
-    """Samples and codevectors of several classes in the plane."""
+    """Draw samples and codevectors of several classes in the plane."""
     axes.scatter(*samples.T, c=CLASS_COLOURS[labels], s=3, linewidths=0)
     colours = CODE_COLOURS[codevector_labels]
     axes.scatter(*codevectors.T, c=colours, s=26, edgecolors="white", linewidths=0.6)
@@ -85,20 +85,20 @@ def draw_cells(
 
 
 def draw_codevectors(axes: Axes, codevectors: Array, **options: Any) -> None:
-    """Codevectors without classes."""
+    """Draw codevectors without classes."""
     options = {"color": CODE, "ms": 5, "mec": "white", "mew": 0.6} | options
     axes.plot(*codevectors.T, "o", **options)
 
 
 def save(figure: Figure, path: Path, dpi: int = 150) -> None:
-    """Write a picture, whole or not at all."""
+    """Write a picture atomically, and close its figure."""
     with written_whole(path) as part:
         figure.savefig(part, dpi=dpi)
     plt.close(figure)
 
 
 def write_down(folder: Path, figures: Mapping[str, Figure], table: str = "", dpi: int = 150) -> None:
-    """Write pictures under their names, and a table, which is printed too."""
+    """Write pictures under their names, and a table, which is also printed, as `table.md`."""
     for name, figure in figures.items():
         save(figure, folder / f"{name}.png", dpi)
     if table:

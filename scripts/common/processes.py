@@ -1,4 +1,4 @@
-"""Processes that work for another one."""
+"""Worker processes."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import time
 
 
 def begin_worker(parent: int) -> None:
-    """Leave Ctrl-C to the process that has the table, and end when that has ended, however it did."""
+    """Start a worker: ignore Ctrl-C, which its parent handles, and exit when the parent has ended."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -1,4 +1,4 @@
-"""Model files of any class, and the training of an agent once more."""
+"""Load models of any class and samples for them, and repeat the training of an agent."""
 
 import sys
 from pathlib import Path
@@ -16,18 +16,19 @@ from oda_rl.quantization import LVQ
 
 LOADED = (ODAPartition, ODAClassifier, ODARegressor, MultiResolutionODA, LVQ)
 ESTIMATORS: dict[str, Any] = {estimator.__name__: estimator for estimator in LOADED}
-# Snapshots of an animation come at intervals that grow by 7 %: the codebook grows early. 70 make a run.
+# Growth of the intervals between snapshots, as the codebook grows early; and the first interval, as a
+# part of the run. Together they give about 70 snapshots.
 STRETCH, FIRST_INTERVAL = 1.07, 1.0 / 1600.0
 
 
 def load(path: Path) -> Any:
-    """The model in a file, of whatever class."""
+    """Load the model in a file, whatever its class."""
     kind = storage.kind_of(path)
     return ESTIMATORS[kind].load(path) if kind in ESTIMATORS else load_model(path)
 
 
 def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """The samples of a CSV file, and their classes or outputs if there is a column more."""
+    """Read the samples of a CSV file, and their classes or outputs if it has one more column."""
     if path is None:
         return None, None
     if isinstance(model, OnlineAlgorithm):
@@ -45,7 +46,7 @@ def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, ND
 
 
 def train_again(model: Any) -> SnapshotCallback:
-    """Snapshots of the training of an agent like this one; of its beginning if it is interrupted."""
+    """Repeat the training of an agent; returns its snapshots, also if Ctrl-C ends it early."""
     if model.env_id is None:
         raise ValueError("the model does not tell what it was trained on.")
     steps = model.num_timesteps

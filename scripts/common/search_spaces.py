@@ -1,7 +1,7 @@
-"""Where Optuna looks for hyperparameters of our agents: the same for `tune.py` and for RL Zoo.
+"""Optuna's search spaces for the hyperparameters of our agents, used by `tune.py` and by RL Zoo.
 
-A space has the names of hyperparameters, and a range for each. A discount factor is looked for by what
-it lacks to 1, as RL Zoo does.
+A space maps names of hyperparameters to ranges. Discount factors and trace decays are sampled as their
+difference from 1, as RL Zoo does.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ LACK = "one_minus_"
 
 
 class Range(NamedTuple):
-    """Numbers from `low` to `high`; whole ones if both are."""
+    """Numbers from `low` to `high`, whole ones if both are; sampled on a log scale if `log`."""
 
     low: float
     high: float
@@ -41,18 +41,18 @@ SPACES: dict[str, dict[str, Range]] = {
         "hold": Range(1, 8),
     },
 }
-"""By the name of the agent."""
-# What None means where actions are numbered
+"""Search spaces by the name of the agent."""
+# Values that None stands for if actions are discrete
 USUAL = {"max_cells": 125, "actor_rate": 1.0, "trace_decay": 0.9, "exploration_initial_eps": 0.1}
 
 
 def suggest(trial: Any, agent: str) -> dict[str, Any]:
-    """The hyperparameters of an agent that Optuna tries next.
+    """Sample the hyperparameters of an agent for a trial.
 
     Parameters
     ----------
     trial : optuna.Trial
-        Who is asked.
+        The trial.
     agent : str
         Name of the class.
 
@@ -70,7 +70,7 @@ def suggest(trial: Any, agent: str) -> dict[str, Any]:
 
 
 def to_hyperparameters(params: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of the agent, from what a trial has noted."""
+    """Keyword arguments of the agent, from the parameters of a trial."""
     return {
         name.removeprefix(LACK): 1.0 - value if name.startswith(LACK) else value
         for name, value in params.items()
@@ -78,7 +78,7 @@ def to_hyperparameters(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def defaults_of(agent: str, config: Any) -> dict[str, Any]:
-    """What a trial would have noted of the agent's own hyperparameters, to try them first."""
+    """The agent's default hyperparameters as parameters of a trial, to be tried first."""
     found = {}
     for name in SPACES[agent]:
         plain = name.removeprefix(LACK)

@@ -1,10 +1,10 @@
-"""Whether there is anything to be seen of an environment, and in which ways."""
+"""Whether environments can be rendered, and how."""
 
 import gymnasium as gym
 
 
 def render_modes(env_id: str) -> list[str]:
-    """The ways in which an environment can be rendered. Raises as `gymnasium.make` does."""
+    """The render modes of an environment. Raises the errors of `gymnasium.make`."""
     env = gym.make(env_id)
     modes = env.metadata.get("render_modes") or ()
     env.close()
@@ -12,9 +12,9 @@ def render_modes(env_id: str) -> list[str]:
 
 
 def evaluate_command(model: str, env_id: str | None) -> str:
-    """What to type to evaluate a model, in a window if its environment has one."""
+    """The command that evaluates a model, in a window if its environment can be shown in one."""
     try:
         seen = env_id is not None and "human" in render_modes(env_id)
     except (gym.error.Error, ModuleNotFoundError):
-        seen = False  # it was trained elsewhere
+        seen = False  # the environment is not installed here
     return f"python scripts/evaluate.py {model}{' --render' if seen else ''}"

@@ -1,4 +1,4 @@
-"""Tables on the terminal and in Markdown, and what stands in their cells."""
+"""Tables on the terminal and in Markdown, and texts for their cells."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,12 +11,12 @@ from rich.text import Text
 
 
 def make_console() -> Console:
-    """A console; what is not a terminal is as wide as the tables."""
+    """A console, 100 columns wide if the output is not a terminal."""
     return Console(width=None if sys.stdout.isatty() else 100)
 
 
 def make_table(title: str, *columns: str, left: int = 1) -> Table:
-    """A table with its first columns to the left and the others to the right."""
+    """A table with the first `left` columns aligned to the left, and the others to the right."""
     table = Table(title=title, title_justify="left")
     for i, name in enumerate(columns):
         table.add_column(name, justify="left" if i < left else "right")
@@ -26,7 +26,7 @@ def make_table(title: str, *columns: str, left: int = 1) -> Table:
 def show_table(
     console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
 ) -> None:
-    """Print a table of which all rows are known."""
+    """Print a table with these rows."""
     table = make_table(title, *columns, left=left)
     for row in rows:
         table.add_row(*row)
@@ -36,7 +36,7 @@ def show_table(
 def show_close_table(
     console: Console, title: str, columns: list[str], rows: Iterable[list[str]], bold: Sequence[str]
 ) -> None:
-    """Print a table of many columns, which stand close; rows that begin with one of `bold` stand out."""
+    """Print a table of many close columns; rows whose first cell is in `bold` are printed in bold."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, pad_edge=False)
     for i, name in enumerate(columns):
         table.add_column(name, justify="right" if i else "left", no_wrap=True)
@@ -50,7 +50,7 @@ def show_close_table(
 def to_markdown(
     columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, notes: Sequence[str] = ()
 ) -> str:
-    """The same as Markdown, notes below."""
+    """A table in Markdown, with notes below it."""
     rule = ["---"] * left + ["---:"] * (len(columns) - left)
     plain_rows = ([Text.from_markup(cell).plain for cell in row] for row in rows)  # without colours
     lines = [[name.replace("\n", " ") for name in columns], rule, *plain_rows]
@@ -59,27 +59,27 @@ def to_markdown(
 
 
 def yes(reached: bool, *more: str) -> str:
-    """A word that stands out."""
+    """A coloured "yes" or "no", followed by `more` if given."""
     word = "[green]yes[/]" if reached else "[red]no[/]"
     return word if not more else f"{word}: {', '.join(more)}"
 
 
 def steps_text(value: float) -> str:
-    """Steps, or a dash for infinity."""
+    """A number of steps, or a dash for infinity."""
     return f"{value:,.0f}" if np.isfinite(value) else "-"
 
 
 def seconds_text(value: float) -> str:
-    """Seconds with as many digits as say something, or a dash for infinity."""
+    """Seconds with two decimals below 1 and one otherwise, or a dash for infinity."""
     return f"{value:,.{2 if value < 1 else 1}f}" if np.isfinite(value) else "-"
 
 
 def plain(value: float, digits: int) -> str:
-    """A number with so many digits after the point, and no sign if they are all zero."""
+    """A number with `digits` decimals, without a sign if it rounds to zero."""
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def interval_text(value: float, low: float, high: float, digits: int = 1) -> str:
-    """A number and its interval, all with as many digits."""
+    """A number and its interval with `digits` decimals, or none if one of them reaches 1000."""
     digits = 0 if max(map(abs, (value, low, high))) >= 1000 else digits
     return f"{plain(value, digits)} ({plain(low, digits)}, {plain(high, digits)})"

@@ -1,4 +1,4 @@
-"""Policies of files, whoever has trained them, and how they are made smaller."""
+"""Load policies of this package or of SB3, and what distill.py and shrink.py have in common."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,58 +17,58 @@ from oda_rl.agents.models import load_model
 from oda_rl.inspect.table import counted
 from sb3_zoo import SB3_CLASSES, find_class
 
-# What `oda_rl.agents.distill.distill` and `shrink` take as it is
+# Options that are passed unchanged to `oda_rl.agents.distill.distill` and `shrink`
 PASSED_ON = (
     *("seed", "max_cells", "local_model", "cells_of", "rounds", "steps_per_round"),
     *("judge", "eval_episodes"),
 )
 
 
-# What is said in a line: a file, a teacher, an environment or an option that is not accepted
+# Errors that are reported in one line: a file, teacher, environment or option is not accepted
 REFUSED = (FileNotFoundError, TypeError, ValueError, gym.error.Error)
 
 
 @dataclass
 class StudentOptions:
-    """What distill.py and shrink.py have in common."""
+    """Options of distill.py and shrink.py."""
 
     model: Annotated[Path, tyro.conf.Positional]
-    """The teacher: .npz of this package, .zip of SB3 (which unpickles it: use files that you trust)."""
+    """The teacher: .npz of this package, or .zip of SB3, which is unpickled: use only trusted files."""
     env_id: str | None = None
     """Environment; by default the one that a model of this package was trained on."""
     algorithm: str | None = None
-    """Class of an SB3 model, such as PPO; by default what the name of the file tells."""
+    """Class of an SB3 model, such as PPO; by default the one that the file's name contains."""
     max_cells: Positive = 10
-    """Cells of the largest table."""
+    """Largest number of cells."""
     local_model: Literal["linear", "constant"] = "linear"
-    """Whether preferences change within a cell."""
+    """Whether preferences change linearly within a cell, or are constant."""
     cells_of: Literal["codebook", "tree"] = "codebook"
-    """Where cells lie: those of one codebook, or the leaves of a tree."""
+    """Whether cells are those of one codebook, or the leaves of a tree."""
     rounds: Positive = 8
-    """Tables of that size that are fitted; the best one is kept."""
+    """Number of tables fitted with up to `max_cells` cells; the best one is kept."""
     steps_per_round: Positive = 5000
-    """Steps that are watched for each table."""
+    """Environment steps recorded for each of these tables."""
     judge: Literal["return", "states"] = "return"
-    """What tables are judged by: their return, or the teacher's own Q values in recorded states."""
+    """Whether tables are scored by their return, or by the teacher's Q values in recorded states."""
     eval_episodes: Positive = 50
-    """Episodes that the return of each table is judged by."""
+    """Episodes over which the return of each table is averaged."""
     polish_steps: Count = 0
-    """Steps of the environment for better numbers at the end, by the return alone; 3,000,000 are
-    seconds where dynamics are compiled, and minutes elsewhere."""
+    """Environment steps to optimise the final table's numbers for the return; 0 for none. 3,000,000 take
+    seconds if the environment has compiled dynamics, and minutes otherwise."""
     episodes: Positive = 100
-    """Episodes that teacher and student are compared by at the end."""
+    """Episodes by which teacher and student are compared at the end."""
     seed: Count = 0
     """Same seed, same result."""
     to: Path | None = None
-    """The file to write; by default beside the teacher."""
+    """The file to write; by default next to the teacher."""
 
     @property
     def passed_on(self) -> dict[str, Any]:
-        """Arguments of `distill` and `shrink`."""
+        """Keyword arguments of `distill` and `shrink`."""
         return {name: getattr(self, name) for name in PASSED_ON}
 
     def load(self) -> tuple[Any, str]:
-        """The teacher and its environment; raises what `load_teacher` does, or a ValueError."""
+        """The teacher and its environment id. Raises as `load_teacher`; ValueError if there is no id."""
         teacher = load_teacher(self.model, self.algorithm)
         env_id = self.env_id or getattr(teacher, "env_id", None)
         if env_id is None:
@@ -76,20 +76,20 @@ class StudentOptions:
         return teacher, env_id
 
     def file(self, name: str) -> Path:
-        """Where the student goes, by default `name` beside the teacher; a ValueError if it cannot."""
+        """Path of the student, by default `name` next to the teacher; ValueError if not .npz or .zip."""
         path = storage.with_suffix(self.to or self.model.with_name(name))
         if path.suffix not in (".npz", ".zip") or path.is_dir():
             raise ValueError(f"--to must be a file that ends with .npz, got {path}.")
         return path
 
     def finish(self, student: DistilledPolicy, path: Path) -> None:
-        """Polish the student if that is asked for, and save it."""
+        """Polish the student if `polish_steps` is positive, and save it."""
         if self.polish_steps:
             polish(student, steps=self.polish_steps, seed=self.seed)
         student.save(path)
 
     def compare(self, teacher: Any, student: DistilledPolicy) -> str:
-        """The returns of both in other episodes, in a sentence."""
+        """A sentence with the returns of both over other episodes, and the size of the student."""
         judge = Judge(str(student.env_id), self.episodes, self.seed + 1)
         return (
             f"Return over {self.episodes} other episodes: teacher {judge(teacher):.1f}, student "
@@ -99,19 +99,19 @@ class StudentOptions:
 
 
 def load_teacher(path: Path, algorithm: str | None = None) -> Any:
-    """An agent of this package (.npz), or a model of SB3 (.zip).
+    """Load an agent of this package (.npz), or a model of SB3 (.zip).
 
     Parameters
     ----------
     path : Path
-        The file. SB3 unpickles what is in one of its own: use those that you trust.
+        The file. SB3 unpickles its model files: use only those that you trust.
     algorithm : str, optional
-        Name of the class of an SB3 model; by default the one that the file's name tells.
+        Name of the class of an SB3 model; by default the one that the file's name contains.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no such file, it cannot be read, or its algorithm is not known.
+        If there is no such file, it cannot be read, or its algorithm is unknown.
     """
     if path.suffix != ".zip":
         return load_model(path)
@@ -122,11 +122,11 @@ def load_teacher(path: Path, algorithm: str | None = None) -> Any:
         raise ValueError(f"algorithm must be told of {path}: one of {', '.join(SB3_CLASSES)}.")
     try:
         return find_class(told).load(path, device="cpu")
-    except Exception as error:  # SB3 says in many ways that it is another's
+    except Exception as error:  # SB3 raises various errors for a model of another class
         raise ValueError(f"{path} is not a model of {told}: {error}") from error
 
 
 def what_next(path: Path, *scripts: str) -> str:
-    """Commands for a student in a file."""
+    """Commands to type next for a student in a file."""
     ends, typed = {"export": " --to policy.c"}, quote(str(path))
     return "\n".join(f"  python scripts/{one}.py {typed}{ends.get(one, '')}" for one in scripts)

@@ -1,4 +1,4 @@
-"""What a training is started with: the options of the command line, and the folder that keeps them."""
+"""Options of a training on the command line, and the folder of the run, in which they are stored."""
 
 import argparse
 import json
@@ -28,10 +28,10 @@ class Args:
     """Train a two-timescale actor-critic on a Gymnasium environment and evaluate its greedy policy."""
 
     algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] = "TwoTimescaleAC"
-    """The agent; by default TwoTimescaleAC, or TwoTimescaleQ where what is observed are the states of a
-    table. Each has hyperparameters of its own: --help with it, or with --env-id, shows them."""
+    """The agent; by default TwoTimescaleQ if observations are discrete with few states, otherwise
+    TwoTimescaleAC. --help lists the hyperparameters of the given one, or of the default for --env-id."""
     env_id: str = "CartPole-v1"
-    """Environment with any observations but texts and graphs, and numbered or bounded Box actions."""
+    """Environment with discrete or bounded Box actions, and any observations but texts and graphs."""
     total_timesteps: Positive = 200_000
     """Environment steps to train for."""
     seed: Count = 0
@@ -39,21 +39,21 @@ class Args:
     log_dir: Path = Path("logs")
     """Runs are written to <log-dir>/<env-id>/<algorithm>_<seed>_<n>/."""
     eval_episodes: Positive = 100
-    """Greedy episodes that tell the result at the end."""
+    """Greedy episodes of the evaluation at the end."""
     eval_freq: Count = 10_000
     """Steps between evaluations during the training (20 greedy episodes each); 0 for none."""
     keep_best: bool = True
-    """Keep the best greedy policy that an evaluation during the training has seen, not the last."""
+    """Keep the greedy policy with the best evaluation during the training, not the last one."""
     n_envs: Positive = 1
-    """Environments that take turns."""
+    """Number of environments, which are stepped in turn."""
     log_freq: Positive = 2000
     """Steps between two points of the learning curves."""
     save_freq: Count = 50_000
-    """Steps between two checkpoints, from which a run that was killed goes on; 0 for one at the end."""
+    """Steps between two checkpoints, from which a killed run can be resumed; 0 for one at the end."""
     resume: str | None = None
-    """Go on with the last run of these options, or with the one in this folder."""
+    """Continue the last run of this agent, environment and seed, or the one in this folder."""
     progress_bar: bool = True
-    """Show how far the training is."""
+    """Show a progress bar."""
     agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(
         default_factory=TwoTimescaleACConfig
     )
@@ -70,9 +70,9 @@ class QArgs(Args):
 
 
 def find_algorithm(typed: Sequence[str], env_id: str) -> str:
-    """The name given as --algorithm, or the default for --env-id, or else for `env_id`.
+    """Return the name given as --algorithm, or the default for --env-id, or else for `env_id`.
 
-    It is looked for before the options are read: each agent has options of its own.
+    This is called before the options are parsed, because each agent has its own options.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--algorithm", nargs="?")
@@ -85,9 +85,9 @@ def find_algorithm(typed: Sequence[str], env_id: str) -> str:
 
 
 def parse(arguments: Sequence[str] | None = None) -> Args:
-    """The options that were typed, with the hyperparameters of the agent that they mean.
+    """Parse the options, including the hyperparameters of the chosen agent.
 
-    Those that were not typed are, where a run is to be resumed, the run's own.
+    If a run is to be resumed, the options that were not typed are those of the run.
     """
     typed = sys.argv[1:] if arguments is None else arguments
     for i, option in enumerate(typed):
@@ -101,12 +101,12 @@ def parse(arguments: Sequence[str] | None = None) -> Args:
     try:
         _, run = find_run(args)
     except (OSError, ValueError):
-        return args  # `resume` says what is wrong
+        return args  # `resume` will raise this again
     return read_options(lambda: tyro.cli(type(run), args=typed, default=run))
 
 
 def make_run_folder(args: Args) -> Path:
-    """The first folder of the run's name that does not exist yet. Raises an OSError if it cannot be."""
+    """Make the first folder of the run's name that does not exist yet. Raises an OSError on failure."""
     parent, n = run_folders(args), 1
     parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -120,16 +120,16 @@ def make_run_folder(args: Args) -> Path:
 
 
 def run_folders(args: Args) -> Path:
-    """Where the runs on an environment are."""
+    """Folder of the runs on an environment."""
     return args.log_dir / args.env_id.replace("/", "-")
 
 
-# What may be other than it was
+# Options that may change when a run is resumed
 FREE = {"total_timesteps", "log_dir", "resume", "progress_bar"}
 
 
 def find_run(args: Args) -> tuple[Path, Args]:
-    """The folder of the run that is to be resumed, and its options.
+    """Find the folder of the run to resume, and its options.
 
     Raises a ValueError or an OSError if there is none.
     """
@@ -151,9 +151,9 @@ def find_run(args: Args) -> tuple[Path, Args]:
 
 
 def resume(args: Args) -> tuple[Path, Args]:
-    """The folder of the run, and the options to go on with: its own, and the end that was typed.
+    """Return the folder of the run, and its options with the typed total of steps and progress bar.
 
-    Raises a ValueError or an OSError if there is none, or if other options were typed.
+    Raises a ValueError or an OSError if there is no run, or if any other typed option differs.
     """
     folder, run = find_run(args)
     typed, kept = ({**vars(one), **asdict(one.agent)} for one in (args, run))
@@ -170,7 +170,7 @@ def _number(folder: Path) -> int:
 
 
 def write_config(folder: Path, args: Args, result: dict[str, Any] | None = None) -> None:
-    """Keep what the run was started with, and what came out, next to the model."""
+    """Write the options of a run, versions and the result, if there is one, next to the model."""
     config = {
         **asdict(args),
         "log_dir": str(args.log_dir),

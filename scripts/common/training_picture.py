@@ -19,7 +19,7 @@ def draw(
     keeper: KeepBestCallback | None,
     dimensions: tuple[int, int],
 ) -> None:
-    """The learning curve, and the codebook in two dimensions, as a picture next to the model."""
+    """Draw the learning curve, and the codebook in two dimensions, into `training.png` in the folder."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     evaluations: tuple[Any, Any] = ((), ())
     if keeper is not None and keeper.evaluations_timesteps:

@@ -1,4 +1,4 @@
-"""Who does the work of a table: this process, processes beside it, or the workers of a Dask cluster."""
+"""Run functions in this process, in several local processes, or on the workers of a Dask cluster."""
 
 import importlib
 import os
@@ -18,42 +18,42 @@ from common.arguments import Jobs
 from common.processes import begin_worker
 
 Key = TypeVar("Key")
-# Modules of these scripts, which the workers of a cluster need not have.
+# Modules of these scripts, which the workers of a cluster need not have
 OWN = ("benchmarks", "common", "sb3_zoo")
-# Seconds that a cluster may be without any worker before the work is given up
+# Seconds without any worker after which a cluster is given up
 PATIENCE = 60.0
 
 
 @dataclass
 class Where:
-    """Where the work is done."""
+    """Options for where to run."""
 
     n_jobs: Jobs = -1
-    """Processes here; -1 for one on each core."""
+    """Local processes; -1 for one per core."""
     dask: str | None = None
-    """Scheduler of a Dask cluster: use its workers (with oda_rl[agents], one thread each) instead."""
+    """Address of a Dask scheduler: use its workers (with oda_rl[agents], one thread each) instead."""
 
 
 Results = Generator[tuple[Key, Future], None, None]
 
 
 class WorkersLostError(RuntimeError):
-    """Not a piece of work has failed, but who should do it is not there, or no more."""
+    """There are no workers, or no more; no function has failed."""
 
 
 class Workers:
-    """Call functions that take no arguments: one after the other, in the process that has made this."""
+    """Call functions that take no arguments, one after the other, in this process."""
 
-    # Functions handed over for each that can run: who has ended one finds the next at hand
+    # Functions submitted for each that can run: with more than one, workers need not wait for the next
     ahead = 1
 
     @property
     def n(self) -> int:
-        """Functions that run at the same time."""
+        """Number of functions that run at the same time."""
         return 1
 
     def submit(self, function: Callable[[], Any]) -> Future:
-        """Have a function called."""
+        """Call a function, and return a future with its result or exception."""
         future: Future = Future()
         try:
             future.set_result(function())
@@ -62,11 +62,11 @@ class Workers:
         return future
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
-        """Those that have ended, as soon as there are any. WorkersLostError if nobody is left."""
+        """Wait until a future is done; returns all that are. WorkersLostError if no worker is left."""
         return wait(futures, return_when=FIRST_COMPLETED).done
 
     def results(self, work: Mapping[Key, Callable[[], Any]]) -> Results[Key]:
-        """Have all functions called; what becomes of each, as they end. Closed, it calls no more."""
+        """Call all functions; yields (key, future) as each ends. Closing this cancels the rest."""
         waiting, running = iter(work.items()), dict[Future, Key]()
         try:
             while True:
@@ -82,13 +82,13 @@ class Workers:
 
 
 class Processes(Workers):
-    """Call functions in processes beside this one."""
+    """Call functions in several local processes."""
 
     def __init__(self, pool: ProcessPoolExecutor, n: int) -> None:
         self._pool, self._n = pool, n
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
-        """Those that have ended, as soon as there are any. WorkersLostError if nobody is left."""
+        """Wait until a future is done; returns all that are. WorkersLostError if a process was lost."""
         done = super().wait(futures)
         for future in done:
             if isinstance(error := future.exception(), BrokenExecutor):
@@ -97,11 +97,11 @@ class Processes(Workers):
 
     @property
     def n(self) -> int:
-        """Functions that run at the same time."""
+        """Number of functions that run at the same time."""
         return self._n
 
     def submit(self, function: Callable[[], Any]) -> Future:
-        """Have a function called."""
+        """Submit a function to a process."""
         future: Future = self._pool.submit(by_value(function))
         return future
 
@@ -109,8 +109,8 @@ class Processes(Workers):
 class Cluster(Workers):
     """Call functions on the workers of a Dask cluster.
 
-    What a worker that is lost was doing goes to another. Its tasks are handed over as they are: joblib's
-    backend would first put large ones on some worker, with which they are lost, and wait for them.
+    Functions of a lost worker are called by another one. They are submitted directly: joblib's backend
+    would first place large ones on a single worker and wait for that, and lose them with that worker.
     """
 
     ahead = 3
@@ -120,16 +120,16 @@ class Cluster(Workers):
 
     @property
     def n(self) -> int:
-        """Functions that run at the same time; workers may come and go."""
+        """Number of functions that run at the same time; it changes as workers come and go."""
         return max(1, sum(self._client.nthreads().values()))
 
     def submit(self, function: Callable[[], Any]) -> Future:
-        """Have a function called."""
+        """Submit a function to the cluster."""
         future: Future = self._executor.submit(by_value(function))
         return future
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
-        """Those that have ended, as soon as there are any. WorkersLostError if nobody is left."""
+        """Wait until a future is done; returns all that are. WorkersLostError if no worker is left."""
         seen = time.monotonic()
         while not (done := wait(futures, 1.0, FIRST_COMPLETED).done):
             if self._client.status == "running" and self._client.scheduler_info()["workers"]:
@@ -141,7 +141,7 @@ class Cluster(Workers):
 
 @contextmanager
 def open_workers(where: Where, most: int | None = None) -> Iterator[Workers]:
-    """Who does the work, `most` functions at a time. WorkersLostError if there is no such cluster."""
+    """Open workers, `most` local processes at most. WorkersLostError if there is no such cluster."""
     if where.dask is not None:
         with connect(where.dask) as client:
             yield Cluster(client)
@@ -159,16 +159,16 @@ def open_workers(where: Where, most: int | None = None) -> Iterator[Workers]:
 
 
 def by_value(function: Callable[[], Any]) -> Callable[[], Any]:
-    """A function that takes the code of these scripts along: workers need only the installed package."""
+    """Wrap a function to be sent with the code of these scripts: workers need only the package."""
     for name in OWN:
         cloudpickle.register_pickle_by_value(importlib.import_module(name))
     return wrap_non_picklable_objects(function, keep_wrapper=False)
 
 
 def connect(address: str, timeout: float = 10.0) -> Any:
-    """A client of the Dask scheduler at an address, tcp://host:8786 say; waits so many seconds for it.
+    """Connect to the Dask scheduler at an address such as tcp://host:8786, within `timeout` seconds.
 
-    WorkersLostError if `distributed` is not installed, there is no scheduler, or it has no workers.
+    Raises a WorkersLostError if `distributed` is not installed, or there is no scheduler or no worker.
     """
     try:
         from distributed import Client

@@ -5,14 +5,14 @@ python scripts/reproduce/aggregation.py --full
 python scripts/reproduce/aggregation.py --readings
 
 Fig. 5 of "Annealing Optimization for Progressive Learning with Stochastic Approximation": the cart-pole
-with friction, N_t = 1000. Methods learn for the same number of steps: Q-learning on a uniform grid with
-2 to 5 bins for each of the four coordinates, Q-learning on a self-organising map of as many cells, the
-agent that grows its codebook, with several minimum temperatures and with few cells, and the same without
-what the paper doesn't have (`TwoTimescaleQ.papers`), with the K of the paper. Then Algorithm 2 line by
-line, one choice that the paper leaves open after the other. What counts is the average number of
-timesteps over greedy episodes of the last policy, of which each seed has one: its IQM over seeds, with
-a 95 % bootstrap interval. As cells of different methods hold different amounts, the same is drawn
-against the numbers stored to act. Writes a picture and a table into `--out`.
+with friction, N_t = 1000. All methods learn for the same number of steps: Q-learning on a uniform grid
+with 2 to 5 bins for each of the four coordinates; Q-learning on a self-organising map of as many cells;
+TwoTimescaleQ with several minimum temperatures, and with few cells; `TwoTimescaleQ.papers`, which lacks
+what the paper does not have, with the K of the paper; and Algorithm 2 line by line, with one more of the
+choices that the paper leaves open in each row. The measure is the average number of timesteps over
+greedy episodes of each seed's last policy: its IQM over seeds, with a 95 % bootstrap interval. As cells
+of different methods hold different amounts, it is also drawn against the numbers stored to act. Writes a
+picture and a table into `--out`.
 """
 
 import sys
@@ -46,8 +46,8 @@ from oda_rl.agents.sb3.agents import AS_PRINTED
 
 ENV_ID = "oda_rl/CartPoleFriction-v0"
 N_T = 1000
-# What grid and SOM divide up: the bounds of failure, and rates hardly exceeded. They do worse on the
-# bounds of the space, and on those of the paper. Ours is not told any.
+# Range that grid and SOM divide: the bounds of failure, and rates that are hardly exceeded. With the
+# bounds of the space, or those of the paper, they do worse. Our agent is given no range.
 RANGE = (2.4, 3.0, 0.2095, 3.5)
 OURS, LIMITED, PRINTED = "TwoTimescaleQ", "TwoTimescaleQ of few cells", "TwoTimescaleQ.papers"
 LITERAL = "Algorithm 2"
@@ -87,11 +87,11 @@ class Args(Where):
     """Reproduce the paper's figure on state aggregation (Fig. 5): timesteps against aggregate states."""
 
     out: Path = Path("logs/aggregation")
-    """Where picture and table are written, and every run when it ends."""
+    """Folder of the picture, the table and the runs."""
     full: bool = False
-    """Seeds 0 to 9, 300,000 steps and 50 episodes, in place of what is said below."""
+    """Use seeds 0 to 9, 300,000 steps and 50 evaluation episodes instead of the options below."""
     readings: bool = False
-    """Only Algorithm 2 line by line, in many readings of what the paper leaves open: their table."""
+    """Only run Algorithm 2 line by line, in many readings of what the paper leaves open."""
     total_timesteps: int = 100_000
     """Environment steps of each run, the same for all methods."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -99,23 +99,23 @@ class Args(Where):
     bins: tuple[int, ...] = (2, 3, 4, 5)
     """Bins of each coordinate for the uniform grid; the SOM has as many cells."""
     t_min: tuple[float, ...] = (0.1, 0.06, 0.04, 0.01, 0.003)
-    """Minimum temperatures of ours, as fractions of the first critical one."""
+    """Minimum temperatures of our agent, as fractions of the first critical one."""
     max_cells: int = 625
-    """Cells of ours at most: enough that the minimum temperature decides."""
+    """Largest number of cells of our agent: so many that the minimum temperature decides."""
     few_cells: tuple[int, ...] = (2, 7, 10, 27)
-    """A second series of ours: annealing goes on, but not beyond so many cells."""
+    """Cell limits of a second series of our agent, whose annealing continues at the limit."""
     printed_cells: tuple[int, ...] = (56, 118, 136, 202, 252)
-    """Cells of the agent as printed: those of the paper's five runs."""
+    """Largest numbers of cells of `TwoTimescaleQ.papers`: the K of the paper's five runs."""
     methods: tuple[str, ...] = field(default_factory=lambda: tuple(TITLES))
     """Series to compare."""
     eval_episodes: int = 20
-    """Greedy episodes at the end."""
+    """Greedy episodes of the evaluation at the end."""
     fresh: bool = False
-    """Make the runs again that the same code has made already."""
+    """Make all runs again, even those that the same code has already made."""
 
 
 class Result(NamedTuple):
-    """One setting of one method."""
+    """The results of one setting of a method, over all seeds."""
 
     method: str
     setting: str
@@ -129,7 +129,7 @@ class Result(NamedTuple):
 
 
 def make_settings(args: Args, method: str) -> list[tuple[str, dict[str, Any]]]:
-    """The settings of a method: a name, and its options."""
+    """The settings of a method, each a name and options."""
     if method == OURS:
         grown = {"max_cells": args.max_cells}
         return [(f"T_min {t:g}", {"min_temperature": t, **grown}) for t in args.t_min]
@@ -145,7 +145,7 @@ def make_settings(args: Args, method: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def to_result(method: str, setting: str, runs: list[Run]) -> Result:
-    """What table and picture say of the runs of one setting."""
+    """Summarise the runs of one setting."""
     means = [run["mean"] for run in runs]
     return Result(
         method,
@@ -160,7 +160,7 @@ def to_result(method: str, setting: str, runs: list[Run]) -> Result:
 
 
 def make_plans(args: Args, console: Console) -> dict[tuple[str, str], Plan]:
-    """All settings of all methods that can be run."""
+    """Make a plan for each setting of each method that can run."""
     plans = {}
     for method in (name for name in args.methods if name != LITERAL):
         for setting, options in make_settings(args, method):
@@ -176,7 +176,7 @@ def make_plans(args: Args, console: Console) -> dict[tuple[str, str], Plan]:
 
 
 def run_literal(args: Args, choices: dict[str, Choices]) -> list[Result]:
-    """Algorithm 2 line by line, with the choices of each row."""
+    """Run Algorithm 2 line by line, with each of the choices."""
     told = (ENV_ID, args.total_timesteps, args.eval_episodes)
     work = {
         (name, s): partial(run, made, *told, s) for name, made in choices.items() for s in args.seeds
@@ -187,7 +187,7 @@ def run_literal(args: Args, choices: dict[str, Choices]) -> list[Result]:
 
 
 def run_all(args: Args, console: Console) -> list[Result]:
-    """All settings of all methods, or those that Ctrl-C leaves."""
+    """Run all settings of all methods; returns the results, after Ctrl-C those of the runs so far."""
     plans = make_plans(args, console)
     made = carry_out(
         *(list(plans.values()), args.seeds, args.out / "runs", console, args, args.fresh),
@@ -202,7 +202,7 @@ def run_all(args: Args, console: Console) -> list[Result]:
 
 
 def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
-    """Average timesteps against `cells` or `numbers`, with intervals."""
+    """Draw average timesteps against `cells` or `numbers`, with intervals."""
     for method, title in TITLES.items():
         mine = [result for result in results if result.method == method]
         if not mine:
@@ -221,7 +221,7 @@ def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
 
 
 def draw(results: list[Result], steps: int) -> Figure:
-    """Both panels."""
+    """Draw both panels."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), sharey=True, layout="constrained")
     draw_panel(left, results, "cells")
     draw_panel(right, results, "numbers")
@@ -246,12 +246,12 @@ def table_of(results: list[Result]) -> str:
 
 
 def verdicts_of(results: list[Result], against: str) -> str:
-    """A line for each K of the others: the largest of ours that is no larger, in cells or in numbers."""
+    """Compare each result of another method with our largest one of no more cells, or numbers."""
     ours = [result for result in results if result.method in (OURS, LIMITED)]
     what = "cells" if against == "cells" else "numbers"
     lines = []
     for other in (r for r in results if r.method not in (OURS, LIMITED, LITERAL)):
-        # The median K of seeds is no whole number
+        # 5 % more is allowed, as the median K over seeds need not be a whole number
         most = 1.05 * getattr(other, against)
         finest = max(
             (r for r in ours if getattr(r, against) <= most),
@@ -270,7 +270,7 @@ def verdicts_of(results: list[Result], against: str) -> str:
 
 
 def main(args: Args) -> None:
-    """Run everything and write it down."""
+    """Run everything, and write the results."""
     console = Console()
     if args.full:
         args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50

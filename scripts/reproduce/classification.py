@@ -2,12 +2,12 @@
 
 python scripts/reproduce/classification.py --data-dir data
 
-Writes pictures and a table into `--out`: accuracies of online deterministic annealing, a linear SVM, a
-network with one hidden layer and random forests in five folds, with their seconds, and of Algorithm 4 as
-it is printed (Table I of "Online Deterministic Annealing for Classification and Clustering"; F1 on the
-credit-card sample), accuracy against samples
-observed and against K (Fig. 3), the codevectors of circles, moons and a mixture of Gaussians as the
-temperature falls (Fig. 1a to 1c), and codevectors that begin far outside the data (Fig. 1d).
+Writes a table and pictures into `--out`. The table has accuracies in five folds, and seconds, of online
+deterministic annealing, of Algorithm 4 as it is printed, and of a linear SVM, a network with one hidden
+layer and random forests (Table I of "Online Deterministic Annealing for Classification and Clustering";
+F1 on the credit-card sample). The pictures show accuracy against samples observed and against K
+(Fig. 3), the codevectors of circles, moons and a mixture of Gaussians as the temperature falls (Fig. 1a
+to 1c), and codevectors that begin far outside the data (Fig. 1d).
 """
 
 import sys
@@ -48,7 +48,7 @@ from oda_rl.quantization import LVQ
 Score = Callable[[Labels, Labels], float]
 
 TITLES = {"mixture": "Gaussians", "wbcd": "WBCD", "credit": "Credit card (F1)", "pima": "Pima"}
-# What the papers report: ODA, SVM, NN, RF.
+# Results of the papers, in %: ODA, SVM, NN, RF.
 REPORTED = {
     "mixture": (98.9, 79.5, 98.6, 98.7),
     "wbcd": (90.7, 85.6, 92.7, 94.6),
@@ -66,27 +66,27 @@ class Args:
     data_dir: Path | None = None
     """Folder with pima*.csv and creditcard*.csv (header, last column `label`)."""
     out: Path = Path("logs/classification")
-    """Where pictures and table are written."""
+    """Folder of the pictures and the table."""
     datasets: tuple[str, ...] = tuple(TITLES)
-    """Data sets of the table and of Fig. 3; those that are not at hand are left out."""
+    """Data sets of the table and of Fig. 3; those whose files are missing are left out."""
     n_samples: int = 1500
-    """Samples of the problems in the plane."""
+    """Number of samples of the problems in the plane."""
     most_samples: int = 1500
-    """Of the credit-card sample; what is more is left out, at random."""
+    """Largest number of samples of the credit-card data, drawn at random if there are more."""
     full: bool = False
-    """All of them, in place of `most_samples`: it takes several times as long."""
+    """Use all samples of the credit-card data, which takes several times as long."""
     seed: int = 0
-    """Of everything drawn at random."""
+    """Seed of everything that is random."""
 
 
 def make_mixture(n_samples: int, seed: int) -> tuple[Array, Labels]:
-    """Gaussians in the plane, two to a class."""
+    """Make Gaussians in the plane, two for each class."""
     samples, components = datasets.make_gaussians(n_samples, scale=0.07, seed=seed)
     return samples, components % 5
 
 
 def load(name: str, args: Args) -> tuple[Array, Labels]:
-    """A data set."""
+    """Load or make a data set."""
     if name == "mixture":
         return make_mixture(args.n_samples, args.seed)
     if name != "credit":
@@ -99,27 +99,27 @@ def load(name: str, args: Args) -> tuple[Array, Labels]:
 
 
 def divergence_of(name: str) -> str:
-    """The paper's: the I-divergence for WBCD, the Euclidean distance elsewhere."""
+    """The paper's divergence: the I-divergence for WBCD, otherwise the Euclidean distance."""
     return "kl" if name == "wbcd" else "squared_euclidean"
 
 
 def ours(name: str, seed: int, **options: Any) -> ODAClassifier:
-    """The classifier of the package, without the logits beside its densities."""
+    """The classifier of the package, with densities alone: without local models of the logits."""
     options = {"divergence": divergence_of(name), "local_model": None, "random_state": seed} | options
     return ODAClassifier(**options)
 
 
 def printed(name: str, association: str, seed: int) -> Any:
-    """Algorithm 4 as it is printed, with the nearest codevector's class (eq. 36)."""
+    """Algorithm 4 as it is printed; it predicts the class of the nearest codevector (eq. 36)."""
     options = {"association": association, "divergence": divergence_of(name), "random_state": seed}
-    # The I-divergence wants positive features
+    # The I-divergence needs positive features
     least = 0.01 if name == "wbcd" else 0.0
     scaler = MinMaxScaler((least, 1.0), clip=True)
     return make_pipeline(scaler, LiteralClassifier(100, tol_merge=0.05, **options))
 
 
 def others(seed: int) -> dict[str, Any]:
-    """The paper's other classifiers."""
+    """The other classifiers of the paper."""
     return {
         "SVM": make_pipeline(MinMaxScaler(), LinearSVC(random_state=seed)),
         "NN": make_pipeline(MinMaxScaler(), MLPClassifier((50,), max_iter=200, random_state=seed)),
@@ -128,7 +128,7 @@ def others(seed: int) -> dict[str, Any]:
 
 
 def score_of(name: str) -> Score:
-    """What is measured on a data set."""
+    """The score that is measured on a data set."""
     return f1_score if name == "credit" else accuracy_score
 
 
@@ -152,7 +152,7 @@ def cross_validate(
     results: dict[str, list[tuple[float, float]]] = {}
     for train, test in folds.split(samples, labels):
         for method, model in makers(name, args.seed).items():
-            if method not in results:  # compiled now, not on the clock
+            if method not in results:  # compiles the code before it is timed
                 makers(name, args.seed)[method].fit(samples[train[:200]], labels[train[:200]])
             _, seconds = timed(model.fit, samples[train], labels[train])
             score = score_of(name)(labels[test], model.predict(samples[test]))
@@ -161,7 +161,7 @@ def cross_validate(
 
 
 def table_of(results: dict[str, dict[str, list[tuple[float, float]]]]) -> str:
-    """Table I beside what the paper has, as Markdown."""
+    """Table I with the results of the paper, as Markdown."""
     rows = []
     for name, found in results.items():
         reported = dict(zip(("ODA", *OTHERS), REPORTED[name], strict=True))
@@ -183,7 +183,7 @@ def table_of(results: dict[str, dict[str, list[tuple[float, float]]]]) -> str:
 
 
 def draw_path(name: str, samples: Array, labels: Labels, args: Args, panels: Any) -> None:
-    """Fig. 3: scores on a fifth left out, against samples observed and against K."""
+    """Draw Fig. 3: scores on a held-out fifth, against samples observed and against K."""
     score = score_of(name)
     folds = StratifiedKFold(5, shuffle=True, random_state=args.seed)
     train, test = next(iter(folds.split(samples, labels)))
@@ -210,7 +210,7 @@ def draw_path(name: str, samples: Array, labels: Labels, args: Args, panels: Any
 
 
 def draw_paths(loaded: dict[str, tuple[Array, Labels]], args: Args) -> Figure:
-    """One row per data set."""
+    """Draw Fig. 3, with one row per data set."""
     rows = len(loaded)
     figure, panels = plt.subplots(
         rows, 2, figsize=(9.6, 2.7 * rows), squeeze=False, sharey="row", layout="constrained"
@@ -224,7 +224,7 @@ def draw_paths(loaded: dict[str, tuple[Array, Labels]], args: Args) -> Figure:
 
 
 def draw_evolution(args: Args) -> Figure:
-    """Fig. 1a to 1c: codevectors and decisions at five temperatures."""
+    """Draw Fig. 1a to 1c: codevectors and decision boundaries at five temperatures."""
     n, seed = args.n_samples, args.seed
     problems = {
         "circles": make_circles(n, noise=0.05, factor=0.5, random_state=seed),
@@ -253,7 +253,7 @@ def draw_evolution(args: Args) -> Figure:
 
 
 def draw_poor_start(args: Args) -> Figure:
-    """Fig. 1d: a stream that begins far outside the data; LVQ beside it."""
+    """Draw Fig. 1d: ODA and LVQ on a stream that begins far outside the data."""
     rng = np.random.default_rng(args.seed)
     samples, labels = make_circles(args.n_samples, noise=0.05, factor=0.5, random_state=args.seed)
     far = rng.normal([4.0, 3.0], 0.1, (200, 2))
@@ -273,7 +273,7 @@ def draw_poor_start(args: Args) -> Figure:
 
 
 def main(args: Args) -> None:
-    """Run everything and write it down."""
+    """Run everything, and write the results."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     args.out.mkdir(parents=True, exist_ok=True)
     loaded, results = {}, {}

@@ -2,12 +2,12 @@
 
 python scripts/reproduce/clustering.py --data-dir data
 
-Writes pictures and a table into `--out`: distortion against samples observed and against K for online
-deterministic annealing, stochastic VQ, batch deterministic annealing and k-means (Fig. 2 of "Online
-Deterministic Annealing for Classification and Clustering", Fig. 4 of "Annealing Optimization for
-Progressive Learning with Stochastic Approximation"), the codebook in the plane as the temperature falls
-(Fig. 3 of "Multi-Resolution Online Deterministic Annealing"), and codevectors that begin far outside the
-data (Fig. 1d of the first).
+Writes pictures and a table into `--out`. The pictures show distortion against samples observed and
+against K, for online deterministic annealing, stochastic VQ, batch deterministic annealing and k-means
+(Fig. 2 of "Online Deterministic Annealing for Classification and Clustering", Fig. 4 of "Annealing
+Optimization for Progressive Learning with Stochastic Approximation"); the codebook in the plane as the
+temperature falls (Fig. 3 of "Multi-Resolution Online Deterministic Annealing"); and codevectors that
+begin far outside the data (Fig. 1d of the first paper).
 """
 
 import sys
@@ -52,7 +52,7 @@ TITLES = {"gaussians": "Gaussians", "wbcd": "WBCD", "pima": "Pima", "adult": "Ad
 METHODS = ("ODA", "ODA, finished", "sVQ", "DA", "k-means")
 COLOURS = dict(zip(METHODS, (BLUE, PINK, ORANGE, GREEN, GREY), strict=True))
 MARKERS = dict(zip(METHODS, "ovsD^", strict=True))
-# Once its annealing is done, a stream is looked at so often, after a pass each time.
+# Passes of a stream that are measured after its annealing, and the largest number of passes in all
 LAST_PASSES, MAX_PASSES = 20, 1000
 
 
@@ -60,23 +60,23 @@ LAST_PASSES, MAX_PASSES = 20, 1000
 class Args:
     """Reproduce the papers' figures on clustering.
 
-    The defaults are the papers' sizes: 1,500 samples of the Gaussians, all that there are of the others.
+    The defaults are the papers' sizes: 1,500 samples of the Gaussians, all samples of the others.
     """
 
     data_dir: Path | None = None
     """Folder with pima*.csv and adult*.csv (header, last column `label`); OpenML if not given."""
     out: Path = Path("logs/clustering")
-    """Where pictures and table are written."""
+    """Folder of the pictures and the table."""
     max_codevectors: int = 20
     """K at which the annealing ends."""
     datasets: tuple[str, ...] = tuple(TITLES)
     """Data sets, scaled to unit variance."""
     seed: int = 0
-    """Of everything drawn at random."""
+    """Seed of everything that is random."""
 
 
 class Step(NamedTuple):
-    """What a method had reached: distortion with K codevectors after so many samples and seconds."""
+    """Distortion of a method with K codevectors, and the samples and seconds until then."""
 
     k: int
     distortion: float
@@ -85,12 +85,12 @@ class Step(NamedTuple):
 
 
 def distortion(samples: Array, codevectors: Array) -> float:
-    """Mean squared distance from the nearest codevector."""
+    """Mean squared distance to the nearest codevector."""
     return float(((samples[:, None, :] - codevectors[None]) ** 2).sum(axis=2).min(axis=1).mean())
 
 
 def run_stream(samples: Array, args: Args) -> list[Step]:
-    """ODA from a stream only: one step per temperature, then one per pass at temperature zero."""
+    """Run ODA on a stream: one step per temperature, then one per pass at temperature zero."""
     model = ODAPartition(args.max_codevectors, random_state=args.seed)
     seconds, after, last = 0.0, 0, []
     for spent in passes_over(model, MAX_PASSES, args.seed, samples):
@@ -102,7 +102,8 @@ def run_stream(samples: Array, args: Args) -> list[Step]:
         if after > LAST_PASSES:
             break
     path = model.history_
-    # While it is annealed, a stream presents samples again: they count each time, as a path has them
+    # During the annealing, `partial_fit` presents samples repeatedly. `history_` counts repetitions, but
+    # `n_samples_seen_` counts each sample once: add them.
     again = path[-1].n_samples_seen * REHEARSALS // (1 + REHEARSALS)
     return [
         Step(p.n_codevectors, distortion(samples, p.codevectors), p.n_samples_seen, p.seconds)
@@ -111,20 +112,20 @@ def run_stream(samples: Array, args: Args) -> list[Step]:
 
 
 def run_fit(samples: Array, args: Args) -> tuple[list[Step], float]:
-    """One step per temperature, and the last temperature. A step's codebook has been finished."""
+    """Run `fit`: one step per temperature, with its finished codebook, and the last temperature."""
     model = ODAPartition(args.max_codevectors, random_state=args.seed).fit(samples)
     steps = [Step(p.n_codevectors, p.distortion, p.n_samples_seen, p.seconds) for p in model.history_]
     return steps, model.temperature_
 
 
 def run_da(samples: Array, args: Args, t_min: float) -> list[Step]:
-    """One step per temperature."""
+    """Run batch deterministic annealing: one step per temperature."""
     model = DeterministicAnnealing(args.max_codevectors, t_min=t_min).fit(samples)
     return [Step(p.n_codevectors, p.distortion, p.n_samples_seen, p.seconds) for p in model.history_]
 
 
 def run_one_by_one(name: str, samples: Array, counts: list[int], seed: int) -> list[Step]:
-    """Methods that are given K, run for one K after the other; samples and seconds add up."""
+    """Run a method that needs K for one K after the other; samples and seconds are cumulative."""
     steps, seen, seconds = [], 0, 0.0
     for k in counts:
         if name == "sVQ":
@@ -139,7 +140,7 @@ def run_one_by_one(name: str, samples: Array, counts: list[int], seed: int) -> l
 
 
 def run_all(samples: Array, args: Args) -> dict[str, list[Step]]:
-    """The steps of every method on one data set."""
+    """Run every method on one data set; returns their steps."""
     finished, temperature = run_fit(samples, args)
     counts = sorted({step.k for step in finished})
     return {
@@ -152,12 +153,12 @@ def run_all(samples: Array, args: Args) -> dict[str, list[Step]]:
 
 
 def draw_distortions(results: dict[str, dict[str, list[Step]]], against: str) -> Figure:
-    """One panel per data set: distortion against samples observed, or against K."""
+    """Draw distortion against samples observed, or against K: one panel per data set."""
     figure, panels = make_panels(len(results), 2, 5.2, 3.6)
     for axes, (name, methods) in zip(panels, results.items(), strict=True):
         for method, steps in methods.items():
             if against == "samples" and method == "ODA, finished":
-                continue  # its turns over all the data are not samples of a stream
+                continue  # its iterations over all the data are not samples of a stream
             x = [step.samples if against == "samples" else step.k for step in steps]
             y = [step.distortion for step in steps]
             look = {"color": COLOURS[method], "ms": 3.5, "lw": 1.2, "alpha": 0.9}
@@ -177,7 +178,7 @@ def draw_distortions(results: dict[str, dict[str, list[Step]]], against: str) ->
 
 
 def draw_evolution(args: Args) -> Figure:
-    """The codebook in the plane at six temperatures, with its cells and the critical ones."""
+    """Draw the codebook in the plane, with its cells, at six temperatures."""
     samples, _ = datasets.make_gaussians(seed=args.seed)
     model = ODAPartition(args.max_codevectors, random_state=args.seed, finish=False).fit(samples)
     history = model.history_
@@ -202,7 +203,7 @@ def draw_evolution(args: Args) -> Figure:
 
 
 def draw_poor_start(args: Args) -> Figure:
-    """A stream whose first samples lie far outside the data; stochastic VQ beside it."""
+    """Draw ODA and stochastic VQ on a stream whose first samples lie far outside the data."""
     rng = np.random.default_rng(args.seed)
     samples, _ = datasets.make_gaussians(seed=args.seed)
     far = rng.normal([6.0, 5.0], 0.2, (100, 2))
@@ -244,11 +245,11 @@ def table_of(results: dict[str, dict[str, list[Step]]]) -> str:
 
 
 def main(args: Args) -> None:
-    """Run everything and write it down."""
+    """Run everything, and write the results."""
     args.out.mkdir(parents=True, exist_ok=True)
     warm = np.random.default_rng(0).normal(size=(200, 2))
     for model in (ODAPartition(5), StochasticVQ(5)):
-        model.fit(warm)  # so that no method's seconds are those of the compiler
+        model.fit(warm)  # compiles the code before it is timed
     results = {}
     for name in args.datasets:
         samples, _ = datasets.load(name, args.data_dir)

@@ -1,11 +1,12 @@
-"""Reproduce the figure of the paper on kernel machines whose bandwidth adapts.
+"""Reproduce the figure of the paper on kernel machines with adaptive bandwidth.
 
 python scripts/reproduce/kernels.py
 
 Writes pictures into `--out`, after Fig. 1 of Koppel, Bedi and Krishnamurthy, "A Dynamical Systems
-Perspective on Online Bayesian Nonparametric Estimators with Adaptive Hyperparameters": the data set
-multidist with the dictionary and the decisions of BARRETTE (Fig. 1a), the training objective (Fig. 1b),
-and the bandwidth over time (Fig. 1c), of BARRETTE from bandwidth 1 and POLK with 0.2 and 1.
+Perspective on Online Bayesian Nonparametric Estimators with Adaptive Hyperparameters". They show the
+data set multidist with the dictionary and the decisions of BARRETTE (Fig. 1a); and, for BARRETTE from
+bandwidth 1 and POLK with 0.2 and 1, the training objective (Fig. 1b) and the bandwidth over time
+(Fig. 1c).
 """
 
 import sys
@@ -55,24 +56,24 @@ SMOOTH = 25
 
 @dataclass
 class Args:
-    """Reproduce the figure of the paper on kernel machines whose bandwidth adapts.
+    """Reproduce the figure of the paper on kernel machines with adaptive bandwidth.
 
-    The defaults are the paper's sizes: 5,000 samples to learn from and 2,500 for the test.
+    The defaults are the paper's sizes: 5,000 training samples, and 2,500 test samples.
     """
 
     out: Path = Path("logs/kernels")
-    """Where pictures are written."""
+    """Folder of the pictures."""
     seeds: int = 10
-    """Data sets, each with its own seed of the learning."""
+    """Number of seeds, each of a data set and of the learning."""
     n_samples: int = 5000
-    """Training samples, seen once."""
+    """Training samples, each used once."""
     loss: str = "hinge"
     """"hinge" or "logistic"."""
 
 
 @dataclass
 class Runs:
-    """What is drawn of the runs of one method, one row for each seed."""
+    """Curves and test errors of the runs of one method, one row per seed; `seen` is common to all."""
 
     seen: Array
     objective: Array
@@ -82,7 +83,7 @@ class Runs:
 
 
 def smooth(values: Array) -> Array:
-    """Means over the mini-batches before, at the beginning over fewer."""
+    """Moving averages over the latest `SMOOTH` mini-batches, at the beginning over fewer."""
     total = np.cumsum(np.concatenate([[0.0], values]))
     end = np.arange(1, len(values) + 1)
     begin = np.maximum(end - SMOOTH, 0)
@@ -90,7 +91,7 @@ def smooth(values: Array) -> Array:
 
 
 def run(method: str, args: Args) -> Runs:
-    """All seeds of one method."""
+    """Run all seeds of one method."""
     rows = []
     for seed in progress(range(args.seeds), method):
         samples, labels, test, test_labels = make_multidist(args.n_samples, seed=seed)
@@ -105,7 +106,7 @@ def run(method: str, args: Args) -> Runs:
 
 
 def draw_band(axes: Axes, seen: Array, values: Array, method: str) -> None:
-    """The mean of the seeds and its 95 % interval, by the bootstrap."""
+    """Draw the mean over seeds, with its 95 % bootstrap interval."""
     low, high = interval([values], np.mean, resamples=500)
     middle = values.mean(axis=0)
     axes.fill_between(seen, low, high, color=COLOURS[method], alpha=0.18, linewidth=0)
@@ -113,11 +114,11 @@ def draw_band(axes: Axes, seen: Array, values: Array, method: str) -> None:
 
 
 def draw_paths(results: dict[str, Runs]) -> Figure:
-    """Fig. 1b and 1c, and the model order; the objective is the mean loss of new samples."""
+    """Draw Fig. 1b and 1c, and the model order; the objective is the mean loss of new samples."""
     figure, panels = plt.subplots(1, 3, figsize=(13.0, 4.0), layout="constrained")
     own = np.mean([found.objective for found in results.values()], axis=(0, 2))[:, None]
     for method, found in results.items():
-        # Seeds differ more in how their classes overlap than methods do.
+        # The overlap of classes depends on the seed, and has more influence than the method: remove it.
         draw_band(panels[0], found.seen, found.objective - own + own.mean(), method)
         draw_band(panels[1], found.seen, found.bandwidth, method)
         draw_band(panels[2], found.seen, found.points, method)
@@ -137,7 +138,7 @@ def draw_paths(results: dict[str, Runs]) -> Figure:
 
 
 def draw_data(args: Args) -> Figure:
-    """Fig. 1a: the data of the first seed, and what BARRETTE has made of them."""
+    """Draw Fig. 1a: the data of the first seed, with BARRETTE's dictionary and decision boundaries."""
     samples, labels, test, test_labels = make_multidist(args.n_samples, seed=0)
     model = KernelSGDClassifier(args.loss, random_state=0, **PAPER, bandwidth=1.0).fit(samples, labels)
     x, y, points = plane(samples, 0.2, 300)
@@ -163,7 +164,7 @@ def draw_data(args: Args) -> Figure:
 
 
 def show(results: dict[str, Runs], console: Console) -> None:
-    """What the curves end with."""
+    """Print the final values of the curves, and the test errors."""
     rows = []
     for method, found in results.items():
         ends = (found.objective, found.bandwidth, found.points)
@@ -180,7 +181,7 @@ def show(results: dict[str, Runs], console: Console) -> None:
 
 
 def main(args: Args) -> None:
-    """Run everything and draw it."""
+    """Run everything, draw it, and print the results."""
     console = Console()
     args.out.mkdir(parents=True, exist_ok=True)
     results = {method: run(method, args) for method in METHODS}

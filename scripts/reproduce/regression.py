@@ -2,11 +2,11 @@
 
 python scripts/reproduce/regression.py
 
-Writes pictures and a table into `--out`: a function of one input and one of two approximated by constant
-and by linear local models as the number of cells grows, beside Algorithm 3 of the paper as it is printed
-and a tree of cells with constant models, piecewise both (Figs. 9 and 10 of "Multi-Resolution Online
-Deterministic Annealing"), and the mean squared error against K and against the samples observed, beside
-that of scikit-learn's regression tree with as many leaves.
+Writes pictures and a table into `--out`. A function of one input and one of two inputs are approximated
+by constant and by linear local models as the number of cells grows (Figs. 9 and 10 of "Multi-Resolution
+Online Deterministic Annealing"). For comparison there are two piecewise constant models: Algorithm 3 of
+the paper as it is printed, and a tree of cells with constant models. The mean squared error is drawn
+against K and against the samples observed, with that of scikit-learn's regression tree with K leaves.
 """
 
 import sys
@@ -45,23 +45,23 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {"1-D": datasets.curve, "2-D": 
 class Args:
     """Reproduce the papers' figures on regression.
 
-    The papers do not tell how many samples they have: there are no sizes of theirs.
+    The papers do not state their numbers of samples; the defaults are our own.
     """
 
     out: Path = Path("logs/regression")
-    """Where pictures and table are written."""
+    """Folder of the pictures and the table."""
     counts: tuple[int, ...] = (2, 4, 8, 16, 32, 62)
     """Numbers K of cells."""
     n_samples: int = 1500
-    """Samples to learn from; as many others to measure."""
+    """Number of training samples, and of test samples."""
     softness: float = 1.0
     """How far cells overlap in predictions; 0 for nearest cells, as in the papers."""
     seed: int = 0
-    """Of everything drawn at random."""
+    """Seed of everything that is random."""
 
 
 class Step(NamedTuple):
-    """What a method reached with K cells or leaves."""
+    """Error of a method with K cells or leaves, and the samples and seconds that it took."""
 
     k: int
     error: float
@@ -70,19 +70,19 @@ class Step(NamedTuple):
 
 
 def make(name: str, n_samples: int, seed: int) -> tuple[Array, Array]:
-    """Samples and outputs."""
+    """Make samples and outputs."""
     return (datasets.make_curve if name == "1-D" else datasets.make_surface)(n_samples, seed)
 
 
 def mean_squared_error(model: Any, test: tuple[Array, Array]) -> float:
-    """On samples that were not learned from."""
+    """Mean squared error on test samples."""
     return float(((model.predict(test[0]) - test[1]) ** 2).mean())
 
 
 def run_models(
     name: str, make_model: Callable[[int], Any], args: Args, test: tuple[Array, Array]
 ) -> tuple[list[Step], list[Any]]:
-    """One fit for every K."""
+    """Fit one model for every K; returns the steps and the models."""
     data = make(name, args.n_samples, args.seed)
     steps, fitted = [], []
     for k in args.counts:
@@ -97,8 +97,8 @@ def run_models(
 
 
 def makers(args: Args) -> dict[str, Callable[[int], Any]]:
-    """What makes a model of each kind, and a tree, from a number of cells or leaves."""
-    # The paper has cells alone.
+    """Functions that make a model of each kind from a number of cells or leaves."""
+    # As in the paper, there are only cells, and no kernel machine.
     options: dict[str, Any] = {"softness": args.softness, "kernel": None, "random_state": args.seed}
     ours = {name: partial(ODARegressor, local_model=name, **options) for name in MODELS}
     constant, seed = ODARegressor(local_model="constant"), args.seed
@@ -110,7 +110,7 @@ def makers(args: Args) -> dict[str, Callable[[int], Any]]:
 
 
 def cells_of(model: Any, X: Array) -> Labels:
-    """The cell of each point: the nearest, or the one with the largest share."""
+    """The cell of each point: its leaf, the cell with the largest share, or the nearest one."""
     if hasattr(model, "apply"):
         return np.asarray(model.apply(X))
     if hasattr(model, "association"):
@@ -121,7 +121,7 @@ def cells_of(model: Any, X: Array) -> Labels:
 def run_stream(
     name: str, model: str, args: Args, test: tuple[Array, Array], passes: int = 100
 ) -> list[Step]:
-    """Errors along a stream, after every pass over the samples."""
+    """Run a stream, and measure the error after every pass over the samples."""
     X, y = make(name, args.n_samples, args.seed)
     found = ODARegressor(max(args.counts), local_model=model, random_state=args.seed)
     steps, seconds = [], 0.0
@@ -133,7 +133,7 @@ def run_stream(
 
 
 def draw_curve(fitted: dict[str, list[Any]], args: Args) -> Figure:
-    """The function of one input and its approximations: one column per K, one row per model."""
+    """Draw the function of one input and its approximations: one column per K, one row per model."""
     shown = list(range(1, len(args.counts), 2)) or [0]
     figure, panels = plt.subplots(
         len(fitted),
@@ -165,7 +165,7 @@ def draw_curve(fitted: dict[str, list[Any]], args: Args) -> Figure:
 
 
 def draw_surface(fitted: dict[str, list[Any]], args: Args) -> Figure:
-    """The function of two inputs, and its approximations with cells: one row per model."""
+    """Draw the function of two inputs, and its approximations with their cells: one row per model."""
     shown = list(range(1, len(args.counts), 2)) or [0]
     figure, panels = plt.subplots(
         *(len(fitted), len(shown) + 1),
@@ -198,7 +198,7 @@ def draw_surface(fitted: dict[str, list[Any]], args: Args) -> Figure:
 def draw_errors(
     results: dict[str, dict[str, list[Step]]], streams: dict[str, dict[str, list[Step]]]
 ) -> Figure:
-    """Mean squared error against K (above), and of a stream against the samples observed (below)."""
+    """Draw errors against K (above), and those of a stream against the samples observed (below)."""
     figure, panels = plt.subplots(
         2, len(results), figsize=(9.6, 6.4), squeeze=False, layout="constrained"
     )
@@ -235,7 +235,7 @@ def draw_errors(
 
 
 def table_of(results: dict[str, dict[str, list[Step]]], variances: dict[str, float]) -> str:
-    """Every step, as Markdown."""
+    """All steps, as Markdown."""
     rows = [
         [
             *(name, f"{variances[name]:.4g}", method, str(s.k), f"{s.error:.3g}", f"{s.samples:,}"),
@@ -254,9 +254,9 @@ def table_of(results: dict[str, dict[str, list[Step]]], variances: dict[str, flo
 
 
 def main(args: Args) -> None:
-    """Run everything and write it down."""
+    """Run everything, and write the results."""
     args.out.mkdir(parents=True, exist_ok=True)
-    for model in MODELS:  # so that no method's seconds are those of the compiler
+    for model in MODELS:  # compiles the code before it is timed
         ODARegressor(4, local_model=model).fit(*make("2-D", 100, 0))
     results, fitted, streams, variances = {}, {}, {}, {}
     for name in FUNCTIONS:

@@ -1,14 +1,14 @@
-"""Reproduce the papers' figures on trees, flat codebooks beside them.
+"""Reproduce the papers' figures on trees, and compare trees with flat codebooks.
 
 python scripts/reproduce/trees.py
 
 Figs. 3 to 8 of "Multi-Resolution Online Deterministic Annealing": clustering by a flat codebook and by
 trees of two and three layers; classification by a flat codebook, by a tree of three layers, and by one
-of two layers of which the first sees one coordinate only. Then the comparison in section 5 of
-"Explainable Learning with Hierarchical Online Deterministic Annealing", where the tree has 99.8 % of the
-test samples right after 0.4 s, and the flat classifier after 10.4 s. Writes a picture for each figure,
-one of all errors over time, and the tables into `--out`. The mixtures of Gaussians are of the papers'
-kind; the papers do not say more about theirs.
+of two layers, the first of which uses only one coordinate. Then the comparison in section 5 of
+"Explainable Learning with Hierarchical Online Deterministic Annealing", where the tree classifies 99.8 %
+of the test samples correctly after 0.4 s, and the flat classifier after 10.4 s. Writes a picture for
+each figure, one of all errors over time, and the tables into `--out`. The mixtures of Gaussians resemble
+the papers', which do not specify theirs in detail.
 """
 
 import sys
@@ -39,7 +39,7 @@ from oda_rl.resolutions import projection_pyramid
 from trees_pictures import draw_figure, draw_times
 
 TEST_SHARE = 0.2
-# The comparison of the second paper: classes that hardly overlap, and what is to be reached, in %.
+# The comparison of the second paper: classes that hardly overlap, and the accuracy to reach, in %
 COMPARED = {"n_samples": 2500, "scale": 0.02}
 WANTED = 99.8
 
@@ -48,27 +48,27 @@ WANTED = 99.8
 class Args:
     """Reproduce the papers' figures on trees.
 
-    The papers do not tell how many samples they have: there are no sizes of theirs.
+    The papers do not state their numbers of samples; the defaults are our own.
     """
 
     out: Path = Path("logs/trees")
-    """Where pictures and table are written."""
+    """Folder of the pictures and the tables."""
     n_samples: int = 600
-    """Samples of each problem, a fifth of them for the test."""
+    """Samples of each problem, of which a fifth are test samples."""
     max_codevectors: int = 40
     """K of the flat clusterer."""
     max_class_codevectors: int = 100
     """K of the flat classifiers."""
     compared_seeds: tuple[int, ...] = tuple(range(10))
-    """Problems of the second paper's comparison."""
+    """Seeds of the problems in the second paper's comparison."""
     repeats: int = 15
-    """Fits of every model, the fastest of which is shown."""
+    """Fits of every model; the fastest one is shown."""
     seed: int = 0
-    """Of the problems in the figures, and of the models."""
+    """Seed of the problems in the figures, and of the models."""
 
 
 class Case(NamedTuple):
-    """One of the figures: what is shown, and the model."""
+    """One of the figures: its number, what it shows, and the model."""
 
     figure: int
     name: str
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What a model had reached after so many samples: errors are those of the training samples."""
+    """State of a model after `n_samples` presentations; the error is that of the training samples."""
 
     k: int
     n_samples: int
@@ -86,7 +86,7 @@ class Stage(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A fitted model, those of its first layers, its stages, and what it does in the end."""
+    """A fitted model, models of its first layers alone, its stages, and its time and final errors."""
 
     case: Case
     model: Any
@@ -98,7 +98,7 @@ class Outcome(NamedTuple):
 
 
 def tree(estimator: Any, children: tuple[int, ...], seed: int, **options: Any) -> MultiResolutionODA:
-    """A tree with at most so many children of a cell, layer by layer."""
+    """A tree whose cells in layer i have at most `children[i]` children."""
     layers = [{"max_codevectors": k} for k in children]
     return MultiResolutionODA(estimator, layers=layers, random_state=seed, **options)
 
@@ -123,20 +123,20 @@ def cases(args: Args) -> list[Case]:
 
 
 def problem(case: Case, args: Args) -> tuple[Array, Labels]:
-    """Samples and classes; a clusterer is not told these."""
+    """Make samples and classes, which clusterers ignore."""
     if is_classifier(case.model):
         return make_gaussian_classes(args.n_samples, seed=args.seed)
     return make_gaussians(args.n_samples, seed=args.seed)
 
 
 def error(model: Any, samples: Array, labels: Labels) -> float:
-    """Per cent of samples that are told wrong, or the mean distortion."""
+    """Percentage of misclassified samples, or the mean distortion."""
     score = model.score(samples, labels)
     return 100.0 * (1.0 - score) if is_classifier(model) else -score
 
 
 def flat_stages(model: Any, samples: Array, labels: Labels) -> list[Stage]:
-    """One for each temperature."""
+    """One stage for each temperature."""
     history = model.history_
     if is_classifier(model):
         errors = [100.0 * float(np.mean(found != labels)) for found in model.staged_predict(samples)]
@@ -149,7 +149,7 @@ def flat_stages(model: Any, samples: Array, labels: Labels) -> list[Stage]:
 
 
 def tree_stages(model: MultiResolutionODA) -> list[Stage]:
-    """One for each cell that was split: every split lowers the error by what its cell has won."""
+    """One stage for each split cell; a split lowers the total error as it lowers that of the cell."""
     root = model.tree_.layers[0]
     unit = (100.0 if is_classifier(model) else 1.0) / float(root.mass[0])
     value, seen = float(root.loss[0]), 0
@@ -162,7 +162,7 @@ def tree_stages(model: MultiResolutionODA) -> list[Stage]:
 
 
 def run(case: Case, args: Args) -> Outcome:
-    """Fit a model several times, the fastest of which is kept; and, of a tree, its first layers."""
+    """Fit a model several times, and keep the fastest fit; also fit the first layers of a tree."""
     samples, labels = problem(case, args)
     n = round((1.0 - TEST_SHARE) * len(samples))
     train, test = (samples[:n], labels[:n]), (samples[n:], labels[n:])
@@ -184,7 +184,7 @@ def run(case: Case, args: Args) -> Outcome:
 
 
 def n_presented(model: Any) -> int:
-    """Samples presented to the annealing."""
+    """Number of samples presented to the annealing."""
     return int(model.n_presented_ if isinstance(model, MultiResolutionODA) else model.n_samples_seen_)
 
 
@@ -208,7 +208,7 @@ def table_of(outcomes: list[Outcome]) -> Table:
 
 
 class Race(NamedTuple):
-    """Seconds until test samples are told right, and the accuracies in the end, in per cent."""
+    """Seconds and K at the accuracy `level` on test samples, and the final accuracies, in per cent."""
 
     flat_seconds: float
     tree_seconds: float
@@ -220,7 +220,7 @@ class Race(NamedTuple):
 
 
 def race(seed: int, args: Args) -> Race:
-    """Flat against tree on one problem: to the accuracy wanted, or the best that both reach."""
+    """Compare flat and tree on one problem, at the accuracy `WANTED` or the best that both reach."""
     samples, labels = make_gaussian_classes(seed=seed, **COMPARED)  # type: ignore[arg-type]
     n = round((1.0 - TEST_SHARE) * len(samples))
     test, told = samples[n:], labels[n:]
@@ -250,7 +250,7 @@ def race(seed: int, args: Args) -> Race:
 
 
 def race_table(races: list[Race]) -> Table:
-    """Medians over the problems."""
+    """A table of the medians over the problems."""
     title = f"Until {WANTED:g} % of the test samples are right, or what both reach: medians"
     columns = ("", "ms", "K then", "right then, %", "right in the end, %", "in the paper, s")
     table = make_table(title, *columns)
@@ -265,7 +265,7 @@ def race_table(races: list[Race]) -> Table:
 
 
 def main(args: Args) -> None:
-    """Run everything and write it down."""
+    """Run everything, and write the results."""
     console = Console(width=100)
     args.out.mkdir(parents=True, exist_ok=True)
     outcomes = [run(case, args) for case in track(cases(args), "Figures", transient=True)]

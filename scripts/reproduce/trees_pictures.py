@@ -1,4 +1,4 @@
-"""The pictures of `trees.py`: the data space layer by layer, and curves of what it took."""
+"""The pictures of `trees.py`: cells layer by layer, and errors over samples and time."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ N_GRID, N_SNAPSHOTS = 300, 3
 
 
 def draw_figure(outcome: Any, samples: Array, labels: Labels) -> Figure:
-    """One figure of the paper: how the cells develop, and error, K and temperature by samples."""
+    """Draw a figure of the paper: the growing cells, and error, K and temperature against samples."""
     n = max(len(outcome.prefixes), N_SNAPSHOTS)
     figure = plt.figure(figsize=(10.5, 6.6), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.45, 1.0))
@@ -58,7 +58,7 @@ def draw_figure(outcome: Any, samples: Array, labels: Labels) -> Figure:
 
 
 def _borders(axes: Axes, grid: Plane, cells: Labels, width: float, colour: str) -> None:
-    """Lines where neighbouring points of the grid lie in different cells."""
+    """Draw lines where neighbouring points of the grid lie in different cells."""
     image = cells.reshape(grid[0].shape)
     for k in np.unique(image):
         axes.contour(*grid[:2], image == k, [0.5], colors=colour, linewidths=width)
@@ -72,21 +72,21 @@ def _draw_tree(
     labels: Labels,
     grid: Plane,
 ) -> None:
-    """The cells of the first layers, those of the first with the thickest lines."""
+    """Draw the cells of the first `layers` layers; lines of deeper layers are thinner."""
     model = outcome.prefixes[layers - 1]
     _draw_samples(axes, samples, labels if is_classifier(model) else None)
     for depth in range(layers, 0, -1):
         cells = outcome.prefixes[depth - 1].apply(grid[2])
         _borders(axes, grid, cells, *LINES[min(depth, 3) - 1])
     _draw_codevectors(axes, model.codevectors_, model.codevector_labels_, is_classifier(model))
-    # The whole tree has the same splits first; the time is that of the fastest of its fits.
+    # The whole tree begins with the same splits; the time is that of its fastest fit.
     seconds = outcome.stages[len(model.history_)].seconds
     title = f"layer {layers}: K = {model.n_codevectors_}\n{model.n_presented_:,} samples"
     _finish(axes, f"{title}, {1e3 * seconds:.1f} ms")
 
 
 def _draw_told(axes: Axes, model: Any, samples: Array, labels: Labels, grid: Plane) -> None:
-    """What is predicted: classes, or leaves, whose colours tell neighbours apart."""
+    """Draw predictions: classes, or leaves in colours that distinguish neighbours."""
     classes = is_classifier(model)
     found = model.predict(grid[2]).reshape(grid[0].shape)
     colours = CLASS_COLOURS[found] if classes else np.array(plt.get_cmap("tab20").colors)[found % 20]
@@ -96,7 +96,7 @@ def _draw_told(axes: Axes, model: Any, samples: Array, labels: Labels, grid: Pla
 
 
 def _rgb(colours: NDArray[Any]) -> Array:
-    """Colours of an image, names or numbers, as numbers."""
+    """Colours of an image, given as names or numbers, as RGB numbers."""
     names, places = np.unique(colours.reshape(-1, *colours.shape[2:]), axis=0, return_inverse=True)
     return to_rgba_array(names)[places.ravel()].reshape(*colours.shape[:2], 4)[..., :3]
 
@@ -104,7 +104,7 @@ def _rgb(colours: NDArray[Any]) -> Array:
 def _draw_flat(
     axes: Axes, outcome: Any, place: int, samples: Array, labels: Labels, grid: Plane
 ) -> None:
-    """The cells at one temperature."""
+    """Draw the cells at one temperature."""
     point, classes = outcome.model.history_[place], is_classifier(outcome.model)
     _draw_samples(axes, samples, labels if classes else None)
     away = ((grid[2][:, None] - point.codevectors[None]) ** 2).sum(axis=2)
@@ -152,7 +152,7 @@ def _draw_curves(panels: Any, outcome: Any, what: str) -> None:
 
 
 def draw_times(outcomes: list[Any]) -> Figure:
-    """Errors of all models over the time they took, clusterers and classifiers side by side."""
+    """Draw the errors of all models over time, clusterers and classifiers side by side."""
     figure, panels = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
     for axes, classes in zip(panels, (False, True), strict=True):
         chosen = [one for one in outcomes if is_classifier(one.model) == classes]
